@@ -166,9 +166,9 @@ class RankedAnswer:
 
         ``types`` and ``properties`` only if there are any.
         """
-        found = {"id": self.id, "name": self.name, "score": self.score, "grounded": self.grounded}
+        content = {"id": self.id, "name": self.name, "score": self.score, "grounded": self.grounded}
         more = {"types": [*self.types], "properties": self.properties}
-        return found | {name: value for name, value in more.items() if value}
+        return content | {name: value for name, value in more.items() if value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,12 +313,12 @@ class Answer(Tabular, Findings):
         question: str,
         method: str,
         topics: Sequence[TopicEntity],
-        found: Findings,
+        findings: Findings,
         link_seconds: float = 0.0,
     ) -> Answer:
         """Return the answer of ``method`` to ``question``; linking took ``link_seconds``."""
-        given = {one.name: getattr(found, one.name) for one in fields(Findings)}
-        given["timings"] = replace(found.timings, link=link_seconds)
+        given = {one.name: getattr(findings, one.name) for one in fields(Findings)}
+        given["timings"] = replace(findings.timings, link=link_seconds)
         return cls(question=question, method=method, topic_entities=tuple(topics), **given)
 
     @property

@@ -56,19 +56,19 @@ def parse_choices(text: str) -> list[str]:
     ['Paris', 'Washington, D.C.']
     """
     parts = text.replace("\\,", "\0").split(",")
-    found = list(dict.fromkeys(part.replace("\0", ",").strip() for part in parts))
-    return check_choices([one for one in found if one])
+    texts = list(dict.fromkeys(part.replace("\0", ",").strip() for part in parts))
+    return check_choices([one for one in texts if one])
 
 
 def check_choices(choices: Sequence[str]) -> list[str]:
     """Return ``choices``. Raises UsageError if there are fewer than two different ones."""
-    found = list(choices)
-    if len(set(found)) < 2 or len(set(found)) < len(found):
+    listed = list(choices)
+    if len(set(listed)) < 2 or len(set(listed)) < len(listed):
         raise UsageError(
-            f"Choices are at least two, each another one, not: {', '.join(found) or 'none'}.",
+            f"Choices are at least two, each another one, not: {', '.join(listed) or 'none'}.",
             "Give `choices` as 'Paris,Rome'; a comma inside one is written \\,",
         )
-    return found
+    return listed
 
 
 def find_choices(store: GraphStore, choices: Sequence[str]) -> list[AnswerChoice]:
@@ -83,11 +83,11 @@ def find_choices(store: GraphStore, choices: Sequence[str]) -> list[AnswerChoice
     rows, named = store.find_names([forms[number] for number in asked])
     for row, key in zip(rows.tolist(), named.tolist(), strict=True):
         keys[asked[row]].append(key)
-    found = []
+    answer_choices = []
     for text, own in zip(texts, keys, strict=True):
         ids = store.entities(np.array(own, np.int64)).ids if own else []
-        found.append(AnswerChoice(text, tuple(ids), tuple(own)))
-    return found
+        answer_choices.append(AnswerChoice(text, tuple(ids), tuple(own)))
+    return answer_choices
 
 
 def paths_between(
@@ -105,14 +105,14 @@ def paths_between(
     within = _hops_to(store, ends, rules)
     topic = np.unique(topics)
     taken = np.full((len(topic), rules.hops, 4), -1, np.int64)
-    found: list[PathTable] = []
+    tables: list[PathTable] = []
     number = 0
 
     def leads_on(left: IntArray, hops: Hops) -> BoolArray:
         return np.isin(hops.hop[:, TAIL], left)
 
     def joined() -> PathTable:
-        return joined_tables(found) if found else empty_paths(rules.hops)
+        return joined_tables(tables) if tables else empty_paths(rules.hops)
 
     for depth in range(rules.hops):
         if not len(topic):
@@ -127,7 +127,7 @@ def paths_between(
         if ended + number > most:
             return joined(), True
         number += ended
-        found.append(PathTable(topic[here], np.full(ended, depth + 1, np.int64), taken[here]))
+        tables.append(PathTable(topic[here], np.full(ended, depth + 1, np.int64), taken[here]))
         onward = kind != Kind.VALUE
         topic, taken = topic[onward], taken[onward]
     return joined(), False

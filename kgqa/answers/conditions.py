@@ -122,10 +122,10 @@ def narrow(
             left = [row for row in left if row in met]
         elif asked.operator not in (None, "="):
             narrowed.left_out.append(asked.words)
-    found = _grounded(store, form, [[(words, met[row]) for words, met in used] for row in left])
+    path = _grounded(store, form, [[(words, met[row]) for words, met in used] for row in left])
     met_by: dict[int, tuple[Condition, ...]] = {}
-    good = [row for row, one in zip(left, found, strict=True) if one is not None]
-    for end, conditions in zip(table.ends()[left].tolist(), found, strict=True):
+    good = [row for row, one in zip(left, path, strict=True) if one is not None]
+    for end, conditions in zip(table.ends()[left].tolist(), path, strict=True):
         if conditions is not None:
             met_by.setdefault(end, conditions)
     if not used or not good:
@@ -150,8 +150,8 @@ def _best_rows(table: PathTable, probability: NDArray[np.float64], wanted: IntAr
     _, at = np.unique(ends[rows], return_inverse=True)
     most = np.zeros(len(wanted) + 1)
     np.maximum.at(most, at, probability[rows])
-    found: IntArray = rows[probability[rows] >= most[at]]
-    return found
+    best: IntArray = rows[probability[rows] >= most[at]]
+    return best
 
 
 def _edges_beside(
@@ -165,7 +165,7 @@ def _edges_beside(
     out = hops_out_of(store, nodes, replace(rules, types=True))
     starts = out.offsets(len(nodes))
     position = {key: row for row, key in enumerate(nodes.tolist())}
-    found = []
+    edges_beside = []
     for row in range(len(table)):
         hops = table.hops[row].tolist()
         on_path = {int(table.topic[row]), *(key for hop in hops for key in (hop[1], hop[3]))}
@@ -188,8 +188,8 @@ def _edges_beside(
                 else:
                     continue
                 mine.setdefault((hop, part), []).append(edge)
-        found.append(mine)
-    return found
+        edges_beside.append(mine)
+    return edges_beside
 
 
 def _relation(place: Place, edge: Edge) -> Step:
@@ -302,9 +302,9 @@ def _grounded(
         np.array([[edge.hop] for edge in every], np.int64),
     )
     paths = iter(ground(store, table, form))
-    found: list[tuple[Condition, ...] | None] = []
+    conditions: list[tuple[Condition, ...] | None] = []
     for one in used:
         checked = [(words, next(paths)) for words, _ in one]
         kept = tuple(Condition(words, path) for words, path in checked if path is not None)
-        found.append(kept if len(kept) == len(one) else None)
-    return found
+        conditions.append(kept if len(kept) == len(one) else None)
+    return conditions

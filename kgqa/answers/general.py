@@ -131,10 +131,10 @@ def with_reply(
     if numbers is None:
         return replace(answer, **changed, notes=(*answer.notes, NOT_KEPT))
     if choices:
-        found = find_choices(store, choices)
-        ranked = rank_choices(found, answer.paths)
+        answer_choices = find_choices(store, choices)
+        ranked = rank_choices(answer_choices, answer.paths)
         if numbers:
-            ranked = chosen_first(ranked, found[numbers[0] - 1])
+            ranked = chosen_first(ranked, answer_choices[numbers[0] - 1])
     else:
         ends = [node for number in numbers for node in lines[number - 1].ends]
         ranked = [
@@ -235,8 +235,8 @@ def _mask(names: Iterable[str]) -> dict[str, str]:
 def _masked(text: str, mask: dict[str, str]) -> str:
     """Return ``text`` with every name of ``mask`` in it as what stands for it, longest first."""
     either = "|".join(map(re.escape, sorted(mask, key=len, reverse=True)))
-    found = re.compile(rf"(?<!\w)(?:{either})(?!\w)", re.IGNORECASE)
-    return found.sub(lambda match: mask.get(match[0].casefold(), _NAMES), text) if mask else text
+    pattern = re.compile(rf"(?<!\w)(?:{either})(?!\w)", re.IGNORECASE)
+    return pattern.sub(lambda match: mask.get(match[0].casefold(), _NAMES), text) if mask else text
 
 
 def read_numbers(text: str, count: int, *, one: bool = False) -> list[int] | None:

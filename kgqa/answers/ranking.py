@@ -160,30 +160,30 @@ def relation_paths(paths: Sequence[ScoredPath]) -> list[WeighedRelationPath]:
     A path whose text stands for several id paths (entities may share a name) gives each an equal
     part of its probability.
     """
-    found: dict[Signature, WeighedRelationPath] = {}
+    by_signature: dict[Signature, WeighedRelationPath] = {}
     least = max((path.lost for path in paths), default=0.0)
     scale = to_probability(paths)
     for path in paths:
         part = scale(path.score) / len(path.groundings)
         for grounding in path.groundings:
             key = signature(grounding)
-            mine = found.setdefault(key, WeighedRelationPath(key, path, grounding))
+            mine = by_signature.setdefault(key, WeighedRelationPath(key, path, grounding))
             mine.probability += part
             mine.weight += part * math.exp(path.lost - least)
             mine.tails[grounding.tail.id] = mine.tails.get(grounding.tail.id, 0.0) + part
     return sorted(
-        found.values(), key=lambda weighed_relation_path: -weighed_relation_path.weight
+        by_signature.values(), key=lambda weighed_relation_path: -weighed_relation_path.weight
     )  # stable: the best path's first
 
 
-def worth_expanding(found: Sequence[WeighedRelationPath]) -> list[WeighedRelationPath]:
+def worth_expanding(paths: Sequence[WeighedRelationPath]) -> list[WeighedRelationPath]:
     """Return which relation paths have enough of the decoded probability to be expanded."""
-    total = math.fsum(path.weight for path in found)
-    return [path for path in found if path.weight >= EXPANDED * total] if total else []
+    total = math.fsum(path.weight for path in paths)
+    return [path for path in paths if path.weight >= EXPANDED * total] if total else []
 
 
 def aggregate(
-    found: Iterable[WeighedRelationPath],
+    weighed: Iterable[WeighedRelationPath],
     paths: Sequence[ScoredPath],
     tail_temperature: float = TAIL_TEMPERATURE,
     reached: Mapping[str, Iterable[str]] | None = None,
@@ -203,7 +203,7 @@ def aggregate(
     for path in paths:
         for grounding in path.groundings:
             shown.setdefault((signature(grounding), grounding.tail.id), grounding)
-    for relation in found:
+    for relation in weighed:
         ends = {
             expanded_path.grounding.tail.id: expanded_path for expanded_path in relation.expanded
         }
@@ -286,7 +286,7 @@ class Decision(NamedTuple):
 
 def decide(
     entities: Sequence[WeighedEntity],
-    found: Sequence[WeighedRelationPath],
+    paths: Sequence[WeighedRelationPath],
     options: RankingOptions,
     topics: int = 1,
 ) -> Decision:
@@ -297,12 +297,12 @@ def decide(
     """
     if not entities:
         return Decision((), 0, 0.0)
-    confidence = calibrated(evidence_for(entities[0], found), options.slope, options.shift)
+    confidence = calibrated(evidence_for(entities[0], paths), options.slope, options.shift)
     weights = [entity.weight for entity in entities]
     sure = confidence >= options.min_confidence
     chosen = near_first(weights, options.threshold(topics)) if sure else 0
     written = (entity.written for entity in entities)
-    decoded = min(1.0, math.fsum([*(path.probability for path in found), *written]))
+    decoded = min(1.0, math.fsum([*(path.probability for path in paths), *written]))
     total = math.fsum(weights)
     scores = tuple(decoded * weight / total if total else 0.0 for weight in weights)
     return Decision(scores, chosen, confidence)
@@ -326,18 +326,18 @@ def calibrated(evidence: float, slope: float, shift: float) -> float:
     return 1.0 / (1.0 + math.exp(-odds)) if odds > -700.0 else 0.0
 
 
-def evidence_for(first: WeighedEntity, found: Sequence[WeighedRelationPath]) -> float:
+def evidence_for(first: WeighedEntity, paths: Sequence[WeighedRelationPath]) -> float:
     """Return the probability of the relation paths of ``found`` that lead to ``first``.
 
     Each counts by weight, times its coverage if that was measured, and what was written for it.
     """
-    decoded = math.fsum(path.probability for path in found)
-    total = math.fsum(path.weight for path in found)
+    decoded = math.fsum(path.probability for path in paths)
+    total = math.fsum(path.weight for path in paths)
     leading = (
         decoded
         * (path.weight / total if total else 0.0)
         * (1.0 if path.source.coverage is None else path.source.coverage)
-        for path in found
+        for path in paths
         if path.leads_to(first.node.id)
     )
     return min(1.0, math.fsum([*leading, first.written]))
@@ -439,17 +439,17 @@ def vote(paths: Sequence[ScoredPath], store: GraphStore | None = None) -> list[R
 def _reached(
     store: GraphStore,
     topics: Sequence[TopicEntity],
-    found: Sequence[WeighedRelationPath],
+    paths: Sequence[WeighedRelationPath],
     rules: WalkRules,
     notes: list[str],
 ) -> dict[str, list[str]]:
     """Return for each entity that ``found`` leads to which of several topic entities reach it."""
     if len(topics) < 2:
         return {}
-    decoded = (entity for weighed_relation_path in found for entity in weighed_relation_path.tails)
+    decoded = (entity for weighed_relation_path in paths for entity in weighed_relation_path.tails)
     walked = (
         path.grounding.tail.id
-        for weighed_relation_path in found
+        for weighed_relation_path in paths
         for path in weighed_relation_path.expanded
     )
     ids = list(dict.fromkeys([*decoded, *walked]))

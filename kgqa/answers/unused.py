@@ -59,13 +59,13 @@ def unused_values(question: str, shown: str) -> list[str]:
     """Return the values of ``question`` none of whose numbers stands in ``shown``."""
     known = _numbers(shown)
     return [
-        found[0]
-        for found in _VALUE.finditer(question)
-        if not known.intersection(_numbers(found[0]))
+        match[0]
+        for match in _VALUE.finditer(question)
+        if not known.intersection(_numbers(match[0]))
     ]
 
 
 def _numbers(text: str) -> set[str]:
     """Return the whole numbers of a text, without leading zeros; a sign stands before a number."""
-    found = re.findall(r"(?:(?<!\S)[-−])?\d+", text.replace(",", ""))
-    return {str(int(word.replace("−", "-"))) for word in found}
+    numbers = re.findall(r"(?:(?<!\S)[-−])?\d+", text.replace(",", ""))
+    return {str(int(word.replace("−", "-"))) for word in numbers}

@@ -229,7 +229,7 @@ def _paths(
             return [], place
         runs[-1].append(reached)
         ends, before = {row[1] for rows in reached.values() for row in rows}, tail
-    found: list[GroundedPath] = []
+    paths: list[GroundedPath] = []
     for run in runs:
         hops = list(_walked(run))
         table = PathTable(
@@ -237,8 +237,8 @@ def _paths(
             np.full(len(hops), len(run), np.int64),
             np.array([[row[2] for row in path] for path in hops], np.int64),
         )
-        found += [path for path in ground(store, table, _FORM) if path is not None]
-    return found, None
+        paths += [path for path in ground(store, table, _FORM) if path is not None]
+    return paths, None
 
 
 def _walked(run: Sequence[dict[int, list[Row]]]) -> Iterator[list[Row]]:
@@ -280,7 +280,7 @@ def _edges(
     heads = {head for head, _ in meant}
     keys = np.unique(keys_array(sorted({key for head in heads for key in names.keys[head]})))
     relations = store.relations()
-    found = defaultdict[Triple, dict[int, list[Row]]](dict)
+    edges = defaultdict[Triple, dict[int, list[Row]]](dict)
     for start in range(0, len(keys), _AT_ONCE):
         table = _hops(store, keys[start : start + _AT_ONCE])
         hop = table.hops[:, 0]
@@ -307,9 +307,9 @@ def _edges(
                 for name in names.texts[first]:
                     for relation in read[row[at]]:
                         for triple in meant.get((name, relation), {}).get(text, ()):
-                            found[triple].setdefault(first, []).append(edge)
-    _add_loops(store, names, found, dict.fromkeys(triples))
-    return found
+                            edges[triple].setdefault(first, []).append(edge)
+    _add_loops(store, names, edges, dict.fromkeys(triples))
+    return edges
 
 
 def _add_loops(

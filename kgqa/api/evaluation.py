@@ -87,7 +87,7 @@ def evaluate(
         asking = partial(_asking, _elsewhere(home), info, method, own_options, options.linked)
         workers = Workers(executor, asking)
     try:
-        found = run(
+        query_result = run(
             session.store,
             questions,
             lambda graph, some: session.answers(graph, some, linked=options.linked),
@@ -105,7 +105,7 @@ def evaluate(
                 f"{cached:,} of {cached + calls:,} calls of the general LLM had been answered "
                 "before and were not made again (set `cache_calls` to false to make them)."
             )
-        return found
+        return query_result
     finally:
         session.close()
         if opened is not None:

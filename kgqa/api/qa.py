@@ -196,8 +196,8 @@ class QA:
                 except KgqaError as error:
                     yield self._unlinked(question, error)
 
-        with closing(self.method.answers(store, linked_questions())) as found:
-            yield from found
+        with closing(self.method.answers(store, linked_questions())) as results:
+            yield from results
 
     def calls(self) -> tuple[int, int]:
         """Return the numbers of the general LLM's calls and of those answered from the cache."""
@@ -304,8 +304,8 @@ class QA:
 
         from kgqa.answers.unused import with_unused
 
-        with closing(self.method.answers(store, every())) as found:
-            for at, answer in found:
+        with closing(self.method.answers(store, every())) as results:
+            for at, answer in results:
                 this = open_.pop(at)
                 if isinstance(answer, EmptyLanguageError):
                     names = _listed(this.topics)
@@ -481,13 +481,16 @@ def topic_entities(
             "Name fewer `entities`.",
         )
     if named:
-        found = resolve_entities(store, list(named))
+        resolutions = resolve_entities(store, list(named))
         notes += [
-            shared_name(resolution.name, resolution) for resolution in found if resolution.others
+            shared_name(resolution.name, resolution)
+            for resolution in resolutions
+            if resolution.others
         ]
-        notes += _taken([*named], found)
+        notes += _taken([*named], resolutions)
         return [
-            TopicEntity(resolution.key, resolution.id, resolution.name, 1.0) for resolution in found
+            TopicEntity(resolution.key, resolution.id, resolution.name, 1.0)
+            for resolution in resolutions
         ]
     candidates = linker.link(store, question)
     chosen = linker.topic_entities(candidates, two=asks_whether(question))
@@ -518,26 +521,26 @@ def topic_entities(
     ]
 
 
-def _taken(texts: Sequence[str], found: Sequence[Any]) -> list[str]:
+def _taken(texts: Sequence[str], resolutions: Sequence[Any]) -> list[str]:
     """Return the notes that a text was taken for a name with other symbols."""
     from kgqa.linking.exact import is_taken_for
 
     return [
         f"Took {said_name(text)} for {said_entity(one.name, one.id)}."
-        for text, one in zip(texts, found, strict=False)
+        for text, one in zip(texts, resolutions, strict=False)
         if is_taken_for(text, one.name)
     ]
 
 
-def shared_name(asked: str, found: Resolution) -> str:
+def shared_name(asked: str, resolution: Resolution) -> str:
     """Return the note that other entities have the name ``asked``, too."""
     return (
-        f"Interpreted {said_name(asked)} as {found.id}, the best connected one; others: "
-        f"{_listed(found.others)}."
+        f"Interpreted {said_name(asked)} as {resolution.id}, the best connected one; others: "
+        f"{_listed(resolution.others)}."
     )
 
 
-def _listed(found: Sequence[Any]) -> str:
-    shown = ", ".join(said_entity(one.name, one.id) for one in found[:_OTHERS])
-    more = len(found) - _OTHERS
+def _listed(resolutions: Sequence[Any]) -> str:
+    shown = ", ".join(said_entity(one.name, one.id) for one in resolutions[:_OTHERS])
+    more = len(resolutions) - _OTHERS
     return f"{shown} and {more} more" if more > 0 else shown

@@ -38,7 +38,7 @@ def attach(
     """
     if url:
         run.options = replace(run.options, graph=url)
-    found = attach_to(
+    attached = attach_to(
         run.home,
         name=dict(map(_pair, name or ())),
         only=_several(only),
@@ -49,10 +49,10 @@ def attach(
     def human() -> None:
         from kgqa.cli.terminal import say
 
-        for line in attached_lines(found):
+        for line in attached_lines(attached):
             say(line)
 
-    run.print(human, attached_dict(found))
+    run.print(human, attached_dict(attached))
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -86,8 +86,8 @@ class Chat:
         from kgqa.cli.terminal import path_line, say
 
         if entity:
-            found = self.kg.paths(entity, limit=_SHOWN)
-            shown, total = list(found.paths), found.total
+            selection = self.kg.paths(entity, limit=_SHOWN)
+            shown, total = list(selection.paths), selection.total
         else:
             answer = self._last()
             every: list[Any] = [*answer.paths, *answer.expanded]
@@ -124,11 +124,11 @@ class Chat:
         """Show an entity and the facts about it."""
         from kgqa.cli.terminal import path_line, say
 
-        found = self.kg.paths(name, hops=1, direction="both", limit=_SHOWN)
-        say(f"{found.entity.name} ({found.entity.id})", style="bold")
-        for path in found.paths:
+        paths = self.kg.paths(name, hops=1, direction="both", limit=_SHOWN)
+        say(f"{paths.entity.name} ({paths.entity.id})", style="bold")
+        for path in paths.paths:
             say(path_line(path))
-        say(f"{len(found.paths):,} of {found.total:,} facts", style="dim")
+        say(f"{len(paths.paths):,} of {paths.total:,} facts", style="dim")
 
     def _last(self) -> Answer:
         if self.last is None:

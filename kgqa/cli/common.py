@@ -241,12 +241,12 @@ def _fields(sources: tuple[Registry | type[Options], ...], every: bool) -> dict[
             models += [entry.options_model() for entry in source.table]
         else:
             models.append(source)
-    found: dict[str, FieldInfo] = {}
+    fields: dict[str, FieldInfo] = {}
     for model in models:
         for name, info in model.model_fields.items():
             if every or is_flag(info):
-                found.setdefault(name, info)
-    return found
+                fields.setdefault(name, info)
+    return fields
 
 
 def _parameter(name: str, info: FieldInfo) -> inspect.Parameter:
@@ -262,7 +262,7 @@ def _parameter(name: str, info: FieldInfo) -> inspect.Parameter:
     flag = _flag(name)
     declared = f"{flag}/--no-{flag[2:]}" if kind is bool and info.default is not False else flag
     extra = info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
-    text = re.sub(r"`(\w+)`", lambda found: _flag(found[1]), info.description or "")
+    text = re.sub(r"`(\w+)`", lambda match: _flag(match[1]), info.description or "")
     if isinstance(info.default, str | int | float) and not isinstance(info.default, bool):
         text += f" [{info.default}]"
     option = typer.Option(declared, help=text, rich_help_panel=str(extra.get("group") or "Options"))

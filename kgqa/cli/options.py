@@ -17,12 +17,12 @@ def options(
     ] = None,
 ) -> None:
     """List methods, searches, loaders, stores and question formats; or the options of one."""
-    found = kgqa.options(name)
+    training = kgqa.options(name)
 
     def human() -> None:
         from kgqa.cli.terminal import say, show_rows
 
-        for kind, entries in found.items():
+        for kind, entries in training.items():
             if name is None:
                 show_rows(kind, ["name", "what it is"], list(entries.items()))
             else:
@@ -39,4 +39,4 @@ def options(
                 show_rows(title, ["option", "type", "default", "what it does"], rows)
             say()
 
-    run.print(human, found)
+    run.print(human, training)

@@ -372,8 +372,8 @@ class _ActiveSearch:
     def _end(self) -> None:
         """End, unless the coverage of what was found is still to be learned."""
         assert self._result is not None
-        found = [hypothesis.state for hypothesis in self._result.hypotheses] if self.covers else []
-        self.uncovered = self.asked.tree.uncovered(found)
+        states = [hypothesis.state for hypothesis in self._result.hypotheses] if self.covers else []
+        self.uncovered = self.asked.tree.uncovered(states)
         self.ended = not self.uncovered
 
     def fail(self, error: KgqaError) -> None:
@@ -389,8 +389,8 @@ class _ActiveSearch:
         """Return its result or error, and what it took."""
         covered: tuple[tuple[float, ...], ...] = ()
         if self.request.coverage and self._result is not None:
-            found = self._result.hypotheses
-            covered = tuple(self.asked.tree.coverage(hypothesis.state) for hypothesis in found)
+            hypotheses = self._result.hypotheses
+            covered = tuple(self.asked.tree.coverage(hypothesis.state) for hypothesis in hypotheses)
         cost = (self._forward_passes, self._seconds)
         return DecodingOutcome(self._result, self._error, *cost, covered)
 

@@ -136,8 +136,8 @@ class TreeForward:
         )
         starts = np.cumsum([len(move.row) for move in moves])[:-1].tolist()
         each = zip(parts, moves, counts, np.split(scores, starts), strict=True)
-        for part, own, count, found in each:
-            learned = by_rule(found, own, part.asked, rule, count)
+        for part, own, count, scored in each:
+            learned = by_rule(scored, own, part.asked, rule, count)
             part.asked.tree.learn([node.state for node in part.nodes], *learned)
 
     def run(self, parts: Sequence[WavePart], read: Callable[[torch.Tensor], T]) -> T:
@@ -243,7 +243,7 @@ class _Packed:
 
     def blocks(self, device: torch.device) -> list[AttentionBlock]:
         """Return what each question's tokens attend to."""
-        found = []
+        rows = []
         for part, prompt, above, first in self._new:
             columns = np.unique(np.concatenate([prompt, *above.values()]))
             count, at = part.prompt, np.searchsorted(columns, prompt)
@@ -255,8 +255,8 @@ class _Packed:
             if len(seen):
                 adjoining = bool(columns[-1] == len(columns) - 1)
                 placed, mask = (torch.from_numpy(each).to(device) for each in (columns, seen))
-                found.append(AttentionBlock(first, first + len(seen), placed, mask, adjoining))
-        return found
+                rows.append(AttentionBlock(first, first + len(seen), placed, mask, adjoining))
+        return rows
 
     def commit(self) -> None:
         """Enter the new columns with their questions: the forward pass is done."""

@@ -93,8 +93,8 @@ def _window_of(model: PreTrainedModel) -> int | None:
         return None
     if not kinds and getattr(config, "use_sliding_window", True) is False:
         return None
-    found = [getattr(config, name, None) for name in _WINDOWS]
-    return min((int(one) for one in found if one), default=None)
+    windows = [getattr(config, name, None) for name in _WINDOWS]
+    return min((int(one) for one in windows if one), default=None)
 
 
 def _compare(model: PreTrainedModel) -> tuple[float, float]:
@@ -134,8 +134,8 @@ def _compare(model: PreTrainedModel) -> tuple[float, float]:
 
 
 def _log_softmax(logits: torch.Tensor) -> NDArray[np.float32]:
-    found: NDArray[np.float32] = logits.float().log_softmax(-1).cpu().numpy()
-    return found
+    scores: NDArray[np.float32] = logits.float().log_softmax(-1).cpu().numpy()
+    return scores
 
 
 def _nodes(tokens: list[int]) -> list[WaveNode]:

@@ -240,10 +240,10 @@ def _filled(
     }
     more: list[Hypothesis] = []
     while len(more) < missing:
-        found, running = _left_behind(constraint, known, gone, missing - len(more))
-        if not found and not running:
+        hypotheses, running = _left_behind(constraint, known, gone, missing - len(more))
+        if not hypotheses and not running:
             break
-        more += found
+        more += hypotheses
         while running and len(more) < missing:
             scored = yield demand_of(running)
             known.append((running, scored))
@@ -317,7 +317,7 @@ def _best_first(constraint: Constraint, k: int, width: int) -> Search:
     # open prefixes, the most probable first; among equals the one that was found first
     frontier = [(0.0, 0, Hypothesis(constraint.start(), (), 0.0))]
     finished: list[Hypothesis] = []
-    demands = found = 0
+    demands = ended = 0
 
     def bound() -> float:
         return -frontier[0][0] if frontier else -math.inf
@@ -343,8 +343,8 @@ def _best_first(constraint: Constraint, k: int, width: int) -> Search:
             if is_end:
                 finished.append(hypothesis)
             else:
-                found += 1
-                heapq.heappush(frontier, (-hypothesis.log_probability, found, hypothesis))
+                ended += 1
+                heapq.heappush(frontier, (-hypothesis.log_probability, ended, hypothesis))
         finished.sort(key=lambda one: -one.log_probability)
         del finished[k:]
     certain = sum(one.log_probability >= bound() for one in finished)

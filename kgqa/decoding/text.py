@@ -97,9 +97,9 @@ class TextForward:
             tree.columns = tree.columns[: len(tree.prompt) - 1]
             self.begin(tree)
         parts = [WavePart(tree, tree.uncached, [tree.tree.node(tree.tree.start)]) for tree in asked]
-        found = self.tree.run(parts, _log_softmax)
+        scores = self.tree.run(parts, _log_softmax)
         self.own(np.concatenate([tree.columns for tree in asked]))
-        return [self.cached(tuple(tree.prompt), tree.columns) for tree in asked], found
+        return [self.cached(tuple(tree.prompt), tree.columns) for tree in asked], scores
 
     def begin(self, asked: PromptTree) -> None:
         """Run a long prompt but for its last piece. Raises what limits this work."""

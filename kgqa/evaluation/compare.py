@@ -106,9 +106,9 @@ def compare(
     figures = {}
     for figure in FIGURES:
         pairs = [(getattr(a[one], figure), getattr(b[one], figure)) for one in shared]
-        found = [(x, y) for x, y in pairs if x is not None and y is not None]
-        if found:
-            figures[figure] = _difference(np.array(found, np.float64))
+        both = [(x, y) for x, y in pairs if x is not None and y is not None]
+        if both:
+            figures[figure] = _difference(np.array(both, np.float64))
     return Comparison(
         shared=len(shared),
         only_a=tuple(one for one in a if one not in b),

@@ -100,15 +100,17 @@ def unanswerable_figures(records: Sequence[Record]) -> dict[str, Any]:
 
 def linking_figures(records: Sequence[Record]) -> dict[str, Any] | None:
     """Return percentages over questions with a given topic entity (malformed: missed), or None."""
-    found = [record.linking for record in records if record.linking is not None]
-    if not found:
+    linkings = [record.linking for record in records if record.linking is not None]
+    if not linkings:
         return None
     missed = _malformed(records)
-    columns = {name: [*(float(one[name]) for one in found), *[0.0] * missed] for name in _LINKING}
+    columns = {
+        name: [*(float(one[name]) for one in linkings), *[0.0] * missed] for name in _LINKING
+    }
     return {
-        "questions": len(found) + missed,
+        "questions": len(linkings) + missed,
         **{name: mean_percent(shares) for name, shares in columns.items()},
-        "topics": round(sum(len(one["linked"]) for one in found) / len(found), 3),
+        "topics": round(sum(len(one["linked"]) for one in linkings) / len(linkings), 3),
         "intervals": {name: _interval(shares) for name, shares in columns.items()},
     }
 
@@ -119,8 +121,8 @@ def triplet_figures(records: Sequence[Record], method: str) -> dict[str, float |
     ``f1``, ``precision``, ``recall``: over questions with gold triplets (malformed: missed).
     ``ill``: of all triplets written.
     """
-    found = [record.triplets for record in records if record.triplets is not None]
-    golden = [one for one in found if one["f1"] is not None]
+    triplets = [record.triplets for record in records if record.triplets is not None]
+    golden = [one for one in triplets if one["f1"] is not None]
     if not golden and method != CHAINS:
         return None
     missed = _malformed(records)
@@ -128,7 +130,7 @@ def triplet_figures(records: Sequence[Record], method: str) -> dict[str, float |
         name: mean_percent([*(one[name] for one in golden), *[0.0] * missed]) if golden else None
         for name in TRIPLET_SCORES
     }
-    ill, written = (sum(one[name] for one in found) for name in ("ill", "written"))
+    ill, written = (sum(one[name] for one in triplets) for name in ("ill", "written"))
     return {**scores, "ill": round(100 * ill / written, 2) if written else None}
 
 
@@ -154,8 +156,8 @@ def _parts(records: Sequence[Record], part: Callable[[Record], str]) -> dict[str
 
 
 def _interval(shares: Sequence[float]) -> list[float] | None:
-    found = interval(shares)
-    return None if found is None else [round(100 * one, 2) for one in found]
+    bounds = interval(shares)
+    return None if bounds is None else [round(100 * one, 2) for one in bounds]
 
 
 def _general(records: Sequence[Record]) -> dict[str, Any] | None:

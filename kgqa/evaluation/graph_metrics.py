@@ -118,10 +118,10 @@ def triplets_of(store: GraphStore, question: Question, answer: Answer | None) ->
     ``f1``, ``precision``, ``recall`` (0 to 1) are None without gold triplets, 0 without a path.
     """
     paths = [path.groundings[0] for path in answer.paths if path.groundings] if answer else []
-    found = triplet_scores(store, question.gold_triplets, paths[0] if paths else None)
+    scores = triplet_scores(store, question.gold_triplets, paths[0] if paths else None)
     topics = [entity.id for entity in answer.topic_entities] if answer else []
     ill, written = ill_triplets(store, paths, topics)
-    return {**(found or dict.fromkeys(TRIPLET_SCORES)), "ill": ill, "written": written}
+    return {**(scores or dict.fromkeys(TRIPLET_SCORES)), "ill": ill, "written": written}
 
 
 def triplet_scores(

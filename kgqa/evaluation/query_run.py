@@ -65,7 +65,7 @@ class QueryEvaluation:
 
 def read_gold(file: Path, limit: int | None = None) -> list[dict[str, Any]]:
     """Return the lines of a file of gold queries. Raises DataError."""
-    found = []
+    golds = []
     try:
         with file.open(encoding="utf-8") as lines:
             for number, line in enumerate(lines, 1):
@@ -77,14 +77,14 @@ def read_gold(file: Path, limit: int | None = None) -> list[dict[str, Any]]:
                         f"Line {number} of {file} is not a gold query.",
                         f"Each has {', '.join(_FIELDS)}.",
                     )
-                found.append(row)
-                if limit is not None and len(found) >= limit:
+                golds.append(row)
+                if limit is not None and len(golds) >= limit:
                     break
     except OSError as error:
         raise DataError(f"{file} cannot be read: {error.strerror}.") from None
     except ValueError as error:
         raise DataError(f"Line {number} of {file} is not JSON: {error}.") from None
-    return found
+    return golds
 
 
 def evaluate_queries(

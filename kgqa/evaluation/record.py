@@ -257,12 +257,12 @@ def _grounded_share(answer: Answer) -> float:
 
 def _path(path: ScoredPath, inverses: Mapping[str, str]) -> dict[str, Any]:
     """Return a path with its relation path, and how it is shown if its text is ambiguous."""
-    found: dict[str, Any] = {"text": path.text, "score": path.score, "relation_path": None}
+    row: dict[str, Any] = {"text": path.text, "score": path.score, "relation_path": None}
     if path.groundings:
-        found["relation_path"] = " -> ".join(relation_path(path.groundings[0], inverses))
+        row["relation_path"] = " -> ".join(relation_path(path.groundings[0], inverses))
         if (shown := "".join(path_parts(path.groundings[0].edges))) != path.text:
-            found["shown"] = shown
-    return found
+            row["shown"] = shown
+    return row
 
 
 def _legacy(names: Sequence[str], gold: Sequence[str] = ()) -> dict[str, dict[str, float]]:

@@ -102,8 +102,8 @@ def read_attachment(folder: Path) -> Attachment:
     """Return the record in a KG's folder. Raises GraphError that says what is wrong."""
     path = folder / RECORD_NAME
     try:
-        found = tomllib.loads(path.read_bytes().decode())
-        return TypeAdapter(Attachment).validate_python(found)
+        content = tomllib.loads(path.read_bytes().decode())
+        return TypeAdapter(Attachment).validate_python(content)
     except FileNotFoundError:
         raise GraphError(
             f"{folder / OLD_NAME} is of an older version of kgqa.",

@@ -177,14 +177,14 @@ def _folder_alone(folder: Path) -> Iterator[None]:
                 folder.rmdir()
 
 
-def described(found: Attached) -> list[str]:
+def described(attached: Attached) -> list[str]:
     """Return what was taken, in about ten lines."""
-    schema, record = found.survey.schema, found.record
-    info = found.survey.info
+    schema, record = attached.survey.schema, attached.record
+    info = attached.survey.info
     about = "about " if schema.sampled else ""
     lines = [
-        f"{found.kg}: {info.entities:,} nodes and {info.edges:,} relationships of {record.url}, "
-        f"database {record.database}, in {found.seconds:.1f} s."
+        f"{attached.kg}: {info.entities:,} nodes and {info.edges:,} relationships of {record.url}, "
+        f"database {record.database}, in {attached.seconds:.1f} s."
     ]
     for type_ in schema.types[:_SHOWN]:
         naming = record.types.get(type_.name, Naming())
@@ -206,9 +206,9 @@ def described(found: Attached) -> list[str]:
     lines += _texts(schema)
     if schema.sampled:
         lines.append(f"  The database is large: properties are {about}those of a sample.")
-    if found.survey.named < info.entities and not record.only and not record.skip:
+    if attached.survey.named < info.entities and not record.only and not record.skip:
         lines.append(
-            f"  Names of {found.survey.named:,} nodes are kept here; others are looked up there."
+            f"  Names of {attached.survey.named:,} nodes are kept here; others are looked up there."
         )
     lines.append(
         f"  To change names or leave something out, edit {RECORD_NAME} in the KG's folder."
@@ -230,13 +230,13 @@ def _texts(schema: GraphSchema) -> list[str]:
             if each.nulls:
                 nulls[f"{owner}.{each.name}"] = f" ({each.nulls:,})"
     return [
-        f"  {what}: {', '.join(name + how for name, how in list(found.items())[:_SHOWN])}"
-        + (f" and {len(found) - _SHOWN:,} more" if len(found) > _SHOWN else "")
-        for what, found in (
+        f"  {what}: {', '.join(name + how for name, how in list(names.items())[:_SHOWN])}"
+        + (f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else "")
+        for what, names in (
             ("kept as text, read as what it says", read),
             ("text such as NULL, read as no value", nulls),
         )
-        if found
+        if names
     ]
 
 

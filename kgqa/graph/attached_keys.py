@@ -43,11 +43,11 @@ def walked(value: Any) -> list[tuple[str, str]]:
     >>> walked(1999), walked("NULL"), walked(["Neo", "Neo"])
     ([('"1999"^^xsd:integer', '1999')], [], [('"Neo"', 'Neo')])
     """
-    found = plain(value)
-    if found is None or not is_walked(found):
+    content = plain(value)
+    if content is None or not is_walked(content):
         return []
     return list(
-        dict.fromkeys(value_node(member) for member in members(found) if member not in NULLS)
+        dict.fromkeys(value_node(member) for member in members(content) if member not in NULLS)
     )
 
 

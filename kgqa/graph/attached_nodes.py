@@ -123,12 +123,12 @@ class NodeReader:
         if rule.label and rule.label in labels:
             return Kind.MEDIATOR
         if rule.property:
-            found = values[self._place[rule.property]]
-            if isinstance(found, str) and re.fullmatch(rule.pattern, found):
+            value = values[self._place[rule.property]]
+            if isinstance(value, str) and re.fullmatch(rule.pattern, value):
                 return Kind.MEDIATOR
         return Kind.ENTITY
 
 
 def _text(value: Any) -> str:
-    found = plain(value)
-    return "" if found is None or isinstance(found, list | bool | float) else str(found)
+    content = plain(value)
+    return "" if content is None or isinstance(content, list | bool | float) else str(content)

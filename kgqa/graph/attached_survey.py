@@ -208,7 +208,7 @@ class _Reading:
         known: set[str],
         naming: dict[str, Naming],
     ) -> list[RelationPattern]:
-        found: list[RelationPattern] = []
+        patterns: list[RelationPattern] = []
         for type_ in types:
             between: Counter[Pair] = Counter()
             having: dict[Pair, Counter[str]] = defaultdict(Counter)
@@ -230,9 +230,9 @@ class _Reading:
                 properties = self._properties(
                     type_, columns_of(samples[pair]), having[pair], keys, ()
                 )
-                found.append(RelationPattern(type_, *pair, round(count * scale), properties))
+                patterns.append(RelationPattern(type_, *pair, round(count * scale), properties))
         return sorted(
-            found,
+            patterns,
             key=lambda pattern: (-pattern.count, pattern.relation, pattern.head, pattern.tail),
         )
 
@@ -253,24 +253,24 @@ class _Reading:
         id_: str | None = None,
     ) -> tuple[Property, ...]:
         """Return the properties of a label or a type, the most frequent first."""
-        found = []
+        properties = []
         for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
             if not self._record.hides(owner, name):
                 column = columns.get(name) or Column(name)  # a rare one is in no sample
                 is_key = name == id_ or (owner, name) in unwalked
                 walked = name not in names[:1] and not is_key
                 is_name = is_key or name in names
-                found.append(column.as_property(count, walked, is_name=is_name))
-        return tuple(found)
+                properties.append(column.as_property(count, walked, is_name=is_name))
+        return tuple(properties)
 
     def _having(self, label: str, columns: dict[str, Column], count: int) -> Counter[str]:
         """Return how many nodes of a label have each property."""
         if count <= _SAMPLE:
             return Counter({name: column.rows for name, column in columns.items()})
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for row in self._rows("count_properties", label, limit=self._limit):
-            found.update(dict.fromkeys(row["names"], row["count"]))
-        return found
+            counts.update(dict.fromkeys(row["names"], row["count"]))
+        return counts
 
     def _is_unique(self, label: str, name: str, count: int) -> bool:
         if self.sampled:  # counting all values of a large database takes too long
@@ -328,9 +328,9 @@ def _foreign_keys(
     naming: dict[str, Naming], patterns: Iterable[RelationPattern]
 ) -> set[tuple[str, str]]:
     """Return (label, property) that repeat the id of a node that a relationship leads to."""
-    found: set[tuple[str, str]] = set()
+    keys: set[tuple[str, str]] = set()
     for pattern in patterns:
         for here, there in ((pattern.head, pattern.tail), (pattern.tail, pattern.head)):
             if here and there and here != there and (id_ := naming[there].id) != naming[here].id:
-                found.add((here, id_ or ""))
-    return found
+                keys.add((here, id_ or ""))
+    return keys

@@ -118,12 +118,12 @@ def as_json(value: Any) -> Any:
 
 def _properties(text: str | None, ours: Set[str]) -> dict[str, Any]:
     given = orjson.loads(text) if text else {}
-    found = {}
+    properties = {}
     for name, value in given.items():
         native = _native(value)
         if native is not None and name and "\0" not in name:
-            found[name + "_" if name in ours else name] = native
-    return found
+            properties[name + "_" if name in ours else name] = native
+    return properties
 
 
 def _native(value: Any) -> Any:

@@ -86,9 +86,9 @@ def read_value(text: str) -> Value | None:
         return Value(_days(low), -value.amount, value.unit)
     days = _days(low)
     parts, at = [], 0
-    while (found := _PART.match(low, at)) is not None:
-        parts.append(found)
-        at = found.end()
+    while (match := _PART.match(low, at)) is not None:
+        parts.append(match)
+        at = match.end()
     if not parts or at < len(low):
         return None if days is None else Value(days)
     amount, unit = 0.0, ""

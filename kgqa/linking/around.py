@@ -65,13 +65,13 @@ def look_around(
     if not chosen:
         return Around({(key, start): _ONLY_BESIDE for key, start, _ in pairs})
     keys = keys_array(sorted(chosen))
-    found = store.neighbours(keys, "both")
-    touching = set(zip(keys[found.row].tolist(), found.target.tolist(), strict=True))
+    neighbours = store.neighbours(keys, "both")
+    touching = set(zip(keys[neighbours.row].tolist(), neighbours.target.tolist(), strict=True))
     beside = {
         (key, start): 1.0 if any((key, other) in touching for other in after) else _ONLY_BESIDE
         for key, start, after in pairs
     }
-    return Around(beside, _stems(store, keys, found.row, found.step))
+    return Around(beside, _stems(store, keys, neighbours.row, neighbours.step))
 
 
 def stems_of(words: str) -> frozenset[str]:

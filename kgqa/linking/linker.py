@@ -97,9 +97,9 @@ def link(
     entity of the KG.
     """
     asked = question_words(question)
-    found = asked.mentions()
+    mentions = asked.mentions()
     words = schema_words(store, asked)
-    candidates = _scored(store, asked, find_hits(store, asked, found, words), encoder)
+    candidates = _scored(store, asked, find_hits(store, asked, mentions, words), encoder)
     candidates = [
         candidate
         for candidate in _without_classes(store, candidates)
@@ -110,7 +110,7 @@ def link(
         )
     ]
     if not candidates:
-        raise _nothing_found(store, asked, found)
+        raise _nothing_found(store, asked, mentions)
     best = candidates[0]
     if best.match == "partial" and best.mention.islower():
         for (
@@ -271,8 +271,8 @@ def _scored(
         )
     likely = [candidate.key for candidate in sorted(candidates, key=_order)]
     around = look_around(store, question, hits, degrees, likely)
-    found = _best_of_each(_with_edges(question, candidates, around))
-    return found if encoder is None else _with_meaning(question.text, found, around, encoder)
+    best = _best_of_each(_with_edges(question, candidates, around))
+    return best if encoder is None else _with_meaning(question.text, best, around, encoder)
 
 
 def _with_edges(
@@ -293,7 +293,7 @@ def _with_edges(
         for candidate in candidates
     }
     most = max(fits.values(), default=0)
-    found = []
+    scored = []
     for candidate in candidates:
         read = candidate.key in around.stems
         fit = (
@@ -303,8 +303,8 @@ def _with_edges(
         )
         beside = around.beside.get((candidate.key, candidate.start), 0.0)
         features = replace(candidate.features, beside=beside, type=fit)
-        found.append(replace(candidate, features=features, score=features.score))
-    return found
+        scored.append(replace(candidate, features=features, score=features.score))
+    return scored
 
 
 def _with_meaning(
@@ -312,18 +312,17 @@ def _with_meaning(
 ) -> list[Candidate]:
     """Return ``candidates`` scored with how like the question the best ones are, best first."""
     read, rest = candidates[:_READ], candidates[_READ:]
+    known = [" ".join(sorted(around.stems.get(each.key, ()))) for each in read]
     texts = [
-        f"{candidate.name}: {' '.join(sorted(around.stems.get(candidate.key, ())))[:_DESCRIBED]}".rstrip(
-            ": "
-        )
-        for candidate in read
+        f"{candidate.name}: {words[:_DESCRIBED]}".rstrip(": ")
+        for candidate, words in zip(read, known, strict=True)
     ]
     vectors = encoder.encode([question, *texts])
-    found = []
+    scored = []
     for candidate, cosine in zip(read, (vectors[1:] @ vectors[0]).tolist(), strict=True):
         features = replace(candidate.features, meaning=min(1.0, max(0.0, cosine)))
-        found.append(replace(candidate, features=features, score=features.score))
-    return sorted([*found, *rest], key=_order)
+        scored.append(replace(candidate, features=features, score=features.score))
+    return sorted([*scored, *rest], key=_order)
 
 
 def _best_of_each(candidates: Iterable[Candidate]) -> list[Candidate]:
@@ -415,11 +414,11 @@ def _order(candidate: Candidate) -> tuple[float, str, float, int, int]:
 
 
 def _nothing_found(
-    store: GraphStore, question: QuestionWords, found: list[Mention]
+    store: GraphStore, question: QuestionWords, mentions: list[Mention]
 ) -> LinkingError:
     """Return the error that says what was looked for and what is near it."""
     content = " ".join(word.form for word in question.words if not word.common)
-    looked = [mention.text for mention in found if not mention.common] or [question.text]
+    looked = [mention.text for mention in mentions if not mention.common] or [question.text]
     shown = ", ".join(f'"{one_line(text)}"' for text in looked[:_SHOWN])
     if len(looked) > _SHOWN:
         shown += f" and {len(looked) - _SHOWN} more"

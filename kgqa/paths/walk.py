@@ -141,9 +141,9 @@ def ranges(starts: IntArray, counts: IntArray) -> IntArray:
     [5, 6, 9]
     """
     total = int(counts.sum())
-    found: IntArray = np.repeat(starts - np.cumsum(counts) + counts, counts)
-    found += np.arange(total, dtype=np.int64)
-    return found
+    indices: IntArray = np.repeat(starts - np.cumsum(counts) + counts, counts)
+    indices += np.arange(total, dtype=np.int64)
+    return indices
 
 
 def hops_out_of(store: GraphStore, frontier: IntArray, rules: WalkRules) -> Hops:
@@ -314,7 +314,7 @@ def relation_paths_to(
     ends = table.ends()
     hit = np.isin(ends, answers)
     gold = set(answers.tolist())
-    found = []
+    parts = []
     for number in np.unique(group[hit]).tolist():
         members = np.flatnonzero(group == number)
         tails = np.unique(ends[members])
@@ -323,6 +323,6 @@ def relation_paths_to(
         first = members[0]
         steps = tuple((a, b) for a, b in steps_of[first, : table.length[first]].tolist())
         paths = table.take(members[hit[members]])
-        found.append(RelationPath(int(table.topic[first]), steps, f1, tails, paths))
-    found.sort(key=lambda path: (-path.f1, len(path.steps), path.steps, path.topic))
-    return found
+        parts.append(RelationPath(int(table.topic[first]), steps, f1, tails, paths))
+    parts.sort(key=lambda path: (-path.f1, len(path.steps), path.steps, path.topic))
+    return parts

@@ -66,7 +66,7 @@ def path_page(kg: KG, form: PathsForm) -> dict[str, Any]:
     """Return what ``kgqa paths --json`` prints, a page of it."""
     from kgqa.api.qa import shared_name
 
-    found = kg.paths(
+    paths = kg.paths(
         form.entity,
         hops=form.hops,
         limit=form.limit,
@@ -76,10 +76,10 @@ def path_page(kg: KG, form: PathsForm) -> dict[str, Any]:
         mediators=form.mediators,
     )
     end = form.offset + form.limit
-    return found.to_dict() | {
-        "next_offset": end if end < found.total else None,
-        "notes": [shared_name(form.entity, found.entity)] if found.entity.others else [],
-        "browser_url": kg.browser_url(found),
+    return paths.to_dict() | {
+        "next_offset": end if end < paths.total else None,
+        "notes": [shared_name(form.entity, paths.entity)] if paths.entity.others else [],
+        "browser_url": kg.browser_url(paths),
     }
 
 

@@ -180,8 +180,8 @@ class Worker:
             key = session_key(first.kg, unbound)
             session = self._open.pop(key, None) or unbound.on(kg.store)
             self._use(key, session)
-            with closing(session.as_completed(pulled())) as found:
-                for place, answer in found:
+            with closing(session.as_completed(pulled())) as results:
+                for place, answer in results:
                     done.add(place)
                     number = running[place].number
                     if isinstance(answer, KgqaError):
