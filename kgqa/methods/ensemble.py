@@ -25,7 +25,6 @@ from kgqa.graph.schema import PropertyGraph
 from kgqa.linking.around import MOST_CLASSES
 from kgqa.linking.asked import asks_best, asks_calculated, asks_compared
 from kgqa.methods.base import LinkedQuestion, Method
-from kgqa.methods.kg_cot.fitting import fitting_reasoner
 from kgqa.methods.kinds import asked_class, asks_number, only_of_class
 from kgqa.methods.options import (
     AutoOptions,
@@ -259,7 +258,7 @@ class Auto(Ensemble):
         try:
             named, unfit = options.reasoner, ""
             if named is None:
-                named, unfit = fitting_reasoner(resources.store)
+                named, unfit = resources.suited_reasoner()
             if unfit:
                 return self._by(self._rank(general=general))
             chosen = options.model_copy(update={"reasoner": named})

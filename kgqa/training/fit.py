@@ -157,7 +157,7 @@ def _fit(
     check: PathCheck | None,
     settings: TrainingSettings,
     progress: Progress,
-) -> tuple[Fit[list[list[Row]]], list[list[list[Row]]]]:
+) -> tuple[Fit[Sequence[Sequence[Row]]], list[list[list[Row]]]]:
     """Return the fit of a model, and the batches of each of its steps."""
     batches: list[list[list[Row]]] = []
     lengths = [len(row["input_ids"]) for row in rows]

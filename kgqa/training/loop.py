@@ -111,7 +111,7 @@ class Fit(Generic[BatchT]):
                 loss = self.loss(batch)
                 total = 0.0
                 for part in [loss] if isinstance(loss, torch.Tensor) else loss:
-                    part.backward()  # type: ignore[no-untyped-call]
+                    part.backward()
                     total += float(part.detach())
                 torch.nn.utils.clip_grad_norm_(weights, self.clip)
                 self.optimizer.step()
@@ -149,7 +149,7 @@ class Fit(Generic[BatchT]):
     def state(self) -> dict[str, Any]:
         """Return the state of the fit, of tensors and plain values."""
         best = None if self.best is None else asdict(self.best)
-        cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+        cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
         return {
             "reached": {"step": self.step, "losses": self.losses, "checks": self.checks},
             "best": best,

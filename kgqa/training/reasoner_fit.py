@@ -17,7 +17,6 @@ import numpy as np
 import torch
 
 from kgqa.errors import DataError
-from kgqa.methods.kg_cot.scores import relation_words
 from kgqa.methods.kg_cot.walk import FLOOR
 from kgqa.models.graph_reasoner_card import ReasonerCard
 from kgqa.models.graph_reasoner_files import save_reasoner
@@ -80,7 +79,7 @@ def fit_reasoner(
         run, fit = lane.run, lane.fit
         checkpoint.take_up(fit, run.take)
         fit.run(lane.batches, lambda: checkpoint.after_step(fit, run.beside()))
-        run.model.forget(*run.seen)
+        run.model.forget(run.seen)
         best = fit.best
         assert best is not None  # the last step is always checked
         result = ReasonerReport(
@@ -95,7 +94,7 @@ def fit_reasoner(
             data=dict(described),
         )
         card = _card(run, encoder_name or encoder.name, settings, result)
-        save_reasoner(out, run.model, card, run.words)
+        save_reasoner(out, run.model, card)
         checkpoint.drop()
         return result
 
@@ -188,17 +187,14 @@ def _card(
         "f1": round(result.f1, 1),
         "step": result.steps,
     }
-    relations = tuple(run.table.store.relations().ids)
     return ReasonerCard(
         hops=rules.hops,
         direction=rules.direction,
         mediators=rules.mediators,
-        relations_by=settings.relations,
         encoder=encoder,
-        width=run.model.shape.width,
+        width=run.model.width,
         hidden=settings.hidden,
-        relations=relations,
-        texts=() if run.texts == list(map(relation_words, relations)) else tuple(run.texts),
+        relations=tuple(run.table.store.relations().ids),
         answer_threshold=result.answer_threshold,
         described={
             **result.data,
