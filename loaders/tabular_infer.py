@@ -3,7 +3,8 @@
 - A *key* is a column without repetition, called ``id``, after its table or like a code.
 - A column *points to* another table if it is called after it and half its values are there, or if
   it holds text and nearly all its values are that table's keys or names. Numbers alone never
-  decide: every small number is a key of most tables.
+  decide: every small number is a key of most tables. Ids of a role (``SupportRepId``) are of people
+  where exactly one other table is of people.
 - A table with two such columns and no key of its own holds *edges*; the rest are their properties.
 - Text whose values repeat, or are towns, genres and the like by the column's name, are *things*.
 
@@ -26,6 +27,8 @@ from kgqa.loaders.tabular_words import (
     CLASS_WORDS,
     ID_WORDS,
     LINK_WORDS,
+    PERSON_WORDS,
+    ROLE_WORDS,
     SELF_WORDS,
     THING_WORDS,
     relation_of,
@@ -264,6 +267,9 @@ def _find_links(plan: _Plan, plans: dict[str, _Plan]) -> None:
             _, to_name, at = max(ranked)
             plan.links[column.name] = (to_name, at)
         elif _is_untold(column, plan):
+            if to := _people(column, plan, plans):
+                plan.links[column.name] = (to.table.name, to.key[0])
+                continue
             plan.untold[column.name] = type_name(type_words(relation_of(column.name)))
 
 
@@ -271,6 +277,20 @@ def _is_untold(column: _Column, plan: _Plan) -> bool:
     """Return whether a column holds ids, some of them repeated, of things that have no table."""
     is_id = len(column.words) > 1 and column.words[-1] in ("id", "uuid")
     return is_id and column.once < 1 and column.name not in (*plan.key, *plan.name)
+
+
+def _people(column: _Column, plan: _Plan, plans: dict[str, _Plan]) -> _Plan | None:
+    """Return the one other table of people that has all ids of a column named by a role."""
+    if not ROLE_WORDS.intersection(words(relation_of(column.name))):
+        return None
+    others = [to for to in plans.values() if to is not plan and len(to.key) == 1]
+    people = [to for to in others if to.words[-1] in PERSON_WORDS]
+    people = people or [to for to in others if len(to.name) > 1]  # first and last names
+    if len(people) != 1:
+        return None
+    keys = people[0].columns[people[0].key[0]].values
+    fits = keys.type == column.values.type and pc.all(pc.is_in(column.values, value_set=keys))
+    return people[0] if fits and fits.as_py() else None
 
 
 def _link(
