@@ -267,7 +267,7 @@ def test_without_a_fitting_reasoner_auto_is_gcr_alone(
     def misfit(_: object) -> tuple[str, str]:
         raise ModelNotFoundError("No reasoner is bundled.")
 
-    monkeypatch.setattr("kgqa.methods.resources.Resources.suited_reasoner", misfit)
+    monkeypatch.setattr(Given, "suited_reasoner", misfit, raising=False)
     resources = Given(random_llm, store=sample)
     method = Auto(options_of(Auto.Options, k=3), resources)
     assert resources.progress.notes == ["No reasoner is bundled. Answering by the method gcr."]
