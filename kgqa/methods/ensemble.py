@@ -31,7 +31,6 @@ from kgqa.linking.asked import (
     asks_repeated,
 )
 from kgqa.methods.base import LinkedQuestion, Method
-from kgqa.methods.kg_cot.fitting import fitting_reasoner
 from kgqa.methods.kinds import asked_class, asks_number, only_of_class
 from kgqa.methods.options import (
     AutoOptions,
@@ -266,7 +265,7 @@ class Auto(Ensemble):
         try:
             named, unfit = options.reasoner, ""
             if named is None:
-                named, unfit = fitting_reasoner(resources.store)
+                named, unfit = resources.suited_reasoner()
             if unfit:
                 return self._by(self._rank(general=general))
             chosen = options.model_copy(update={"reasoner": named})
