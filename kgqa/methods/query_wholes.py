@@ -373,8 +373,9 @@ class WholeSearch:
 
     def _names_itself(self, state: State) -> bool:
         """Return whether the question names the things that a plan gives."""
+        named = ("=",) if re.search(r"\bor\b", self._read.question) else ("=", "in")
         return any(
-            one.operator in ("=", "in") and (one.left == NodeRef(0) or one.left in state.names)
+            one.operator in named and (one.left == NodeRef(0) or one.left in state.names)
             for one in state.where
         )
 
