@@ -76,8 +76,9 @@ def asks_compared(question: str) -> bool:
     return bool(_COMPARED.search(question))
 
 
+_EITHER = re.compile(r"\bor\b(?! (?:more|less|above|below|over|under|\w+er)\b)", re.IGNORECASE)
 _OTHERS = re.compile(
-    r"\b(?:no|not|never|without|nobody|none|neither|or)\b|n't\b|\b(?:except|other than)\b", re.I
+    r"\b(?:no|not|never|without|nobody|none|neither)\b|n't\b|\b(?:except|other than)\b", re.I
 )
 _REPEATED = re.compile(
     r"\b(?:indirectly|transitively|recursively|at (?:any|all) levels?|chain of \w+"
@@ -92,7 +93,16 @@ def asks_denied(question: str) -> bool:
     >>> asks_denied("Which books are not in stock at Leeds?"), asks_denied("Who is not it?")
     (True, True)
     """
-    return bool(_OTHERS.search(question))
+    return bool(_OTHERS.search(question)) or asks_either(question)
+
+
+def asks_either(question: str) -> bool:
+    """Return whether a question names two things, of which one is meant, or either.
+
+    >>> asks_either("Is it Bonn or Ulm?"), asks_either("Who has two or more, who one or fewer?")
+    (True, False)
+    """
+    return bool(_EITHER.search(question))
 
 
 def asks_repeated(question: str) -> bool:
@@ -121,7 +131,7 @@ def as_superlative(question: str) -> str:
     >>> as_superlative("Who was born first, Ann or Bo?"), as_superlative("Who is older than Ann?")
     ('Who was born the earliest, Ann or Bo?', 'Who is older than Ann?')
     """
-    if not re.search(r"\bor\b", question):
+    if not asks_either(question):
         return question
 
     def best(match: re.Match[str]) -> str:

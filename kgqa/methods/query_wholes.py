@@ -8,7 +8,7 @@ from heapq import nlargest
 from typing import TYPE_CHECKING
 
 from kgqa.errors import PlanError
-from kgqa.linking.asked import asks_best
+from kgqa.linking.asked import asks_best, asks_either
 from kgqa.methods.query_reading import MOST_ODDS
 from kgqa.methods.query_then import best_first, counted_after
 from kgqa.methods.query_words import (
@@ -373,7 +373,7 @@ class WholeSearch:
 
     def _names_itself(self, state: State) -> bool:
         """Return whether the question names the things that a plan gives."""
-        named = ("=",) if re.search(r"\bor\b", self._read.question) else ("=", "in")
+        named = ("=",) if asks_either(self._read.question) else ("=", "in")
         return any(
             one.operator in named and (one.left == NodeRef(0) or one.left in state.names)
             for one in state.where
