@@ -17,6 +17,7 @@ from kgqa.graph.model import keys_array
 from kgqa.graph.names import normalise
 from kgqa.graph.schema import PropertyGraph
 from kgqa.linking.around import MOST_CLASSES, stems_of
+from kgqa.linking.asked import asks_whether
 from kgqa.linking.vocabulary import GENDERS
 from kgqa.paths.words import TOPIC, relation_phrase
 
@@ -50,7 +51,7 @@ _ASKING = re.compile(r"\b(?:who|whom|what|which|where|when|how)\b", re.IGNORECAS
 _NOUN = r"(?P<noun>(?!the\b)[^\W\d_]+)"
 _STEP = re.compile(
     rf"\bthe\s+{_NOUN}\s+of\s+(?:the\s+)?{TOPIC}\b(?!['’])|\b{TOPIC}\s?['’]s?\s+"
-    rf"{_NOUN.replace('noun', 'own')}\b",
+    rf"{_NOUN.replace('noun', 'own')}\b(?=['’]|\s+(?:[^\W\d_]+ed|born|from|live|work|come|play)\b)",
     re.IGNORECASE,
 )
 _NO_STEP = stems_of(
@@ -81,10 +82,11 @@ def two_steps(asked: str) -> Steps | None:
     'Where was x born?'
     >>> two_steps("Who is the director of x?") is two_steps("Where is x's office located?") is None
     True
+    >>> two_steps("Who is x's line manager?")
     """
     found = _STEP.search(asked)
-    if found is None or _ASKING.search(asked, found.end()):  # "x's mum here, which rooms …"
-        return None
+    if found is None or _ASKING.search(asked, found.end()) or asks_whether(asked):
+        return None  # "x's mum here, which rooms …", "is x's record low 3?"
     noun = found["noun"] or found["own"]
     rest = f"{asked[: found.start()]}{TOPIC}{asked[found.end() :]}"
     if stems_of(normalise(noun)) <= _NO_STEP or stems_of(normalise(rest)) <= _LITTLE:
@@ -117,13 +119,20 @@ def which_of_them(asked: str, relations: Sequence[str]) -> str:
 
 
 def names_kind(store: GraphStore, asked: str, relations: Sequence[str], key: int) -> bool:
-    """Return whether the relations of a path, or what it leads to, say the noun asked for.
+    """Return whether the relations of a path, or what it leads to, say the noun asked for."""
+    if says_kind(asked, " ".join(map(relation_phrase, relations))):
+        return True
+    return _fits(store, asked_kind(asked), keys_array([key]))[0]
 
-    So does any path for a question without such a noun.
+
+def says_kind(asked: str, text: str) -> bool:
+    """Return whether a text says the noun asked for, as any does if a question has none.
+
+    >>> says_kind("Which court took x?", "x heard in ?"), says_kind("Which thing is x?", "x is ?")
+    (False, True)
     """
     kind = asked_kind(asked) - _LITTLE - _ANY
-    said = stems_of(" ".join(map(relation_phrase, relations)))
-    return not kind or bool(kind & said) or _fits(store, kind, keys_array([key]))[0]
+    return not kind or bool(kind & stems_of(normalise(text)))
 
 
 def adjustment(

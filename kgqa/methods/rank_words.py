@@ -128,8 +128,7 @@ class Weighed:
     """What the ranker says of one topic's relation paths.
 
     ``probability`` of each; ``absent``: that the graph does not have what is asked for, against
-    the likeliest of them; ``missing``: the likeliest relation that the topic has not, in words, if
-    there is one.
+    the likeliest of them; ``missing``: what the topic has not, "does not have …", if known.
     ``likeliest``: the first of all of these; ``lacking``: which step of two is not there, if known.
     """
 
