@@ -40,7 +40,14 @@ from kgqa.graph.store import schema_version
 from kgqa.linking.clock import today_of
 from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.options import RankOptions
-from kgqa.methods.rank_asked import adjustment, names_kind, says_kind, two_steps, which_of_them
+from kgqa.methods.rank_asked import (
+    adjustment,
+    names_kind,
+    other_role,
+    says_kind,
+    two_steps,
+    which_of_them,
+)
 from kgqa.methods.rank_conditions import narrowed_by_question
 from kgqa.methods.rank_words import RankWords, Weighed, entity_scores, of_one_fact
 from kgqa.methods.yes_no import YES, YES_THRESHOLD, connection
@@ -78,7 +85,9 @@ OTHER_KG_PENALTY = (
     3.5  # less of a logit, if entities of other kinds or other KGs have it; chosen there
 )
 OTHER_KIND = 0.85  # confidence at most, if nothing says that the answer is of the kind asked for
-_BETTER, _SURELY, _NO_LOGIT = 6.0, 30.0, -1_000.0  # differences of logits, at most; of nothing
+_BETTER, _WORSE, _SURELY = 6.0, 3.0, 30.0  # differences of logits, at most
+_NO_LOGIT = -1_000.0
+OTHER_ROLE_ODDS = 1.5  # that there is none, if what is likeliest is of another kind
 FIRST_STEP = 0.5  # probability of a relation from which a question's first step is that
 _ENDS = 3  # entities that a first step leads to, of which the rest is asked
 OTHER_STEP = 3.0  # less of a logit, for relation paths that begin with another one
@@ -203,7 +212,9 @@ class Rank(Method[RankOptions]):
         if chosen and not choices:
             asked = words.question(question.question, question.topics[0].key, names)
             path = evidence[order[0]][0][1] if order[0] in evidence else None
-            if path is not None and not names_kind(store, asked, path.relation_path, order[0]):
+            if path is not None and not names_kind(
+                words, self.ranker, asked, path.relation_path, order[0]
+            ):
                 confidence = min(confidence, OTHER_KIND)
         if chosen and (narrowed.left_out or narrowed.over is None):
             confidence = min(confidence, UNSURE)
@@ -280,8 +291,8 @@ class Rank(Method[RankOptions]):
         steps = two_steps(asked)
         if steps is None or not paths.steps:
             return self._weigh(words, asked, topic, paths)
-        first = self._weigh(words, steps.first, topic, paths)
         single = np.array([len(one) == 1 for one in paths.steps])
+        first = self._weigh(words, steps.first, topic, paths, -OTHER_STEP * ~single)
         if first.absent > self.refuse_above:
             lacking = f"{said_name(topic.name)} has no {steps.noun}"
             whole = self._weigh(words, asked, topic, paths)
@@ -320,7 +331,7 @@ class Rank(Method[RankOptions]):
         every = [*paths.steps, *((hop,) for hop in words.schema.missing(own))]
         count = len(paths.steps)
         added = np.zeros(len(every), np.float32)
-        added[:count] = adjustment(words, words.store, asked, paths) + more
+        added[:count] = adjustment(words, self.ranker, asked, paths) + more
         logits = words.logits(self.ranker, asked, every) + added
         share = words.shares(self.ranker, logits)
         order = np.argsort(-share, kind="stable")[:MOST_EXPLAINED].tolist()
@@ -365,13 +376,15 @@ class Rank(Method[RankOptions]):
             other = beyond.max(initial=_NO_LOGIT)
             least = max(other, unknown) - OTHER_KG_PENALTY  # the likeliest: many are not likelier
             absent = np.logaddexp.reduce([ranker.none, least, *fits[count:]])
-            better = np.clip([other - there, kin - there], -_BETTER, _BETTER)
-            signs.append([min(absent - there, _SURELY), *better])
+            better = min(max(kin - there, -_WORSE), _BETTER)
+            signs.append([min(absent - there, _SURELY), better])
         best = int(np.argmax(fits[:count])) if count else None
         unsaid = best is not None and not says_kind(asked, words.path(every[best]))
         odds = float(np.dot([*np.mean(signs, axis=0), unsaid, 1.0], self.ranker.card.lacking))
         missing = ""  # as the last judge sees it
-        if kin >= least and len(fits) > count:
+        if best is not None and (role := other_role(words, self.ranker, asked, every[best][-1])):
+            odds, missing = max(odds, OTHER_ROLE_ODDS), f"has no {role}"
+        elif kin >= least and len(fits) > count:
             hop = every[count + int(np.argmax(fits[count:]))][0]
             missing = f"{_without(words, hop)}, as others of its kind do"
         elif other >= unknown and elsewhere:

@@ -62,8 +62,8 @@ class RankerCard:
     ``none``: the logit of "none of them". ``temperature``: what logits are divided by, so that
     shares mean how often they are right. ``refuse_above``: the probability that the graph has no
     answer from which there is none. ``lacking`` makes its log-odds: weights of the log-odds of what
-    is missing against the best path there is, of how much better (at most 6) a relation of the KG
-    and one of the topic's own kind fit, and of a noun asked for that the path does not say; a sum.
+    is missing against the best path there is, of how much better (-3 to 6) a relation of the
+    topic's own kind fits, and of a noun asked for that the path does not say; then a sum.
     ``refusal``: slope and shift from these to how sure it is that there is no right answer.
     """
 
@@ -74,8 +74,8 @@ class RankerCard:
     none: _Logit = 0.0
     temperature: _Factor = 1.0
     refuse_above: Annotated[float, Field(ge=0, le=1, strict=False)] = 0.88
-    lacking: Annotated[tuple[_Logit, _Logit, _Logit, _Logit, _Logit], Field(strict=False)] = (
-        1.0, 0.0, 0.0, 0.0, 0.0,
+    lacking: Annotated[tuple[_Logit, _Logit, _Logit, _Logit], Field(strict=False)] = (
+        1.0, 0.0, 0.0, 0.0,
     )  # fmt: skip
     refusal: Annotated[tuple[_Logit, _Logit], Field(strict=False)] = (1.0, 0.0)
     # relations of the KG that it was trained for, or what stands before their first dot; () any
