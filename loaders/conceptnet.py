@@ -26,8 +26,7 @@ from kgqa.errors import UsageError
 from kgqa.graph.model import EDGE_SCHEMA, EdgeBatch, EntityBatch
 from kgqa.loaders.base import BLANK, BlockReport, DumpFiles, entity_batch, relation_batch
 from kgqa.loaders.blocks import find_sources, nothing_read, read_blocks
-from kgqa.loaders.delimited import as_text, lines_at, split_block, why_undecodable
-from kgqa.loaders.strings import mask_of
+from kgqa.loaders.strings import as_text, lines_at, mask_of, split_block, why_undecodable
 from kgqa.loaders.triples_rows import is_writable
 from kgqa.parallel import mapped
 from kgqa.registry import Options, option

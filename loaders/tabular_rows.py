@@ -17,7 +17,7 @@ from kgqa.errors import UsageError
 from kgqa.graph.model import EDGE_SCHEMA, ENTITY_SCHEMA, EdgeBatch, EntityBatch, Kind
 from kgqa.loaders.base import relation_batch
 from kgqa.loaders.strings import json_objects, mask_of
-from kgqa.loaders.tabular_headers import ARRAY
+from kgqa.loaders.tabular_mapping import ARRAY
 from kgqa.loaders.tabular_values import LONG, as_json, members
 from kgqa.loaders.tabular_words import spoken
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from kgqa.graph.model import Batch, BoolArray, IntArray
     from kgqa.loaders.base import Rejects
+    from kgqa.loaders.tabular_files import Table
     from kgqa.loaders.tabular_mapping import ColumnMapping, TableMapping
-    from kgqa.loaders.tabular_table import Table
 
 _SLICE = 1 << 16  # rows that are put together at once
 _TEXT = pa.string()

@@ -35,7 +35,7 @@ _WORDS = {word: number for number, word in enumerate(_UP_TO_TWELVE.split())} | {
 _SCALES = {"k": 1e3, "thousand": 1e3, "m": 1e6, "million": 1e6, "bn": 1e9, "billion": 1e9}
 _NUMBER = re.compile(
     r"(?<![\w.])[$€£]?\s?(-?\d{1,3}(?:,\d{3})+(?:\.\d+)?|-?\d+(?:\.\d+)?)"
-    r"(?:\s?(k|thousand|m|million|bn|billion)\b)?(?:%|\b|$)(?![\w-]*\w-)",
+    r"(?:\s?(k|thousand|m|million|bn|billion)\b)?(?:%|\b|$|(?=(?:st|nd|rd|th)\b))(?![\w-]*\w-)",
     re.IGNORECASE,
 )
 _NUMBER_WORD = re.compile(rf"\b({'|'.join(_WORDS)})\b", re.IGNORECASE)
@@ -284,7 +284,9 @@ def stated(question: str) -> Stated:
         counted = whole and 0 < size <= 1000 and operator == "=" and noun
         if limit is None and counted and _LIMIT.search(before):
             limit = int(size)
-        elif question[start:end].lower() != "one" or operator != "=":
+            continue
+        nth = re.match(r"(?:st|nd|rd|th)\b", after_)
+        if operator != "=" or not (nth or question[start:end].lower() == "one"):
             number_ = int(size) if whole else size
             found.append(
                 Stating("number", number_, operator, start, end, operator, said, read, until)
