@@ -16,6 +16,7 @@ from pyarrow import feather, parquet
 from pyarrow import json as arrow_json
 
 from kgqa.errors import DumpMalformedError, DumpNotFoundError, UsageError, without_secrets
+from kgqa.loaders.blocks import ending_of
 from kgqa.loaders.tabular_csv import read_csv, repaired
 from kgqa.loaders.tabular_values import as_cells
 
@@ -105,7 +106,6 @@ def typed(columns: Mapping[str, list[Any]]) -> pa.Table:
     return pa.table(arrays)
 
 
-_COMPRESSED = (".gz", ".bz2", ".zst")
 _DELIMITED = (".csv", ".tsv", ".tab", ".txt", ".psv")
 _ARROW = (".arrow", ".feather", ".ipc")
 _PARQUET = (".parquet", ".pq")
@@ -141,13 +141,6 @@ def read_tables(sources: Sequence[Path], progress: Progress) -> list[Table]:
     return [tables[name] for name in sorted(tables)]
 
 
-def _ending(path: Path) -> str:
-    name = path.name.lower()
-    for ending in _COMPRESSED:
-        name = name.removesuffix(ending)
-    return Path(name).suffix
-
-
 def _files(source: Path, progress: Progress) -> list[Path]:
     if not source.exists():
         raise DumpNotFoundError(f"There is no {source}.", "Check the path.")
@@ -157,7 +150,7 @@ def _files(source: Path, progress: Progress) -> list[Path]:
     files = [
         path for path in sorted(source.iterdir()) if path.is_file() and path.name[0] not in "._"
     ]
-    tables = [path for path in files if _ending(path) in known]
+    tables = [path for path in files if ending_of(path) in known]
     if others := [path.name for path in files if path not in tables]:
         progress.note(f"Not read, since they are not tables: {', '.join(others)}.")
     if not tables:
@@ -168,7 +161,7 @@ def _files(source: Path, progress: Progress) -> list[Path]:
 
 
 def _tables_of(path: Path) -> Iterator[Table]:
-    ending = _ending(path)
+    ending = ending_of(path)
     name = path.name.split(".")[0]
     if ending in _RDF:
         raise DumpMalformedError(
