@@ -35,7 +35,7 @@ _WORDS = {
 _SCALES = {"k": 1e3, "thousand": 1e3, "m": 1e6, "million": 1e6, "bn": 1e9, "billion": 1e9}
 _NUMBER = re.compile(
     r"(?<![\w.])[$€£]?\s?(-?\d{1,3}(?:,\d{3})+(?:\.\d+)?|-?\d+(?:\.\d+)?)"
-    r"(?:\s?(k|thousand|m|million|bn|billion)\b)?(?:%|\b|$)(?![\w-]*\w-)",
+    r"(?:\s?(k|thousand|m|million|bn|billion)\b)?(?:%|\b|$|(?=(?:st|nd|rd|th)\b))(?![\w-]*\w-)",
     re.IGNORECASE,
 )
 _NUMBER_WORD = re.compile(rf"\b({'|'.join(_WORDS)})\b", re.IGNORECASE)
@@ -159,7 +159,8 @@ def stated(question: str) -> Stated:
             limit = int(size)
             continue
         stated_ = int(size) if whole else size
-        if question[start:end].lower() == "one" and operator == "=":
+        nth = re.match(r"(?:st|nd|rd|th)\b", after)
+        if operator == "=" and (nth or question[start:end].lower() == "one"):
             continue
         take("number", stated_, operator, start, end)
     found.sort(key=lambda one: one.start)

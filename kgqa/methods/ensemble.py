@@ -23,7 +23,13 @@ from kgqa.graph.literals import number_in
 from kgqa.graph.names import normalise
 from kgqa.graph.schema import PropertyGraph
 from kgqa.linking.around import MOST_CLASSES
-from kgqa.linking.asked import asks_best, asks_calculated, asks_compared
+from kgqa.linking.asked import (
+    asks_best,
+    asks_calculated,
+    asks_compared,
+    asks_denied,
+    asks_repeated,
+)
 from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.kg_cot.fitting import fitting_reasoner
 from kgqa.methods.kinds import asked_class, asks_number, only_of_class
@@ -425,12 +431,13 @@ class Auto(Ensemble):
         topics = [one for one in question.topics if number_in(one.name) is None]  # "over 50"
         calculated = asks_calculated(question.question)
         best = not calculated and asks_best(question.question)
-        if not (calculated or best) and topics and not asks_compared(question.question):
+        beyond = asks_denied(question.question) or asks_repeated(question.question)  # any path
+        if topics and not (calculated or best or beyond or asks_compared(question.question)):
             return None
         named = [one for one in topics if _is_named(one)]
         if topics and not named:  # a word that stands in some name is not a name
             topics = []
-        elif topics and not (calculated or best):
+        elif topics and not (calculated or best or beyond):
             return None
         found = planned()
         if isinstance(found, KgqaError):
@@ -449,6 +456,10 @@ class Auto(Ensemble):
             return question.unlinked
         if topics and best and not (plan and plan.order and plan.where):
             return None
+        if beyond and not (calculated or best) and topics:
+            says = plan and (plan.without or any(hop.repeated for hop in plan.hops) or any(
+                one.operator in ("<>", "not in") for one in plan.where))  # fmt: skip
+            return found if says and _compares(found, topics) else None
         if (topics and not best) and (
             result is None or not result.plan.grouped or _counts_other(result, question, schema)
         ):
@@ -530,7 +541,9 @@ def _compares(found: Findings, topics: Sequence[TopicEntity]) -> bool:
     """Return whether a plan has a condition for each of some entities."""
     if found.result is None:
         return False
-    values = {value for one in found.result.plan.where for value in _values(one.right)}
+    plan = found.result.plan
+    where = [*plan.where, *(one for part in plan.without for one in part.where)]
+    values = {value for one in where for value in _values(one.right)}
     return all(one.id in values or one.name in values for one in topics)
 
 

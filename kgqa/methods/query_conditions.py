@@ -221,7 +221,7 @@ class ConditionSearch:
             odds = self._read.properties[place.owned][0]
             if place.owned in state.used or odds < -1:
                 continue
-            denied = bool(NO.search(self._read.question))
+            denied = bool(NO.search(self._read.bare))
             said = self._read.words_of(place)
             if place.property.type == "boolean":
                 yield self._add(state, place, "=", not denied, 0.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from heapq import nlargest
 from typing import TYPE_CHECKING
 
@@ -76,6 +77,28 @@ class SchemaParts:
             self.hops[hop] = f"link {heads[0]} {words} {heads[1]}"
             for one in pattern.properties:
                 self._add("relation", pattern.relation, one)
+
+    @cached_property
+    def subclasses(self) -> set[str]:
+        """Classes all of whose properties and relations another, larger one has."""
+        features: dict[str, set[object]] = {
+            one.name: {("has", each.name) for each in one.properties}
+            for one in self.index.schema.types
+        }
+        for pattern in self.index.schema.relations:
+            for one, other in ((pattern.head, pattern.tail), (pattern.tail, pattern.head)):
+                if one and other:
+                    features[one].add((pattern.relation, one == pattern.head, other))
+        types = self.index.schema.types
+        return {
+            one.name
+            for one in types
+            if features[one.name]
+            and any(
+                other.count > one.count and features[one.name] <= features[other.name]
+                for other in types
+            )
+        }
 
     @property
     def words(self) -> list[str]:

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from kgqa.methods.query_parts import ENTITY, FoundValue, Owned
+from kgqa.paths.words import relation_phrase
 from kgqa.queries.plain import PlainGraph
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class ValueIndex:
         self._fields: dict[str, dict[Owned, tuple[str, ...]]] = {}
         self._named = {type_.name for type_ in schema.types if type_.names}
         self._plain = isinstance(store, PlainGraph)
+        self._classes = {relation_phrase(type_.name) for type_ in schema.types}
         self._untyped = (
             any("" in (one.head, one.tail) for one in schema.relations) or not schema.types
         )
@@ -109,8 +111,7 @@ class ValueIndex:
             for size in range(_LONGEST, 0, -1)
             for at in range(len(words) - size + 1)
         ]
-        if self._plain:
-            spans += [_singular(one) for one in spans]
+        spans += [_singular(one) for one in spans]
         entities = self._entities([one for one in dict.fromkeys(spans) if _key(one) not in _COMMON])
         for size in range(_LONGEST, 0, -1):
             for at in range(len(words) - size + 1):
@@ -122,8 +123,11 @@ class ValueIndex:
                 bare = re.sub(r"['’]s$", "", text).strip("'\".")
                 held = self._fields.get(key) or self._fields.get(_key(bare), {})
                 fields = {**entities.get(bare, {}), **held}
-                if not fields and self._plain:
-                    fields = entities.get(_singular(bare), {})
+                if not fields and (
+                    self._plain or (text.islower() and _singular(key) not in self._classes)
+                ):
+                    one = _singular(bare)
+                    fields = {**entities.get(one, {}), **self._fields.get(_key(one), {})}
                 if not fields or key in _COMMON or key.isdigit() or (len(key) < 2):
                     continue
                 if size == 1 and (text.islower() or at == 0) and not _looks_meant(text, fields):
