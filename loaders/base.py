@@ -154,10 +154,16 @@ def entity_batch(ids: Column, **columns: Column) -> EntityBatch:
     return EntityBatch(_batch(ENTITY_SCHEMA, {"id": ids, "kind": pa.array(kinds), **columns}))
 
 
-def edge_batch(heads: Column, relation: str, tails: Column) -> EdgeBatch:
-    """Return edges of one relation, without properties."""
-    relations = pa.repeat(pa.scalar(relation), len(heads))
-    return EdgeBatch(_batch(EDGE_SCHEMA, {"head": heads, "relation": relations, "tail": tails}))
+def edge_batch(
+    heads: Column, relations: str | Column, tails: Column, properties: Column | None = None
+) -> EdgeBatch:
+    """Return edges, all of one relation if a single one is given."""
+    if isinstance(relations, str):
+        relations = pa.repeat(pa.scalar(relations), len(heads))
+    columns = {"head": heads, "relation": relations, "tail": tails}
+    if properties is not None:
+        columns["properties"] = properties
+    return EdgeBatch(_batch(EDGE_SCHEMA, columns))
 
 
 def relation_batch(names: Mapping[str, str]) -> RelationBatch:

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -175,6 +176,20 @@ def each_once(texts: pa.Array, change: Callable[[str], str | None]) -> pa.Array:
     encoded = texts.dictionary_encode()
     changed = [change(text) for text in encoded.dictionary.to_pylist()]
     return pa.array(changed, type=pa.string()).take(encoded.indices)
+
+
+def json_value(raw: bytes) -> Any:
+    """Return a JSON value by ``orjson``; what it refuses (NaN, long numbers), ``json`` decides.
+
+    Raises ValueError for what is not JSON, or is nested too deeply.
+    """
+    try:
+        return orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        try:
+            return json.loads(raw)
+        except RecursionError:
+            raise ValueError("nested too deeply") from None
 
 
 def json_strings(texts: pa.Array) -> pa.Array:

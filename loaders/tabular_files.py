@@ -6,7 +6,6 @@ import json
 import sqlite3
 from contextlib import closing
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from kgqa.loaders.tabular_values import as_cells
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from kgqa.graph.model import IntArray
     from kgqa.loaders.tabular_csv import Broken
@@ -35,8 +35,7 @@ class Table:
     """A table; ``rows``: the number of each row in ``source``.
 
     ``key``: columns that are declared as the primary key. ``foreign``: column -> (table, column)
-    that it is declared to point to; ``a/b`` are two columns together. ``left_out``: columns that
-    hold bytes or embeddings.
+    that it is declared to point to; ``a/b`` are two columns together.
     """
 
     name: str
@@ -45,7 +44,6 @@ class Table:
     rows: IntArray
     key: tuple[str, ...] = ()
     foreign: dict[str, tuple[str, str]] = field(default_factory=dict)
-    left_out: list[str] = field(default_factory=list)
     broken: list[tuple[Broken, str]] = field(default_factory=list)
     mended: int = 0
     note: str = ""
@@ -75,10 +73,7 @@ def arrow_table(name: str, source: str, table: pa.Table, rows: IntArray | None =
     )
     for column in table.column_names:
         cells = as_cells(table.column(column))
-        if cells is None:
-            if table.column(column).null_count < len(table):
-                made.left_out.append(column)
-        elif cells.null_count < len(cells) or not len(table):
+        if cells is not None and (cells.null_count < len(cells) or not len(table)):
             made.columns[column] = cells
     return made
 

@@ -15,17 +15,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgqa.errors import UsageError
-from kgqa.graph.model import EDGE_SCHEMA, EdgeBatch
-from kgqa.loaders.base import entity_batch, relation_batch
+from kgqa.loaders.base import edge_batch, entity_batch, relation_batch
 from kgqa.loaders.strings import json_objects, mask_of
 from kgqa.loaders.tabular_mapping import ARRAY
 from kgqa.loaders.tabular_values import LONG, as_json, members
 from kgqa.loaders.tabular_words import spoken
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence, Set
+    from collections.abc import Iterator, Mapping, Set
 
-    from kgqa.graph.model import Batch, BoolArray, IntArray
+    from kgqa.graph.model import Batch, BoolArray, EdgeBatch, IntArray
     from kgqa.loaders.base import Rejects
     from kgqa.loaders.tabular_files import Table
     from kgqa.loaders.tabular_mapping import ColumnMapping, TableMapping
@@ -221,7 +220,7 @@ class Rows:
                 self._relations.add(kind.relation)
                 relation = pa.repeat(pa.scalar(kind.relation), len(heads))
                 columns = [heads, relation, tails, provenance.take(rows)]
-                yield _edge_batch(columns, good)
+                yield edge_batch(*(column.filter(good) for column in columns))
 
     def _edges(self, part: _Part) -> Iterator[EdgeBatch]:
         """Yield the edges that rows are."""
@@ -251,7 +250,9 @@ class Rows:
         good = pc.and_(pc.and_(ends[0].is_valid(), ends[1].is_valid()), relations.is_valid())
         if good.true_count:
             self._relations.update(pc.unique(relations.filter(good)).to_pylist())
-            yield _edge_batch([ends[0], relations, ends[1], properties], good, walked)
+            columns = [ends[0], relations, ends[1], properties]
+            batch = edge_batch(*(column.filter(good) for column in columns))
+            yield replace(batch, walked=walked)
 
     def _reject(self, table: Table, row: int, reason: str) -> None:
         shown = {name: column[row].as_py() for name, column in table.columns.items()}
@@ -363,10 +364,3 @@ def _types(part: _Part, mapped: TableMapping) -> pa.Array:
         for row, text in zip(rows.to_pylist(), texts.to_pylist(), strict=True):
             found[row] += [one for one in text.split(":") if one]
     return pa.array(found, pa.list_(_TEXT))
-
-
-def _edge_batch(
-    columns: Sequence[pa.Array], good: pa.Array, walked: frozenset[str] = frozenset()
-) -> EdgeBatch:
-    rows = [column.filter(good) for column in columns]
-    return EdgeBatch(pa.RecordBatch.from_arrays(rows, schema=EDGE_SCHEMA), walked)

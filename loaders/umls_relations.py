@@ -17,14 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgqa.errors import DumpMalformedError
-from kgqa.graph.model import EDGE_SCHEMA, EdgeBatch
-from kgqa.loaders.base import data_lines
+from kgqa.loaders.base import data_lines, edge_batch
 from kgqa.loaders.strings import mask_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from kgqa.graph.model import BoolArray, IntArray
+    from kgqa.graph.model import BoolArray, EdgeBatch, IntArray
 
 _REGULAR = 10**7  # numbers below are the seven digits of a CUI
 _NUMBERS = 1 << 25  # of concepts
@@ -203,8 +202,7 @@ class RelationRows:
             used |= set(pc.unique(relations).to_pylist())
             heads, tails = (self._cuis.decode(facts[end].to_numpy()) for end in ("head", "tail"))
             about = self._stated(facts["source_distinct"].combine_chunks())
-            columns = [heads, relations, tails, about]
-            yield EdgeBatch(pa.RecordBatch.from_arrays(columns, schema=EDGE_SCHEMA))
+            yield edge_batch(heads, relations, tails, about)
 
     def _turn(self, inverses: Inverses) -> None:
         """Bring all rows into the canonical form of their fact.

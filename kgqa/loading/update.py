@@ -28,7 +28,6 @@ from kgqa.graph.literals import members, value_node
 from kgqa.graph.mids import NO_MID, decode_mids, encode_mids
 from kgqa.graph.model import (
     ALIAS,
-    EDGE_SCHEMA,
     ENTITY_SCHEMA,
     EdgeBatch,
     EntityBatch,
@@ -41,7 +40,7 @@ from kgqa.graph.model import (
     keys_array,
 )
 from kgqa.graph.schema import fact_id, read_fact_id
-from kgqa.loaders.base import Rejects, Report, entity_batch
+from kgqa.loaders.base import Rejects, Report, edge_batch, entity_batch
 from kgqa.loaders.triples import MediatorRule, read_pairs
 from kgqa.loading.edges import REPEATED, preference
 from kgqa.loading.facts import entity_values, expanded, fact_number, reified
@@ -717,11 +716,9 @@ def plain_edges(
         if not len(heads):
             continue
         edges = list(zip(heads.tolist(), steps.tolist(), tails.tolist(), strict=True))
-        columns = [
+        yield edge_batch(
             store.entities(heads).ids,
             [known[step] for step in steps.tolist()],
             store.entities(tails).ids,
             changer.properties(edges),
-        ]
-        arrays = [pa.array(column, pa.string()) for column in columns]
-        yield EdgeBatch(pa.RecordBatch.from_arrays(arrays, schema=EDGE_SCHEMA))
+        )
