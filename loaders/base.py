@@ -20,13 +20,15 @@ from kgqa.graph.model import (
     Kind,
     RelationBatch,
 )
+from kgqa.loaders.strings import lines_at, undecodable, why_undecodable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
     from typing import IO, TypeAlias
 
-    from kgqa.graph.model import Batch, Direction
+    from kgqa.graph.model import Batch, BoolArray, Direction
+    from kgqa.loaders.blocks import Block
     from kgqa.progress import Progress
 
     Column: TypeAlias = "pa.Array | Sequence[object]"
@@ -96,6 +98,17 @@ class BlockReport:
             self.rejects.append((number, reason, text))
         else:
             self.dropped[BLANK] += 1
+
+    def decodable(self, block: Block, wanted: BoolArray | None = None) -> BoolArray:
+        """Return which lines of a block, or of those ``wanted``, are UTF-8; reject the others."""
+        good = np.ones(block.lines, dtype=np.bool_) if wanted is None else wanted.copy()
+        bad = undecodable(block)
+        bad = bad[good[bad]]
+        for number, raw in lines_at(block, bad):
+            shown = raw.decode(errors="backslashreplace")
+            self.rejects.append((number, why_undecodable(raw), shown))
+        good[bad] = False
+        return good
 
     def record(self, report: Report, rejects: Rejects) -> None:
         """Count in the report of a load what was dropped, and write the rejected lines."""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 class Fields:
     """The lines of a block that have exactly so many fields.
 
-    ``columns``: the wanted fields of each, binary. ``rows``: their positions in the block, from 0.
+    ``columns``: the fields of each, binary. ``rows``: their positions in the block, from 0.
     ``others``: positions of all other lines, and how many fields each has.
     """
 
@@ -45,10 +45,7 @@ class Fields:
 
 
 def split_block(
-    block: Block,
-    delimiter: str,
-    count: int,
-    wanted: Sequence[int] | None = None,
+    block: Block, delimiter: str, count: int, wanted: Sequence[int] | None = None
 ) -> Fields:
     """Split the lines of ``block`` into ``count`` fields, of which some are ``wanted``, or all."""
     content = np.frombuffer(block.data, dtype=np.uint8)

@@ -43,6 +43,8 @@ class Cuis:
 
         Raises DumpMalformedError if millions of ids are of another form.
         """
+        coded = ids.dictionary_encode()
+        ids = coded.dictionary
         regular = pc.match_substring_regex(ids, r"\AC[0-9]{7}\z")
         digits = pc.if_else(regular, pc.utf8_slice_codeunits(ids, 1), "0")
         codes: IntArray = digits.cast(pa.int64()).to_numpy().copy()
@@ -51,7 +53,7 @@ class Cuis:
             codes[place] = _REGULAR + _number(
                 id_, self._odd, "odd concept ids", _NUMBERS - _REGULAR
             )
-        return codes
+        return codes[coded.indices.to_numpy()]
 
     def decode(self, codes: IntArray) -> pa.Array:
         """Return the ids of some numbers."""
