@@ -33,10 +33,14 @@ def with_unused(answer: Answer) -> Answer:
     """
     if not answer.answers:
         return answer
-    topics = [text for one in answer.topic_entities for text in (one.name, one.mention, one.id)]
-    ranked = [one.name for one in answer.answers]
-    ranked += [met.asked for one in answer.answers for met in one.conditions]
-    paths = [one.text for one in answer.paths] + [one.text for one in answer.expanded]
+    topics = [
+        text
+        for entity in answer.topic_entities
+        for text in (entity.name, entity.mention, entity.id)
+    ]
+    ranked = [ranked_answer.name for ranked_answer in answer.answers]
+    ranked += [met.asked for ranked_answer in answer.answers for met in ranked_answer.conditions]
+    paths = [path.text for path in answer.paths] + [path.text for path in answer.expanded]
     plan = [str(answer.plan)] if answer.plan is not None else []
     shown = "\n".join([*topics, *ranked, *paths, *plan, *answer.notes])
     if not (unused := unused_values(answer.question, shown)):
@@ -55,13 +59,13 @@ def unused_values(question: str, shown: str) -> list[str]:
     """Return the values of ``question`` none of whose numbers stands in ``shown``."""
     known = _numbers(shown)
     return [
-        found[0]
-        for found in _VALUE.finditer(question)
-        if not known.intersection(_numbers(found[0]))
+        match[0]
+        for match in _VALUE.finditer(question)
+        if not known.intersection(_numbers(match[0]))
     ]
 
 
 def _numbers(text: str) -> set[str]:
     """Return the whole numbers of a text, without leading zeros; a sign stands before a number."""
-    found = re.findall(r"(?:(?<!\S)[-−])?\d+", text.replace(",", ""))
-    return {str(int(one.replace("−", "-"))) for one in found}
+    numbers = re.findall(r"(?:(?<!\S)[-−])?\d+", text.replace(",", ""))
+    return {str(int(word.replace("−", "-"))) for word in numbers}

@@ -115,7 +115,7 @@ def value_conditions(question: str) -> list[ValueCondition]:
     text = " ".join(question.split())
     low = text.casefold()
     taken: list[tuple[int, int]] = []
-    found: list[ValueCondition] = []
+    conditions: list[ValueCondition] = []
 
     def add(match: re.Match[str], operator: Operator, values: list[str], about: str = "") -> None:
         bounds = [read_value(one) or _first_word(one) for one in values]
@@ -130,10 +130,10 @@ def value_conditions(question: str) -> list[ValueCondition]:
         asked = "when was x?" if bounds[0] is not None and bounds[0].days else "how much is x?"
         about = f"{about or asked} {before} {match[0]} {ahead}".strip()
         words = text[start:end] if len(text) == len(low) else match[0]
-        found.append(ValueCondition(words.strip(), about, operator, bounds[0], bounds[-1]))
+        conditions.append(ValueCondition(words.strip(), about, operator, bounds[0], bounds[-1]))
 
     for match in _BETWEEN.finditer(low):
-        add(match, "..", [one for one in match.groups() if one])
+        add(match, "..", [group for group in match.groups() if group])
     for match in _THAN.finditer(low):
         word = _adjective(match[2] or match[3] or match[1])
         meant = _BY_ADJECTIVE.get(word)
@@ -147,8 +147,8 @@ def value_conditions(question: str) -> list[ValueCondition]:
         for match in re.finditer(rf"\b(?:{words}) {_VALUE}", low):
             add(match, operator, [match[1]])
     if superlative := _superlative(text, low, taken):
-        found.append(superlative)
-    return found
+        conditions.append(superlative)
+    return conditions
 
 
 def _first_word(text: str) -> Value | None:

@@ -105,15 +105,15 @@ def stated(question: str) -> Stated:
     >>> [(one.kind, one.value) for one in stated("films called 'The Matrix' of the nineties").literals]
     [('text', 'The Matrix'), ('date', '1990'), ('date', '2000')]
     """
-    found: list[Stating] = []
+    statings: list[Stating] = []
     taken = [False] * len(question)
 
     def take(kind: Kind, value: float | int | str, operator: str, start: int, end: int) -> None:
-        found.append(Stating(kind, value, operator, start, end))
+        statings.append(Stating(kind, value, operator, start, end))
         taken[start:end] = [True] * (end - start)
 
     for match in _QUOTED.finditer(question):
-        text = next(one for one in match.groups() if one is not None).strip()
+        text = next(group for group in match.groups() if group is not None).strip()
         if text:
             take("text", text, _text_operator(question, match.start()), *match.span())
     for match in _DATE.finditer(question):
@@ -133,7 +133,7 @@ def stated(question: str) -> Stated:
         else:
             begin = int(match[1] + match[2] + "0")
         take("date", str(begin), ">=", *match.span())
-        found.append(Stating("date", str(begin + 10), "<", *match.span()))
+        statings.append(Stating("date", str(begin + 10), "<", *match.span()))
     limit = None
     numbers: list[tuple[float, int, int]] = []
     for match in _NUMBER.finditer(question):
@@ -163,8 +163,8 @@ def stated(question: str) -> Stated:
         if operator == "=" and (nth or question[start:end].lower() == "one"):
             continue
         take("number", stated_, operator, start, end)
-    found.sort(key=lambda one: one.start)
-    return Stated(limit, tuple(found))
+    statings.sort(key=lambda stating: stating.start)
+    return Stated(limit, tuple(statings))
 
 
 def _operator(question: str, start: int, end: int) -> str:
