@@ -94,11 +94,17 @@ def narrow(
     if not (named or values or until):
         return narrowed
     least = _CONSIDERED * max(scores.values())
-    ends = np.array(sorted(key for key, one in scores.items() if one >= least), np.int64)
+    ends = np.array(sorted(key for key, score in scores.items() if score >= least), np.int64)
     answers = set(ends.tolist())
-    named = [one for one in named if one.key not in answers and read_value(one.name) is None]
+    named = [
+        candidate
+        for candidate in named
+        if candidate.key not in answers and read_value(candidate.name) is None
+    ]
     rows = [_best_rows(*one, ends) for one in zip(tables, probabilities, strict=True)]
-    table = joined_tables([one.take(at) for one, at in zip(tables, rows, strict=True)])
+    table = joined_tables(
+        [path_table.take(at) for path_table, at in zip(tables, rows, strict=True)]
+    )
     if len(table) > MOST_PATHS:
         return narrowed
     weight = [scores[key] for key in table.ends().tolist()]
@@ -111,12 +117,12 @@ def narrow(
         likely = _NEARLY * max(weight)
         narrowed.over = True if any(weight[row] >= likely for row in still) else None
         left = still if narrowed.over else left
-    for one in named:
-        if any(one.start < other.end and other.start < one.end for other in taken):
+    for candidate in named:
+        if any(candidate.start < other.end and other.start < candidate.end for other in taken):
             continue
-        if met := _named(one, beside, left, fits):
-            taken.append(one)
-            used.append((one.mention, met))
+        if met := _named(candidate, beside, left, fits):
+            taken.append(candidate)
+            used.append((candidate.mention, met))
             left = [row for row in left if row in met]
     best = max(weight[row] for row in left)
     left = [row for row in left if weight[row] >= _NEARLY * best]
@@ -128,10 +134,10 @@ def narrow(
             asked.each and not any(words in asked.words for words, _ in used)
         ):
             narrowed.left_out.append(asked.words)
-    found = _grounded(store, form, [[(words, met[row]) for words, met in used] for row in left])
+    path = _grounded(store, form, [[(words, met[row]) for words, met in used] for row in left])
     met_by: dict[int, tuple[Condition, ...]] = {}
-    good = [row for row, one in zip(left, found, strict=True) if one is not None]
-    for end, conditions in zip(table.ends()[left].tolist(), found, strict=True):
+    good = [row for row, one in zip(left, path, strict=True) if one is not None]
+    for end, conditions in zip(table.ends()[left].tolist(), path, strict=True):
         if conditions is not None:
             met_by.setdefault(end, conditions)
     if not (used or narrowed.over) or not good:
@@ -143,7 +149,9 @@ def narrow(
         for number in range(len(rows))
     ]
     narrowed.conditions = met_by if used else {}
-    narrowed.scores = {key: one if key in met_by else _UNMET * one for key, one in scores.items()}
+    narrowed.scores = {
+        key: score if key in met_by else _UNMET * score for key, score in scores.items()
+    }
     return narrowed
 
 
@@ -175,8 +183,8 @@ def _best_rows(table: PathTable, probability: NDArray[np.float64], wanted: IntAr
     _, at = np.unique(ends[rows], return_inverse=True)
     most = np.zeros(len(wanted) + 1)
     np.maximum.at(most, at, probability[rows])
-    found: IntArray = rows[probability[rows] >= most[at]]
-    return found
+    best: IntArray = rows[probability[rows] >= most[at]]
+    return best
 
 
 def _edges_beside(
@@ -190,7 +198,7 @@ def _edges_beside(
     out = hops_out_of(store, nodes, replace(rules, types=True))
     starts = out.offsets(len(nodes))
     position = {key: row for row, key in enumerate(nodes.tolist())}
-    found = []
+    edges_beside = []
     for row in range(len(table)):
         hops = table.hops[row].tolist()
         on_path = {int(table.topic[row]), *(key for hop in hops for key in (hop[1], hop[3]))}
@@ -213,8 +221,8 @@ def _edges_beside(
                 else:
                     continue
                 mine.setdefault((hop, part), []).append(edge)
-        found.append(mine)
-    return found
+        edges_beside.append(mine)
+    return edges_beside
 
 
 def _relation(place: Place, edge: Edge) -> Step:
@@ -329,9 +337,9 @@ def _grounded(
         np.array([[edge.hop] for edge in every], np.int64),
     )
     paths = iter(ground(store, table, form))
-    found: list[tuple[Condition, ...] | None] = []
+    conditions: list[tuple[Condition, ...] | None] = []
     for one in used:
         checked = [(words, next(paths)) for words, _ in one]
         kept = tuple(Condition(words, path) for words, path in checked if path is not None)
-        found.append(kept if len(kept) == len(one) else None)
-    return found
+        conditions.append(kept if len(kept) == len(one) else None)
+    return conditions

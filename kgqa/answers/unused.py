@@ -34,10 +34,14 @@ def with_unused(answer: Answer) -> Answer:
     """
     if not answer.answers:
         return answer
-    topics = [text for one in answer.topic_entities for text in (one.name, one.mention, one.id)]
-    ranked = [one.name for one in answer.answers]
-    ranked += [met.asked for one in answer.answers for met in one.conditions]
-    paths = [one.text for one in answer.paths] + [one.text for one in answer.expanded]
+    topics = [
+        text
+        for entity in answer.topic_entities
+        for text in (entity.name, entity.mention, entity.id)
+    ]
+    ranked = [ranked_answer.name for ranked_answer in answer.answers]
+    ranked += [met.asked for ranked_answer in answer.answers for met in ranked_answer.conditions]
+    paths = [path.text for path in answer.paths] + [path.text for path in answer.expanded]
     plan = [str(answer.plan)] if answer.plan is not None else []
     shown = "\n".join([*topics, *ranked, *paths, *plan, *answer.notes])
     if not (unused := unused_values(answer.question, shown)):
@@ -56,9 +60,9 @@ def unused_values(question: str, shown: str) -> list[str]:
     """Return the values of ``question`` none of whose numbers stands in ``shown``."""
     known = _numbers(shown)
     return [
-        found[0]
-        for found in _VALUE.finditer(question)
-        if not known.intersection(_numbers(found[0]))
+        match[0]
+        for match in _VALUE.finditer(question)
+        if not known.intersection(_numbers(match[0]))
     ]
 
 

@@ -46,10 +46,10 @@ def approve(
 def approved(folder: Path) -> str:
     """Return the lines that are kept; of a question that was approved twice, the later one."""
     path = folder / _FILE
-    found: dict[Any, str] = {}
+    names: dict[Any, str] = {}
     for text in path.read_text("utf-8").splitlines() if path.exists() else ():
         line = json.loads(text)
         key = line["question"], *line["topic_entities"]
-        found.pop(key, None)
-        found[key] = text
-    return "".join(f"{text}\n" for text in found.values())
+        names.pop(key, None)
+        names[key] = text
+    return "".join(f"{text}\n" for text in names.values())
