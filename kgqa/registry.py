@@ -184,7 +184,7 @@ class Registry:
 
     def entries_with(self, field: str) -> list[str]:
         """Return the built-in entries that have an option of that name."""
-        return [one.name for one in self.table if field in one.options_model().model_fields]
+        return [entry.name for entry in self.table if field in entry.options_model().model_fields]
 
 
 def validated(
@@ -210,7 +210,9 @@ def validated(
         near = get_close_matches(unknown[0], shown, 1)
         others = having(unknown[0])
         for registry in model.parts.values():
-            others += [f"the {registry.kind} {one}" for one in registry.entries_with(unknown[0])]
+            others += [
+                f"the {registry.kind} {entry}" for entry in registry.entries_with(unknown[0])
+            ]
         if others:
             hint = f"It belongs to: {', '.join(others)}."
         else:

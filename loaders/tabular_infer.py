@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgqa.loaders.tabular_headers import from_header
-from kgqa.loaders.tabular_mapping import ColumnMapping, EdgeMapping, TableMapping
+from kgqa.loaders.tabular_mapping import ColumnMapping, EdgeMapping, TableMapping, from_header
 from kgqa.loaders.tabular_values import LONG, is_blob, members, separator, value_type
 from kgqa.loaders.tabular_words import (
     CLASS_WORDS,
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from kgqa.graph.schema import ValueType
-    from kgqa.loaders.tabular_table import Table
+    from kgqa.loaders.tabular_files import Table
 
 _SHORT = 40  # characters on the mean; longer text does not name a thing
 _NAMED_LINK = 0.5  # share of values that must be there where the name says where a column points

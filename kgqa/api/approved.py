@@ -49,11 +49,11 @@ def approve(
 def approved(folder: Path, *, right: bool = True) -> str:
     """Return the lines with right answers, or with wrong ones; of a question the last one."""
     path = folder / _FILE
-    found: dict[Any, str] = {}
+    lines: dict[Any, str] = {}
     for text in path.read_text("utf-8").splitlines() if path.exists() else ():
         line = json.loads(text)
         key = line["question"], *line["topic_entities"]
-        found.pop(key, None)
-        found[key] = text
+        lines.pop(key, None)
+        lines[key] = text
     kind = "answers" if right else "wrong"
-    return "".join(f"{text}\n" for text in found.values() if kind in json.loads(text))
+    return "".join(f"{text}\n" for text in lines.values() if kind in json.loads(text))

@@ -62,12 +62,12 @@ class PathLanguage:
         from kgqa.decoding.generate import accepted
         from kgqa.paths.ground import ground
 
-        found: dict[tuple[object, ...], GroundedPath] = {}
+        paths: dict[tuple[object, ...], GroundedPath] = {}
         for one in accepted(self.constraint, sequences, prompt):
             for path in ground(self.store, self.constraint.ground(one.state), self.lexicon.form):
                 if path is not None:
-                    found.setdefault(path.edges, path)
-        return list(found.values())
+                    paths.setdefault(path.edges, path)
+        return list(paths.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +96,8 @@ class WrittenPlans:
         """
         from kgqa.decoding.generate import accepted
 
-        found = accepted(self.constraint, sequences, prompt)
-        return list(dict.fromkeys(self.constraint.plan(one.state) for one in found))
+        sequences_accepted = accepted(self.constraint, sequences, prompt)
+        return list(dict.fromkeys(self.constraint.plan(one.state) for one in sequences_accepted))
 
 
 def plan_language(

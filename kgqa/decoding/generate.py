@@ -102,7 +102,7 @@ def accepted(constraint: Constraint, sequences: Any, prompt: Prompt) -> list[Acc
     ``sequences``: as ``generate`` returned them, ``[n, columns]``, prompt first; ``prompt``: as the
     processor got it. Left out: what a limit cut off, and what fills a list.
     """
-    found: dict[int, Accepted] = {}
+    by_end: dict[int, Accepted] = {}
     for tokens in _after_prompt(_rows(sequences), _columns(prompt, 1)):
         state: int | None = constraint.start()
         for count, token in enumerate(tokens, 1):
@@ -110,9 +110,9 @@ def accepted(constraint: Constraint, sequences: Any, prompt: Prompt) -> list[Acc
             if state is None:
                 break
             if constraint.is_end([state])[0]:
-                found.setdefault(state, Accepted(state, tokens[:count]))
+                by_end.setdefault(state, Accepted(state, tokens[:count]))
                 break
-    return list(found.values())
+    return list(by_end.values())
 
 
 class _Prefixes:

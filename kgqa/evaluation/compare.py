@@ -69,15 +69,15 @@ class Comparison:
         rows = [
             (
                 TITLES[name],
-                f"{one.a:.1f}",
-                f"{one.b:.1f}",
-                f"{one.difference:+.1f}",
-                f"{one.interval[0]:+.1f} to {one.interval[1]:+.1f}",
-                str(one.better),
-                str(one.worse),
-                "< 0.0001" if one.p_value < 0.0001 else f"{one.p_value:.4f}",
+                f"{figure.a:.1f}",
+                f"{figure.b:.1f}",
+                f"{figure.difference:+.1f}",
+                f"{figure.interval[0]:+.1f} to {figure.interval[1]:+.1f}",
+                str(figure.better),
+                str(figure.worse),
+                "< 0.0001" if figure.p_value < 0.0001 else f"{figure.p_value:.4f}",
             )
-            for name, one in self.figures.items()
+            for name, figure in self.figures.items()
         ]
         heads = ("figure", "A", "B", "B - A", "95 % interval", "better", "worse", "p")
         return ReportTable("Differences", heads, rows)
@@ -106,9 +106,9 @@ def compare(
     figures = {}
     for figure in FIGURES:
         pairs = [(getattr(a[one], figure), getattr(b[one], figure)) for one in shared]
-        found = [(x, y) for x, y in pairs if x is not None and y is not None]
-        if found:
-            figures[figure] = _difference(np.array(found, np.float64))
+        both = [(x, y) for x, y in pairs if x is not None and y is not None]
+        if both:
+            figures[figure] = _difference(np.array(both, np.float64))
     return Comparison(
         shared=len(shared),
         only_a=tuple(one for one in a if one not in b),

@@ -57,14 +57,16 @@ class Column:
 
     def add(self, value: Any) -> None:
         """Count one value."""
-        found = plain(value)
+        value_plain = plain(value)
         self.rows += 1
-        self.many += isinstance(found, list)
-        self.long += found is not None and bool(values_of(value)) and not is_walked(found)
+        self.many += isinstance(value_plain, list)
+        self.long += (
+            value_plain is not None and bool(values_of(value)) and not is_walked(value_plain)
+        )
         self.nulls += isinstance(value, str) and value in NULLS
         parts = value if isinstance(value, list) else [value]
         is_text = any(isinstance(part, str) for part in parts)
-        for one in values_of(value) if is_walked(found) else ():
+        for one in values_of(value) if is_walked(value_plain) else ():
             self.types["text" if is_text else value_type(one)] += 1
             self.distinct[one] += 1
             if is_text and isinstance(one, str):
@@ -134,11 +136,11 @@ def spoken_names(names: Sequence[str]) -> list[str]:
 
 def columns_of(rows: Iterable[dict[str, Any]]) -> dict[str, Column]:
     """Return the properties of a sample, by name."""
-    found: dict[str, Column] = {}
+    columns: dict[str, Column] = {}
     for row in rows:
         for name, value in row.items():
-            found.setdefault(name, Column(name)).add(value)
-    return found
+            columns.setdefault(name, Column(name)).add(value)
+    return columns
 
 
 def chosen_naming(

@@ -108,7 +108,7 @@ def as_json(value: Any) -> Any:
     if isinstance(value, graph.Entity):
         return value.element_id
     if isinstance(value, graph.Path):
-        return [as_json(one) for one in (value.start_node, *value.relationships)]
+        return [as_json(relationship) for relationship in (value.start_node, *value.relationships)]
     if isinstance(value, list):
         return [as_json(one) for one in value]
     if isinstance(value, dict):
@@ -118,12 +118,12 @@ def as_json(value: Any) -> Any:
 
 def _properties(text: str | None, ours: Set[str]) -> dict[str, Any]:
     given = orjson.loads(text) if text else {}
-    found = {}
+    properties = {}
     for name, value in given.items():
         native = _native(value)
         if native is not None and name and "\0" not in name:
-            found[name + "_" if name in ours else name] = native
-    return found
+            properties[name + "_" if name in ours else name] = native
+    return properties
 
 
 def _native(value: Any) -> Any:

@@ -22,10 +22,15 @@ from kgqa.errors import AdapterMismatchError, KgqaError, ModelNotFoundError
 from kgqa.graph.literals import number_in
 from kgqa.graph.names import normalise
 from kgqa.graph.schema import PropertyGraph
-from kgqa.linking.around import MOST_CLASSES
-from kgqa.linking.asked import asks_best, asks_calculated, asks_compared
+from kgqa.linking.around import MOST_CLASSES, stems_of
+from kgqa.linking.asked import (
+    asks_best,
+    asks_calculated,
+    asks_compared,
+    asks_denied,
+    asks_repeated,
+)
 from kgqa.methods.base import LinkedQuestion, Method
-from kgqa.methods.kg_cot.fitting import fitting_reasoner
 from kgqa.methods.kinds import asked_class, asks_number, only_of_class
 from kgqa.methods.options import (
     AutoOptions,
@@ -40,6 +45,7 @@ from kgqa.methods.query_words import names_class, stem
 from kgqa.methods.rank import Rank
 from kgqa.models.path_ranker import RANKERS, own_ranker
 from kgqa.paths.ground import Node
+from kgqa.paths.words import relation_phrase
 from kgqa.queries.plan import Aggregate, NodeRef
 
 if TYPE_CHECKING:
@@ -257,7 +263,7 @@ class Auto(Ensemble):
         try:
             named, unfit = options.reasoner, ""
             if named is None:
-                named, unfit = fitting_reasoner(resources.store)
+                named, unfit = resources.suited_reasoner()
             if unfit:
                 return self._by(self._rank(general=general))
             chosen = options.model_copy(update={"reasoner": named})
@@ -426,15 +432,21 @@ class Auto(Ensemble):
         """Return what a plan gives, if the question is about the whole graph; else None."""
         if isinstance(question, KgqaError) or question.choices:
             return None
-        topics = [one for one in question.topics if number_in(one.name) is None]  # "over 50"
+        classes = _classes_named(store)
+        topics = [  # neither "over 50" nor the "mountain" of "the highest mountain"
+            one
+            for one in question.topics
+            if number_in(one.name) is None and stems_of(normalise(one.name)) not in classes
+        ]
         calculated = asks_calculated(question.question)
         best = not calculated and asks_best(question.question)
-        if not (calculated or best) and topics and not asks_compared(question.question):
+        beyond = asks_denied(question.question) or asks_repeated(question.question)  # any path
+        if topics and not (calculated or best or beyond or asks_compared(question.question)):
             return None
         named = [one for one in topics if _is_named(one)]
         if topics and not named:  # a word that stands in some name is not a name
             topics = []
-        elif topics and not (calculated or best):
+        elif topics and not (calculated or best or beyond):
             return None
         found = planned()
         if isinstance(found, KgqaError):
@@ -453,6 +465,10 @@ class Auto(Ensemble):
             return question.unlinked
         if topics and best and not (plan and plan.order and plan.where):
             return None
+        if beyond and not (calculated or best) and topics:
+            says = plan and (plan.without or any(hop.repeated for hop in plan.hops) or any(
+                one.operator in ("<>", "not in") for one in plan.where))  # fmt: skip
+            return found if says and _compares(found, topics) else None
         if (topics and not best) and (
             result is None or not result.plan.grouped or _counts_other(result, question, schema)
         ):
@@ -540,11 +556,24 @@ def _is_named(topic: TopicEntity) -> bool:
     ]
 
 
+def _classes_named(store: GraphStore) -> set[frozenset[str]]:
+    """Return what a graph's classes are called, as stems: what is called so is one of them."""
+    if not isinstance(store, PropertyGraph):
+        return set()
+    return {
+        stems_of(relation_phrase(name))
+        for one in store.schema().types
+        for name in (one.name, *one.also)
+    }
+
+
 def _compares(found: Findings, topics: Sequence[TopicEntity]) -> bool:
     """Return whether a plan has a condition for each of some entities."""
     if found.result is None:
         return False
-    values = {value for one in found.result.plan.where for value in _values(one.right)}
+    plan = found.result.plan
+    where = [*plan.where, *(one for part in plan.without for one in part.where)]
+    values = {value for one in where for value in _values(one.right)}
     return all(one.id in values or one.name in values for one in topics)
 
 

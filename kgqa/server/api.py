@@ -96,12 +96,12 @@ class Api:
     def _state(self) -> dict[str, Any]:
         sessions = self.sessions
         fault = error_json(sessions.fault) if sessions.fault else {}
-        found = {
+        content = {
             "ready": sessions.ready and not sessions.stopping,
             "doing": sessions.progress.doing,
             **sessions.counts,
         }
-        return found | fault
+        return content | fault
 
     async def openapi(self, _: Request) -> Response:
         """Describe the API."""
@@ -117,8 +117,8 @@ class Api:
         """Say what ``kgqa status`` does, of the served KGs."""
         async with self._status_lock:
             if self._status is None or time.monotonic() - self._status[0] > _STATUS_SECONDS:
-                found = await asyncio.to_thread(self.sessions.status)
-                self._status = time.monotonic(), found
+                report = await asyncio.to_thread(self.sessions.status)
+                self._status = time.monotonic(), report
         return JSONResponse(self._status[1] | self.sessions.counts)
 
     async def ask(self, request: Request) -> Response:

@@ -123,11 +123,11 @@ class Chat:
                 self._chunks(waiting, base, usage=usage), media_type="text/event-stream"
             )
         try:
-            found = await answered(request, self.sessions.answer(waiting))
-            text = _topics(found) + answer_text(found)
+            answer = await answered(request, self.sessions.answer(waiting))
+            text = _topics(answer) + answer_text(answer)
         except UNANSWERABLE as error:
-            found, text = error_json(error), markdown(str(error))
-        return JSONResponse(_whole(text, base) | {"usage": _usage(found), "kgqa": found})
+            answer, text = error_json(error), markdown(str(error))
+        return JSONResponse(_whole(text, base) | {"usage": _usage(answer), "kgqa": answer})
 
     async def _before(
         self, request: Request, messages: list[Any], kg: str, method: str
@@ -137,16 +137,16 @@ class Chat:
         What a client sends as an earlier answer is only text, and may be anything.
         """
         turns: list[Turn] = []
-        earlier = [text for one in messages[:-1] if (text := _text(one, "user"))]
+        earlier = [text for message in messages[:-1] if (text := _text(message, "user"))]
         for text in earlier[-_TURNS:]:
             waiting = await self.sessions.ask(text, kg, method, after=turns, watched=False)
             try:
-                found = await answered(request, self.sessions.answer(waiting))
+                answer = await answered(request, self.sessions.answer(waiting))
             except UNANSWERABLE:
                 continue
-            topics = tuple(one["id"] for one in found["topic_entities"])
-            ids = tuple(one["id"] for one in found["answers"] if one["id"] is not None)
-            turns.append(Turn(found["question"], topics, ids))
+            topics = tuple(one["id"] for one in answer["topic_entities"])
+            ids = tuple(one["id"] for one in answer["answers"] if one["id"] is not None)
+            turns.append(Turn(answer["question"], topics, ids))
         return turns
 
     async def _chunks(
@@ -221,8 +221,8 @@ def about_chat(messages: object) -> str | None:
     asked = _OWN_PROMPT.search(text)
     if not asked or not _CHAT.search(text):
         return None
-    earlier = [said for one in messages[:-1] if (said := _text(one, "user"))]
-    first = earlier[0] if earlier else found[1] if (found := _QUOTED.search(text)) else "Questions"
+    earlier = [said for message in messages[:-1] if (said := _text(message, "user"))]
+    first = earlier[0] if earlier else match[1] if (match := _QUOTED.search(text)) else "Questions"
     title = " ".join(first.split())[:_TITLE]
     key = _KEY.search(text)
     if key is None:
@@ -230,9 +230,9 @@ def about_chat(messages: object) -> str | None:
     return json.dumps({key[1]: title if key[1] == "title" else []}, ensure_ascii=False)
 
 
-def _topics(found: dict[str, Any]) -> str:
+def _topics(answer: dict[str, Any]) -> str:
     """Return what a question is about, as the first paragraph of its answer."""
-    names = [code_span(said_name(one["name"])) for one in found["topic_entities"]]
+    names = [code_span(said_name(one["name"])) for one in answer["topic_entities"]]
     return f"About {', '.join(names)}.\n\n" if names else ""
 
 
@@ -279,12 +279,12 @@ def _text(message: object, role: str) -> str:
     content = message.get("content")
     if isinstance(content, list):
         parts = [one.get("text") for one in content if isinstance(one, dict)]
-        content = "\n".join(one for one in parts if isinstance(one, str))
+        content = "\n".join(part for part in parts if isinstance(part, str))
     return content.strip() if isinstance(content, str) else ""
 
 
-def _usage(found: dict[str, Any]) -> dict[str, int]:
-    used = [one for name in ("kg_llm", "general_llm") if (one := found.get(name))]
+def _usage(answer: dict[str, Any]) -> dict[str, int]:
+    used = [one for name in ("kg_llm", "general_llm") if (one := answer.get(name))]
     prompt = sum(one["prompt_tokens"] for one in used)
     written = sum(one.get("generated_tokens", one.get("completion_tokens", 0)) for one in used)
     return {

@@ -134,15 +134,15 @@ class Sessions:
 
     def start(self) -> None:
         """Start the workers, which load the models of the first KG."""
-        for one in self._threads:
-            one.start()
+        for thread in self._threads:
+            thread.start()
 
     def stop(self) -> None:
         """Tell those who wait, let what runs end, and close everything."""
         self.refuse()
         end = time.monotonic() + _END_SECONDS
-        for one in self._threads:
-            one.join(timeout=max(0.0, end - time.monotonic()))
+        for thread in self._threads:
+            thread.join(timeout=max(0.0, end - time.monotonic()))
         if self._workers is not None:
             for worker in list(self._answering.values()):
                 worker.close()
@@ -166,9 +166,9 @@ class Sessions:
 
     def status(self) -> dict[str, Any]:
         """Return what ``kgqa status`` says of the served KGs. Raises GraphError."""
-        found = status(self._home(None))
+        report = status(self._home(None))
         served = self.kgs()
-        return found | {"kgs": [one for one in found["kgs"] if one["name"] in served]}
+        return report | {"kgs": [one for one in report["kgs"] if one["name"] in served]}
 
     @property
     def counts(self) -> dict[str, int]:
@@ -212,9 +212,9 @@ class Sessions:
         job = Job(next(self._numbers), name, method, given, asked, deadline, watched)
         key = session_key(name, session)
         waiting = Waiting(job, key, (state, asking.get().name, *key, asked), asking.get().name)
-        if (found := self.cache.get(waiting.cached)) is not None:
+        if (cached := self.cache.get(waiting.cached)) is not None:
             self.done["cached"] += 1
-            waiting.tell("answer", found)
+            waiting.tell("answer", cached)
             return waiting
         ahead = self._queue(waiting)
         waiting.tell("queued", {"ahead": ahead, "kg": name, "method": method})
@@ -276,12 +276,12 @@ class Sessions:
 
     async def answer(self, waiting: Waiting) -> dict[str, Any]:
         """Return the answer as ``kgqa ask --json`` prints it. Raises the question's KgqaError."""
-        found: dict[str, Any] = {}
+        entries: dict[str, Any] = {}
         async for _, known in self.events(waiting):
             if waiting.failure is not None:
                 raise waiting.failure
-            found = known
-        return found
+            entries = known
+        return entries
 
     def _too_long(self) -> TimeLimitError:
         return TimeLimitError(
@@ -379,10 +379,10 @@ class Sessions:
             return
         self.ready, self.fault = True, None
         self.done["answered"] += 1
-        found, state = known
+        entry, state = known
         if state and state == one.cached[0]:  # a database that others change has none
-            self.cache.put(one.cached, found)
-        one.tell("answer", found)
+            self.cache.put(one.cached, entry)
+        one.tell("answer", entry)
 
     def _lost(self, place: int, error: KgqaError) -> None:
         """Have what a lost worker was to answer answered by another, once."""

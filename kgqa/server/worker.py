@@ -167,12 +167,12 @@ class Worker:
         key: tuple[str, ...] = ()
 
         def pulled() -> Iterator[Asked]:
-            one: Job | None = first
-            while one is not None:
-                running.append(one)
-                watch = partial(tell, one.number) if one.watched else None
-                yield replace(one.asked, watch=watch, stop=partial(self._check, one))
-                one = take()
+            job: Job | None = first
+            while job is not None:
+                running.append(job)
+                watch = partial(tell, job.number) if job.watched else None
+                yield replace(job.asked, watch=watch, stop=partial(self._check, job))
+                job = take()
 
         try:
             kg = self._kg(first.kg)
@@ -180,8 +180,8 @@ class Worker:
             key = session_key(first.kg, unbound)
             session = self._open.pop(key, None) or unbound.on(kg.store)
             self._use(key, session)
-            with closing(session.as_completed(pulled())) as found:
-                for place, answer in found:
+            with closing(session.as_completed(pulled())) as results:
+                for place, answer in results:
                     done.add(place)
                     number = running[place].number
                     if isinstance(answer, KgqaError):
@@ -197,13 +197,13 @@ class Worker:
             _LOG.exception("A session of %s failed.", first.kg)
         if not running:  # it could not be opened: whoever waits for it is notified
             running = [first]
-            while (one := take()) is not None:
-                running.append(one)
-        left = [one for place, one in enumerate(running) if place not in done]
+            while (job := take()) is not None:
+                running.append(job)
+        left = [job for place, job in enumerate(running) if place not in done]
         if left:
             self._forget(key)
-        for one in left:
-            tell(one.number, "error", error)
+        for job in left:
+            tell(job.number, "error", error)
 
     def leave(self, number: int) -> None:
         """Do nothing: ``is_gone`` says it."""
@@ -336,8 +336,8 @@ class RemoteWorker:
         latest = first.deadline
         while (given := self._received(latest + _GRACE_SECONDS)) is not None:
             if given == _TAKE:
-                self._send(one := take())
-                latest = max(latest, one.deadline) if one is not None else latest
+                self._send(job := take())
+                latest = max(latest, job.deadline) if job is not None else latest
             else:
                 tell(*given)
 

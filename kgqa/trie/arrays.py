@@ -81,11 +81,11 @@ class Sequences:
 
     def shared_prefix(self, one: IntArray, other: IntArray) -> IntArray:
         """Return how many first tokens each row of ``one`` shares with the row of ``other``."""
-        found = np.empty(len(one), np.int64)
+        places = np.empty(len(one), np.int64)
         for start in range(0, len(one), _COMPARED):  # in pieces that stay in the caches
             part = slice(start, start + _COMPARED)
-            found[part] = self._shared(one[part], other[part])
-        return found
+            places[part] = self._shared(one[part], other[part])
+        return places
 
     def _shared(self, one: IntArray, other: IntArray) -> IntArray:
         shorter = np.minimum(

@@ -56,7 +56,7 @@ class PathLexicon:
         distinct = list(dict.fromkeys(texts))
         ids = self.encoder.encode([part.gap + text for text in distinct])
         if part.before or part.behind:
-            ids = [[*part.before, *one, *part.behind] for one in ids]
+            ids = [[*part.before, *id_, *part.behind] for id_ in ids]
         if len(distinct) == len(texts):
             return ids
         of = dict(zip(distinct, ids, strict=True))

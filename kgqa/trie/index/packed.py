@@ -101,10 +101,10 @@ class ColumnReader:
         numbers = np.cumsum(steps.view("<u8").ravel(), dtype=np.uint64)
         if width < 8:
             numbers &= np.uint64((1 << 8 * width) - 1)
-        found = numbers.astype(np.int64)
-        if (found < 0).any():
+        whole = numbers.astype(np.int64)
+        if (whole < 0).any():
             raise ValueError("a column has a number that is too large")
-        return found
+        return whole
 
     def rest(self) -> bytes:
         """Return what is left."""
@@ -113,9 +113,9 @@ class ColumnReader:
     def _bytes(self, count: int) -> NDArray[np.uint8]:
         if count > len(self._data) - self._at:
             raise ValueError("a column is cut off")
-        found = self._data[self._at : self._at + count]
+        taken = self._data[self._at : self._at + count]
         self._at += count
-        return found
+        return taken
 
 
 # ── names ───────────────────────────────────────────────────────────────────────────────────────
@@ -265,31 +265,31 @@ class Dictionary:
         self._begins: list[int] = self.starts.tolist()
 
     @staticmethod
-    def packed(found: _Found, relation_text: IntArray, tail_text: IntArray) -> tuple[bytes, _Coded]:
+    def packed(hops: _Found, relation_text: IntArray, tail_text: IntArray) -> tuple[bytes, _Coded]:
         """Return the dictionary of paths as bytes, and what makes keys under it.
 
         ``relation_text``, ``tail_text``: the numbers of their texts. Tails are numbered by text.
         """
         # by text: neighbours in the trie then lead to tails with neighbouring numbers
-        order = np.lexsort([found.tails, tail_text])
+        order = np.lexsort([hops.tails, tail_text])
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
-        relation = np.repeat(np.arange(len(found.pairs)), found.counts)
-        by_text = np.lexsort([found.hop_mediator, place[found.hop_tail], relation])
+        relation = np.repeat(np.arange(len(hops.pairs)), hops.counts)
+        by_text = np.lexsort([hops.hop_mediator, place[hops.hop_tail], relation])
         columns = (
-            found.pairs[:, 0],
-            found.pairs[:, 1] + 1,
-            found.counts,
+            hops.pairs[:, 0],
+            hops.pairs[:, 1] + 1,
+            hops.counts,
             relation_text,
-            found.tails[order],
+            hops.tails[order],
             tail_text[order],
-            place[found.hop_tail[by_text]],
-            found.hop_mediator[by_text] + 1,
+            place[hops.hop_tail[by_text]],
+            hops.hop_mediator[by_text] + 1,
         )
-        counts = np.array([len(found.pairs), len(order), len(by_text)], _COUNTS).tobytes()
+        counts = np.array([len(hops.pairs), len(order), len(by_text)], _COUNTS).tobytes()
         number = np.empty(len(by_text), np.int64)
-        number[by_text] = np.arange(len(by_text)) - offsets_of(found.counts)[relation[by_text]]
-        return counts + b"".join(map(column, columns)), _coded(found.counts, relation, number)
+        number[by_text] = np.arange(len(by_text)) - offsets_of(hops.counts)[relation[by_text]]
+        return counts + b"".join(map(column, columns)), _coded(hops.counts, relation, number)
 
     def hops(self, keys: Sequence[bytes], most: int) -> IntArray:
         """Return the hops of paths, ``[paths, most]``, -1 beyond the end. Raises ValueError."""
@@ -348,8 +348,8 @@ class Dictionary:
 
     def relation_of(self, hops: IntArray) -> IntArray:
         """Return the relation of each hop."""
-        found: IntArray = np.searchsorted(self.starts, hops, side="right") - 1
-        return found
+        relation: IntArray = np.searchsorted(self.starts, hops, side="right") - 1
+        return relation
 
     def steps(self, hops: IntArray) -> IntArray:
         """Return hops as they stand in a path table; those that are -1 are none."""
