@@ -243,7 +243,7 @@ def read_numbers(text: str, count: int, *, one: bool = False) -> list[int] | Non
     """Return the numbers up to ``count`` that a reply chooses, None if it is not of the form.
 
     The form is one JSON object and nothing else, but for thoughts in tags before it and a fence
-    around it. ``one``: of multiple choice, where several numbers are no choice.
+    around it. ``one``: of multiple choice, where several numbers are not a choice.
 
     >>> read_numbers('{"answers": [2, 1]}', 3), read_numbers('Not these: {"answers": [2]}', 3)
     ([2, 1], None)

@@ -211,7 +211,7 @@ def _paths(
 ) -> tuple[list[GroundedPath], int | None]:
     """Return the paths that match ``triples``, and the place of the first that none matches.
 
-    A triple goes on where the one before it ended if it names that entity; else it begins anew.
+    A triple goes on where the one before it ended if it names that entity; else it starts again.
     """
     names = _Names(store, triples, exact=exact)
     edges = _edges(store, triples, names)

@@ -515,7 +515,7 @@ class AttachedStore(AttachedPropertyGraph):
         """Return the key of a value, by which its id and name are known from now on."""
         key = value_key(id_)
         if self._values.setdefault(key, (id_, name))[0] != id_:
-            raise GraphError(f"Two values of {self.url} cannot be told apart: {id_}.")
+            raise GraphError(f"Two values of {self.url} cannot be distinguished: {id_}.")
         return key
 
     def knows_value(self, key: int) -> bool:

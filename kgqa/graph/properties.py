@@ -170,7 +170,7 @@ class StoredPropertyGraph(PropertyGraph, ABC):
         }
         by_row: dict[int, list[Value]] = {}
         for row, target in zip(near.row[kept].tolist(), near.target[kept].tolist(), strict=True):
-            if target in read:  # else it is no number, or a thing
+            if target in read:  # else it is not a number, or a thing
                 by_row.setdefault(row, []).append(read[target])
         rows, values = [], []
         for row, place in enumerate(places.tolist()):

@@ -30,7 +30,7 @@ def as_written(question: str, start: int, end: int) -> str:
 def is_other_value(text: str, name: str, *, partial: bool = False) -> bool:
     """Return whether ``name`` is a value, and ``text`` is not that one.
 
-    Signs are no punctuation, and no value is a misspelling of another, or named by its unit, a
+    Signs are not punctuation, and no value is a misspelling of another, or named by its unit, a
     ``partial`` name. One in words may be an alias.
 
     >>> is_other_value("26", "-26"), is_other_value("26.0", "26"), is_other_value("five", "5")

@@ -78,8 +78,8 @@ def speaks(store: GraphStore, question: str, language: str) -> bool:
         return any(_script(name) == script for name in names)
     small = _languages()[language][1]
     asked = {word for word in normalise(question).split() if len(word) > 2} - small - FUNCTION
-    told = {word for name in names for word in normalise(relation_phrase(name)).split()}
-    return any(word in told for word in asked)
+    known = {word for name in names for word in normalise(relation_phrase(name)).split()}
+    return any(word in known for word in asked)
 
 
 def _script(text: str) -> str:

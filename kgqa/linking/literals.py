@@ -1,7 +1,7 @@
 # ruff: noqa: E501  # patterns
 """What a question states literally: numbers and dates with how they compare, quoted text.
 
-English. A number that limits ("the top three films") is told from one that is compared.
+English. A number that limits ("the top three films") differs from one that is compared.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ class Chat:
     async def _before(
         self, request: Request, messages: list[Any], kg: str, method: str
     ) -> list[Turn]:
-        """Return the earlier questions of a chat, which are answered anew.
+        """Return the earlier questions of a chat, which are answered again.
 
         What a client sends as an earlier answer is only text, and may be anything.
         """

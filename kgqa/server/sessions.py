@@ -157,10 +157,10 @@ class Sessions:
         """Take no more questions, and tell those who wait."""
         with self._changed:
             self.stopping = True
-            told, self._waiting = self._waiting, []
+            waiting, self._waiting = self._waiting, []
             self._changed.notify_all()
-        for one in told:
-            one.fail(StoppingError())
+        for question in waiting:
+            question.fail(StoppingError())
 
     # ── what there is ───────────────────────────────────────────────────────────────────────
 

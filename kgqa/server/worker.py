@@ -46,7 +46,7 @@ _MOST_SESSIONS = 16  # each beside its models is small
 _MODELS = ("model", "adapter", "reasoner", "ranker", "encoder", "general_model")
 _LISTED = 20  # facts and counted things of a plan's row; POST /query gives as many as asked for
 _MOST = {"k": 100, "hops": 4, "cap": 300_000, "budget": 4_096}  # that a request may ask for
-ALL = 0  # the number of no question: what is told concerns all
+ALL = 0  # not the number of a question: the message concerns all
 
 
 @dataclass(frozen=True, slots=True)
