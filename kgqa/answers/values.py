@@ -196,7 +196,7 @@ def _adjective(word: str) -> str:
     if word in _BY_ADJECTIVE:
         return word
     stem = re.sub(r"(?:er|est)$", "", word)
-    for one in (stem, f"{stem}e", f"{stem[:-1]}y" if stem.endswith("i") else stem, stem[:-1]):
-        if one in _BY_ADJECTIVE:
-            return one
+    for form in (stem, f"{stem}e", f"{stem[:-1]}y" if stem.endswith("i") else stem, stem[:-1]):
+        if form in _BY_ADJECTIVE:
+            return form
     return word

@@ -62,4 +62,4 @@ def _number(text: str) -> int | float | None:
 
 def _symbols(text: str) -> list[str]:
     plain = unicodedata.normalize("NFKC", text).replace("\u2212", "-")
-    return [one for one in plain if one in "#%*" or unicodedata.category(one).startswith("S")]
+    return [sign for sign in plain if sign in "#%*" or unicodedata.category(sign).startswith("S")]

@@ -33,8 +33,11 @@ def _languages() -> dict[str, tuple[frozenset[str], frozenset[str]]]:
     """Return the words that ask, and all words, by the name of the language."""
     text = files("kgqa").joinpath("data", "linking", "languages.toml").read_text("utf-8")
     return {
-        name: (frozenset(one["asks"].split()), frozenset(f"{one['asks']} {one['small']}".split()))
-        for name, one in tomllib.loads(text).items()
+        name: (
+            frozenset(words["asks"].split()),
+            frozenset(f"{words['asks']} {words['small']}".split()),
+        )
+        for name, words in tomllib.loads(text).items()
     }
 
 
