@@ -22,7 +22,7 @@ from kgqa.errors import AdapterMismatchError, KgqaError, ModelNotFoundError
 from kgqa.graph.literals import number_in
 from kgqa.graph.names import normalise
 from kgqa.graph.schema import PropertyGraph
-from kgqa.linking.around import MOST_CLASSES
+from kgqa.linking.around import MOST_CLASSES, stems_of
 from kgqa.linking.asked import (
     asks_best,
     asks_calculated,
@@ -45,6 +45,7 @@ from kgqa.methods.query_words import names_class, stem
 from kgqa.methods.rank import Rank
 from kgqa.models.path_ranker import RANKERS, own_ranker
 from kgqa.paths.ground import Node
+from kgqa.paths.words import relation_phrase
 from kgqa.queries.plan import Aggregate, NodeRef
 
 if TYPE_CHECKING:
@@ -427,7 +428,12 @@ class Auto(Ensemble):
         """Return what a plan gives, if the question is about the whole graph; else None."""
         if isinstance(question, KgqaError) or question.choices:
             return None
-        topics = [one for one in question.topics if number_in(one.name) is None]  # "over 50"
+        classes = _classes_named(store)
+        topics = [  # neither "over 50" nor the "mountain" of "the highest mountain"
+            one
+            for one in question.topics
+            if number_in(one.name) is None and stems_of(normalise(one.name)) not in classes
+        ]
         calculated = asks_calculated(question.question)
         best = not calculated and asks_best(question.question)
         beyond = asks_denied(question.question) or asks_repeated(question.question)  # any path
@@ -534,6 +540,17 @@ def _is_named(topic: TopicEntity) -> bool:
     return topic.mention[:1].isdigit() is False and words == [
         stem(one) for one in normalise(topic.name).split()
     ]
+
+
+def _classes_named(store: GraphStore) -> set[frozenset[str]]:
+    """Return what a graph's classes are called, as stems: what is called so is one of them."""
+    if not isinstance(store, PropertyGraph):
+        return set()
+    return {
+        stems_of(relation_phrase(name))
+        for one in store.schema().types
+        for name in (one.name, *one.also)
+    }
 
 
 def _compares(found: Findings, topics: Sequence[TopicEntity]) -> bool:
