@@ -314,8 +314,8 @@ class QA:
                     )
                 elif not isinstance(answer, KgqaError):
                     answer = with_unused(_kept(answer, this.reading))
-                    if this.notes:
-                        answer = replace(answer, notes=(*this.notes, *answer.notes))
+                    notes, said = (*this.notes, *answer.notes), this.reading.question
+                    answer = replace(answer, notes=notes, question=said)
                 this.answers[this.place] = answer
                 done = [result for result in this.answers if result is not None]
                 if len(done) == len(this.answers):
@@ -330,6 +330,7 @@ class QA:
         return readings(store, asked.question, asked.after)
 
     def _linked(self, store: GraphStore, asked: Asked, notes: list[str]) -> LinkedQuestion:
+        from kgqa.linking.clock import written_out
         from kgqa.linking.linker import check_question, question_words
         from kgqa.methods.base import LinkedQuestion
 
@@ -346,8 +347,13 @@ class QA:
                     raise
                 unlinked = error
         seconds = time.perf_counter() - began
+        mentions = [one.mention or one.name for one in topics]
+        question, said = written_out(
+            asked.question, mentions, self.options.today, self.options.zone
+        )
+        notes += said
         linked = LinkedQuestion(
-            asked.question,
+            question,
             tuple(topics),
             seconds,
             asked.choices,

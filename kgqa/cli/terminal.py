@@ -23,7 +23,7 @@ from rich.progress import (
 from rich.progress import Progress as Bars
 from rich.text import Text
 
-from kgqa.display import NOT_HERE, path_parts, refusal, shown_name, visible
+from kgqa.display import REFUSED, path_parts, refusal, shown_name, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -184,12 +184,12 @@ def show_answer(answer: Answer, browser_url: str | None = None) -> None:
 def shown_with(answer: Answer) -> tuple[str, ...]:
     """Return what notes begin with that say what is printed with the answer itself."""
     if answer.result is None:
-        return (NOT_HERE,)
+        return REFUSED
     counted = [
         f"{group.aggregate}: "
         for group in (answer.result.evidence(0, 0).counted if len(answer.result) else ())
     ]
-    return (NOT_HERE, f"Read as: {answer.result.sentence}", *counted)
+    return (*REFUSED, f"Read as: {answer.result.sentence}", *counted)
 
 
 def _show_plan(answer: Answer, result: QueryResult) -> None:

@@ -69,11 +69,14 @@ const plain = ({ before, names, said, after }) => `${before}${names.length ? lis
 /** How sure a refusal is: a number beside it would be read as that of an answer. */
 const sureness = (value) => value === null ? "" : value >= 0.9 ? " (fairly sure)" : value >= 0.7 ? " (probably)" : " (unsure)";
 
+const isRefusal = (note) => /^(Not in this graph|No:)/.test(note);
+
 /** What the graph does not know, as a heading and the rest. */
 function refusal(found) {
-  const why = found.notes.find((note) => note.startsWith("Not in this graph"));
+  const why = found.notes.find(isRefusal);
   if (!why) return ["No answer.", "The facts found are not evidence enough."];
-  return [`Not in this graph${sureness(found.confidence)}.`, capital(why.replace(/^Not in this graph[:.]?\s*/, ""))];
+  const [said] = why.split(/[:.]/);
+  return [`${said}${sureness(found.confidence)}.`, capital(why.slice(said.length).replace(/^[:.]?\s*/, ""))];
 }
 
 // ── what is shown ──────────────────────────────────────────────────────────────────────────
@@ -208,7 +211,7 @@ function list({ answers }, page) {
 function nothing(found, page) {
   const [said, why] = refusal(found);
   const card = el("article", { class: "card calm" }, el("h3", {}, el("strong", { textContent: said })), el("p", { textContent: why }),
-    ...found.notes.filter((note) => !note.startsWith("Not in this graph") && !isMeaning(note)).map((note) => el("p", { textContent: note })));
+    ...found.notes.filter((note) => !isRefusal(note) && !isMeaning(note)).map((note) => el("p", { textContent: note })));
   const paths = found.paths.filter((path) => path.edges.length);
   if (paths.length) {
     const looked = el("details", {}, el("summary", { textContent: "What was looked at" }), drawing(paths.slice(0, DRAWN), new Set(), page));
