@@ -110,7 +110,7 @@ class Api:
     async def kgs(self, _: Request) -> Response:
         """List the KGs and the methods that a question may name, and say what ``/ready`` does."""
         found = await asyncio.to_thread(self.sessions.kgs)
-        kgs = [asdict(one) for one in found.values()]
+        kgs = [asdict(info) for info in found.values()]
         return JSONResponse({"kgs": kgs, "methods": methods(), "state": self._state()})
 
     async def status(self, _: Request) -> Response:
@@ -132,7 +132,7 @@ class Api:
             form.entities,
             form.choices,
             options,
-            after=[one.turn for one in form.after],
+            after=[earlier.turn for earlier in form.after],
             watched=stream,
         )
         if stream:
