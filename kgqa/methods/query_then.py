@@ -36,7 +36,7 @@ def best_first(plan: Plan) -> Plan | None:
     if not isinstance(by, PropertyRef) or not isinstance(by.owner, NodeRef) or plan.grouped:
         return None
     root = by.owner.node
-    if root == 0 or plan.without or plan.first is not None or plan.limit is None:
+    if root == 0 or plan.without or plan.first is not None or plan.skip or plan.limit is None:
         return None
     inner = [one for one in plan.where if set(_owners(one)) == {NodeRef(root)}]
     outer = [one for one in plan.where if one not in inner]

@@ -21,6 +21,7 @@ from kgqa.methods.query_words import (
     is_year,
     measured,
     names_class,
+    ordinal,
     superlative,
 )
 from kgqa.paths.words import relation_phrase
@@ -361,8 +362,12 @@ class WholeSearch:
             if isinstance(by, PropertyRef) and by not in give and by.owner == NodeRef(0):
                 give.append(by)
         order = () if by is None else (Sort(by, descending),)
+        skip = ordinal(self._read.question) - 1 if by is not None else 0
         try:
-            return Plan(pattern.nodes, pattern.hops, where, (), group, order, limit, tuple(give))
+            return Plan(
+                pattern.nodes, pattern.hops, where, (), group, order,
+                1 if skip else limit, tuple(give), skip=skip,
+            )  # fmt: skip
         except PlanError:
             return None
 

@@ -61,6 +61,11 @@ def stem(word: str) -> str:
     return word[:-1] if word.endswith("s") and len(word) > 3 else word
 
 
+_ORDINALS = ("second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+_ORDINAL = re.compile(
+    rf"\b(?:({'|'.join(_ORDINALS)})|(\d{{1,2}})(?:nd|rd|th))[ -](?:\w{{2,}}est|most|least)\b",
+    re.IGNORECASE,
+)
 _EACH = re.compile(r"each|every|per")
 _PARTICIPLE = re.compile(r"\w+(?:ed|en|wn|ght|ung)|made|led|won|put|run|read|sort|order|group")
 DATE_PART = re.compile(
@@ -275,6 +280,20 @@ _OF_WHAT = (
     ("deep", "depth"), ("wide", "width"), ("hot|warm|cold", "temperature"),
     ("(?:holds?|seats?) the most", "capacity seat"),
 )  # fmt: skip
+
+
+def ordinal(question: str) -> int:
+    """Return which one of an order a question asks for, 1 for the first.
+
+    >>> ordinal("What is the second longest river?"), ordinal("The 3rd most visited city?")
+    (2, 3)
+    >>> ordinal("Which river is the longest?")
+    1
+    """
+    match = _ORDINAL.search(question)
+    if match is None:
+        return 1
+    return _ORDINALS.index(match[1].lower()) + 2 if match[1] else max(1, int(match[2]))
 
 
 @lru_cache(8192)

@@ -158,6 +158,8 @@ class _Statement:
             order = self._order()
         if order and (plan.order or self.limit is not None):
             lines.append("ORDER BY " + ", ".join(order))
+        if plan.skip:
+            lines.append(f"SKIP {plan.skip}")
         if self.limit is not None:
             lines.append(f"LIMIT {self.limit}")
         return lines

@@ -38,7 +38,7 @@ OPERATORS: tuple[str, ...] = get_args(Operator)
 AGGREGATES: tuple[str, ...] = get_args(AggregateKind)
 PARTS: tuple[str, ...] = get_args(Part)[1:]
 TEXT_OPERATORS = ("contains", "starts with", "ends with")
-CLAUSES = ("without", "by", "asc", "desc", "limit", "give", "then")
+CLAUSES = ("without", "by", "asc", "desc", "skip", "limit", "give", "then")
 _WORDS = "where and contains starts ends with in missing not true false"
 KEYWORDS = frozenset({*CLAUSES, *AGGREGATES, *PARTS, *_WORDS.split()})
 ANY = "*"  # the text of a node of no particular class
@@ -142,6 +142,7 @@ class Plan:
     ``without``; a hop's number counts through ``hops`` and then the hops of ``without``.
     ``group``: what aggregates are grouped by; ``default_group`` says what its text leaves out.
     ``first``: the plan whose rows, each of one node, are the nodes that node 0 can be.
+    ``skip``: how many of the first rows are left out.
     """
 
     nodes: tuple[str, ...]
@@ -153,6 +154,7 @@ class Plan:
     limit: int | None = None
     give: tuple[Item, ...] = (NodeRef(0),)
     first: Plan | None = None
+    skip: int = 0
 
     def __post_init__(self) -> None:
         reached = {0}
@@ -175,6 +177,8 @@ class Plan:
             raise PlanError("A plan gives nothing.", "Add what it is to give: `| give Movie`.")
         if self.limit is not None and self.limit < 1:
             raise PlanError("The limit of a plan is at least 1.")
+        if self.skip and (self.skip < 0 or not self.order):
+            raise PlanError("A plan leaves out the first rows of an order, and has none.")
         outer = {*range(self.pattern_size)}, {*range(len(self.hops))}
         items = [*self.give, *self.group, *(sort.by for sort in self.order)]
         self._check_refs([*items, *_sides(self.where)], *outer)
@@ -366,6 +370,8 @@ class _Writer:
         parts += (
             f"{'desc' if sort.descending else 'asc'} {self.item(sort.by)}" for sort in plan.order
         )
+        if plan.skip:
+            parts.append(f"skip {plan.skip}")
         if plan.limit is not None:
             parts.append(f"limit {plan.limit}")
         return parts

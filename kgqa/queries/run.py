@@ -157,7 +157,7 @@ class _Run:
         start = None
         if plan.first is not None:
             before = _Run(plan.first, store, index, limits, until)
-            chosen = before.ordered()[0][: plan.first.limit]
+            chosen = before.ordered()[0][plan.first.skip :][: plan.first.limit]
             start = np.unique(keys_array([before.cells(row)[0] for row in chosen]))
         self.solver = Solver(plan, store, index, limits, start=start, until=until)
         self.grouped = plan.grouped
@@ -374,8 +374,8 @@ class _Run:
 
     def result(self) -> QueryResult:
         """Return the rows, with those that tie and those that come next."""
-        rows, sorts = self.ordered()
         plan = self.plan
+        rows, sorts = (every[plan.skip :] for every in self.ordered())
         limit = len(rows) if plan.limit is None else min(plan.limit, len(rows))
         if limit > self.limits.rows:
             raise PlanError(

@@ -19,9 +19,9 @@ from kgqa.queries.plan import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
-    from kgqa.queries.plan import Hop, Sort
+    from kgqa.queries.plan import Hop
 
 _VERB_ENDS = ("ed", "ing", " in", " by", " of", " to", " at", " from", " with", " on", " for")
 PAST_VERBS = frozenset(
@@ -116,14 +116,19 @@ class _Words:
             text += f"; of these: {sentence(plan.first, self._names)[:-1]}"
         if where:
             text += f"; where {', and '.join(where)}"
-        text += self._order(plan.order, plan.limit)
+        text += self._order(plan)
         return text[0].upper() + text[1:] + "."
 
-    def _order(self, order: Iterable[Sort], limit: int | None) -> str:
+    def _order(self, plan: Plan) -> str:
+        limit = plan.limit
         by = [
-            f"{self.item(one.by)}, {'most' if one.descending else 'least'} first" for one in order
+            f"{self.item(one.by)}, {'most' if one.descending else 'least'} first"
+            for one in plan.order
         ]
         first = "" if limit is None else "the first" if limit == 1 else f"the first {limit}"
+        if plan.skip:
+            after = f"{first or 'all'} after the first {plan.skip}"
+            first = f"number {plan.skip + 1}" if limit == 1 else after
         if not by:
             return f"; {first}" if first else ""
         return f"; {first or 'in order'} by {', then '.join(by)}"

@@ -13,7 +13,7 @@ The grammar, in which names are those of the schema:
             | "without" chain {"&" chain} ["where" clause {"and" clause}]
             | "by" operand {"," operand}
             | ("asc" | "desc") item
-            | "limit" number
+            | ("skip" | "limit") number             rows left out at the beginning, rows given
             | "give" item {"," item}
     item    = operand | aggregate operand           count, sum, average, least, most
     operand = node | relation | owner "." property | part owner "." property
@@ -149,7 +149,7 @@ class _Parser:
         without: list[Without] = []
         group: list[Operand] | None = None
         order: list[Sort] = []
-        limit: int | None = None
+        skip, limit = 0, None
         give: list[Item] = []
         self._then = False
         while self._take("|"):
@@ -165,6 +165,8 @@ class _Parser:
                 group = [*(group or []), *(self._operand() for _ in self._list())]
             elif word in ("asc", "desc"):
                 order.append(Sort(self._item(), word == "desc"))
+            elif word == "skip":
+                skip = self._whole("skip")
             elif word == "limit":
                 limit = self._whole("limit")
             elif word == "give":
@@ -185,6 +187,7 @@ class _Parser:
             limit=limit,
             give=given,
             first=first,
+            skip=skip,
         )
 
     def _chain(self, *, first: bool = False, start: str | None = None) -> None:

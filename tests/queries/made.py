@@ -167,6 +167,7 @@ def plans(draw: Any, graph: MemoryGraph, *, depth: int = 0) -> Plan:
             tuple(nodes), tuple(hops), tuple(complete), tuple(parts),
             default_group(give, order, having), tuple(order),
             draw(st.one_of(st.none(), st.integers(1, 4))), tuple(give), first,
+            draw(st.integers(0, 2)) if order else 0,
         )  # fmt: skip
         check(plan, index)
     except PlanError:

@@ -35,7 +35,7 @@ CLASSES = {"cities": "City", "customers": "Customer", "employees": "Employee",
 KEYS = {"city_id": "cities", "customer_id": "customers", "employee_id": "employees",
         "boss_id": "employees", "product_id": "products", "order_id": "orders"}  # fmt: skip
 SIGNS = ("+", "-", "*", "/")
-SHAPES = ("having", "asc", "desc", "limit", "without", "without where", "then", "repeated",
+SHAPES = ("having", "asc", "desc", "skip", "limit", "without", "without where", "then", "repeated",
           "inverse", "second chain", "by", "properties compared", "named")  # fmt: skip
 FEATURES = (*OPERATORS, *AGGREGATES, *PARTS, *SIGNS, *SHAPES)
 
@@ -156,7 +156,8 @@ def features(plan: Plan) -> set[str]:
         elif isinstance(item, PropertyRef) and item.part:
             found.add(item.part)
     shapes = {
-        "having": plan.having, "limit": plan.limit, "without": plan.without, "then": plan.first,
+        "having": plan.having, "limit": plan.limit, "skip": plan.skip,
+        "without": plan.without, "then": plan.first,
         "asc": [one for one in plan.order if not one.descending],
         "desc": [one for one in plan.order if one.descending],
         "without where": [one for one in plan.without if one.where],
@@ -255,11 +256,13 @@ class PlanMaker:
             give = []
         if grouped:
             give.append(counted)
-        if feature in ("asc", "desc", "limit") or random.random() < 0.3:
+        if feature in ("asc", "desc", "skip", "limit") or random.random() < 0.3:
             word = feature if feature in ("asc", "desc") else random.choice(["asc", "desc"])
             parts.append(
                 f"{word} {random.choice([counted, give[0]] if grouped else [item, *names])}"
             )
+        if feature == "skip":
+            parts.append(f"skip {random.randint(1, 2)}")
         if feature == "limit" or random.random() < 0.2:
             parts.append(f"limit {random.randint(1, 6)}")
         return " | ".join([*parts, "give " + ", ".join(give)])

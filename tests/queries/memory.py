@@ -110,7 +110,7 @@ class MemoryGraph:
 
 def naive(plan: Plan, graph: MemoryGraph) -> list[tuple[Any, ...]]:
     """Return the rows of a plan in order, nodes as ids: written apart from the executor."""
-    return [row for row, _, _ in naive_rows(plan, graph)][: plan.limit]
+    return [row for row, _, _ in naive_rows(plan, graph)][plan.skip :][: plan.limit]
 
 
 def naive_rows(
