@@ -19,7 +19,7 @@ PLANS = [
     "Person DIRECTED> Movie <WROTE Person#1 | give Person",
     "Customer | without Customer PURCHASED> Order where Order.freight > 3.5 and Order.a missing"
     " | give Customer",
-    "Movie | desc Movie.released | skip 1 | limit 1",
+    "Movie | desc Movie.released | skip 1 | limit 1 | give Movie",
     "Movie | desc Movie.released | limit 3 | then Movie <ACTED_IN Person | give Person.name",
     "Order | by Order.a, Order.b | desc count Order | give Order.a, count Order",
     'FOLLOWS FOLLOWS> FOLLOWS#2 | FOLLOWS>.since >= "1999" | count FOLLOWS> > 2 | give FOLLOWS',
