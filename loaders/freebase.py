@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from enum import IntEnum
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,7 +42,7 @@ from kgqa.parallel import mapped
 from kgqa.registry import Options, option
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from kgqa.graph.model import Batch, BoolArray, Direction, IntArray
     from kgqa.loaders.base import Rejects, Report
@@ -117,35 +117,22 @@ _USES = {
 }
 
 
-class Terms:
-    """The terms of a dump. Several threads may ask at a time."""
-
-    def __init__(self, filters: Filters) -> None:
-        self._filters = filters
-        self._known: dict[bytes, tuple[Use, str]] = {}
-
-    def use_of(self, term: bytes) -> tuple[Use, str]:
-        """Return a predicate's use, and its relation, or why its lines are left out."""
-        known = self._known.get(term)
-        if known is None:
-            known = self._known[term] = self._understand(term)
-        return known
-
-    def _understand(self, term: bytes) -> tuple[Use, str]:
-        try:
-            iri = term[1:-1].decode()
-        except UnicodeDecodeError:
-            return Use.NO_IRI, ""
-        if not _IRI.fullmatch(term):
-            return Use.NO_IRI, ""
-        predicate = local(iri)
-        if (use := _USES.get(predicate)) is not None:
-            return use, ""
-        if predicate is iri:
-            return Use.NOTHING, "predicate outside Freebase's namespace"
-        if not self._filters.keeps(predicate):
-            return Use.NOTHING, "administrative predicate"
-        return Use.EDGE, predicate
+def use_of(term: bytes, filters: Filters) -> tuple[Use, str]:
+    """Return a predicate's use, and its relation, or why its lines are left out."""
+    try:
+        iri = term[1:-1].decode()
+    except UnicodeDecodeError:
+        return Use.NO_IRI, ""
+    if not _IRI.fullmatch(term):
+        return Use.NO_IRI, ""
+    predicate = local(iri)
+    if (use := _USES.get(predicate)) is not None:
+        return use, ""
+    if predicate is iri:
+        return Use.NOTHING, "predicate outside Freebase's namespace"
+    if not filters.keeps(predicate):
+        return Use.NOTHING, "administrative predicate"
+    return Use.EDGE, predicate
 
 
 def local(iri: str) -> str:
@@ -177,7 +164,7 @@ class BlockReader:
 
     def __init__(self, language: str, filters: Filters) -> None:
         self._language = language
-        self._terms = Terms(filters)
+        self._use_of = cache(partial(use_of, filters=filters))
 
     def read(self, block: Block) -> FreebasePart:
         """Return what a block holds."""
@@ -186,10 +173,10 @@ class BlockReader:
         good = _in_form(block, fields)
         rewritten, numbers = _rewritten(block, [*fields.others, *fields.rows[~good].tolist()], part)
         columns = [column.filter(pa.array(good)) for column in fields.columns]
-        _Rows(self._terms, self._language, part, columns, block.first + fields.rows[good]).take()
+        _Rows(self._use_of, self._language, part, columns, block.first + fields.rows[good]).take()
         if rewritten:
             columns = [pa.array(terms, pa.binary()) for terms in zip(*rewritten, strict=True)]
-            _Rows(self._terms, self._language, part, columns, np.array(numbers)).take()
+            _Rows(self._use_of, self._language, part, columns, np.array(numbers)).take()
         return part
 
 
@@ -236,13 +223,13 @@ class _Rows:
 
     def __init__(
         self,
-        terms: Terms,
+        use_of: Callable[[bytes], tuple[Use, str]],
         language: str,
         part: FreebasePart,
         columns: list[pa.Array],
         numbers: IntArray,
     ) -> None:
-        self._terms = terms
+        self._use_of = use_of
         self._language = language
         self._part = part
         self._subject, self._predicate, self._object = columns[:3]
@@ -251,7 +238,7 @@ class _Rows:
     def take(self) -> None:
         """Take in all lines."""
         predicates = self._predicate.dictionary_encode()
-        uses = [self._terms.use_of(term) for term in predicates.dictionary.to_pylist()]
+        uses = [self._use_of(term) for term in predicates.dictionary.to_pylist()]
         if not uses:
             return
         rows = np.arange(len(self._numbers))
@@ -458,9 +445,5 @@ class FreebaseLoader:
         pairs = sorted(
             pair for pair in inverses.items() if all(self._filters.keeps(each) for each in pair)
         )
-        columns = [[one for one, _ in pairs], [one for one, _ in pairs], [two for _, two in pairs]]
-        yield RelationBatch(
-            pa.RecordBatch.from_arrays(
-                [pa.array(column, type=pa.string()) for column in columns], schema=RELATION_SCHEMA
-            )
-        )
+        rows = [{"id": one, "name": one, "inverse": other} for one, other in pairs]
+        yield RelationBatch(pa.RecordBatch.from_pylist(rows, schema=RELATION_SCHEMA))
