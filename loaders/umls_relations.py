@@ -47,14 +47,14 @@ class Cuis:
         ids = coded.dictionary
         regular = pc.match_substring_regex(ids, r"\AC[0-9]{7}\z")
         digits = pc.if_else(regular, pc.utf8_slice_codeunits(ids, 1), "0")
-        codes = digits.cast(pa.int64()).to_numpy().copy()
+        codes: IntArray = digits.cast(pa.int64()).to_numpy().copy()
         odd = np.flatnonzero(~mask_of(regular))
         for place, id_ in zip(odd.tolist(), ids.take(odd).to_pylist(), strict=True):
             codes[place] = _REGULAR + _number(
                 id_, self._odd, "odd concept ids", _NUMBERS - _REGULAR
             )
-        found: IntArray = codes[coded.indices.to_numpy()]
-        return found
+        coded_ids: IntArray = codes[coded.indices.to_numpy()]
+        return coded_ids
 
     def decode(self, codes: IntArray) -> pa.Array:
         """Return the ids of some numbers."""

@@ -1,15 +1,16 @@
 """Which numbers and dates of a question had no part in its answer: said, and less sure.
 
-Where a question asks whether a value is that one, and the graph has another, there is no yes.
+Where a question asks whether a value is that one, and the graph has another, it is not yes.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from kgqa.display import NOT_HERE, said_name
+from kgqa.display import NO, said_name
 from kgqa.graph.quantities import read_value
 from kgqa.linking.asked import asks_whether
 
@@ -47,7 +48,7 @@ def with_unused(answer: Answer) -> Answer:
         return answer
     best = answer.answers[0].name
     if asks_whether(answer.question) and (read_value(best) or best[:1].isdigit()):
-        note = f"{NOT_HERE}: it has {said_name(best)}, not {', '.join(map(said_name, unused))}."
+        note = f"{NO} it is {said_name(best)}, not {', '.join(map(said_name, unused))}."
         others = (*answer.answers, *answer.others)
         return replace(answer, answers=(), others=others, notes=(*answer.notes, note))
     note = f"Not used for the answer: {', '.join(map(said_name, unused))}."
@@ -66,6 +67,12 @@ def unused_values(question: str, shown: str) -> list[str]:
 
 
 def _numbers(text: str) -> set[str]:
-    """Return the whole numbers of a text, without leading zeros; a sign stands before a number."""
-    numbers = re.findall(r"(?:(?<!\S)[-−])?\d+", text.replace(",", ""))
-    return {str(int(word.replace("−", "-"))) for word in numbers}
+    """Return the numbers of a text, without leading zeros; a sign stands before a number.
+
+    >>> sorted(_numbers("-26.10, 07:30, on 13.7.2023"))
+    ['-26.1', '13', '2023', '30', '7']
+    """
+    found = re.findall(
+        r"(?:(?<!\S)[-−])?(?:(?<![\d.])\d+\.\d+(?![.\d])|\d+)", text.replace(",", "")
+    )
+    return {f"{Decimal(one.replace('−', '-')).normalize():f}" for one in found}

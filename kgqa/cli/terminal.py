@@ -23,7 +23,7 @@ from rich.progress import (
 from rich.progress import Progress as Bars
 from rich.text import Text
 
-from kgqa.display import NOT_HERE, path_parts, refusal, shown_name, visible
+from kgqa.display import REFUSED, path_parts, refusal, shown_name, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -184,12 +184,12 @@ def show_answer(answer: Answer, browser_url: str | None = None) -> None:
 def shown_with(answer: Answer) -> tuple[str, ...]:
     """Return what notes begin with that say what is printed with the answer itself."""
     if answer.result is None:
-        return (NOT_HERE,)
+        return REFUSED
     counted = [
-        f"{one.aggregate}: "
-        for one in (answer.result.evidence(0, 0).counted if len(answer.result) else ())
+        f"{group.aggregate}: "
+        for group in (answer.result.evidence(0, 0).counted if len(answer.result) else ())
     ]
-    return (NOT_HERE, f"Read as: {answer.result.sentence}", *counted)
+    return (*REFUSED, f"Read as: {answer.result.sentence}", *counted)
 
 
 def _show_plan(answer: Answer, result: QueryResult) -> None:
@@ -208,11 +208,11 @@ def _show_plan(answer: Answer, result: QueryResult) -> None:
     names = {node.id: shown_name(node.name) for node in behind.nodes}
     facts = [(fact.head, fact.predicate, fact.tail) for fact in behind.facts[:_FACTS]]
     facts += [
-        (one.id, one.property, cell_text(one.value))
-        for one in behind.held
-        if not one.id.startswith("[")  # a fact has no name, and stands above
+        (value.id, value.property, cell_text(value.value))
+        for value in behind.held
+        if not value.id.startswith("[")  # a fact has no name, and stands above
     ]
-    if not any(one.members for one in behind.counted):
+    if not any(group.members for group in behind.counted):
         for head, relation, tail in facts[:_FACTS]:
             line = _joined(("  because ", "dim"), (names.get(head, shown_name(head)), ""))
             line.append(" -> ").append(shown_name(relation), style="cyan").append(" -> ")
@@ -224,11 +224,11 @@ def _show_plan(answer: Answer, result: QueryResult) -> None:
 
 def show_counted(counted: Sequence[Any]) -> None:
     """Print the sets that the numbers of a row count, as its evidence has them."""
-    for one in counted:
-        members = ", ".join(shown_name(cell_text(each)) for each in one.members)
-        more = f", … ({one.size:,} in all)" if one.size > len(one.members) else ""
+    for group in counted:
+        members = ", ".join(shown_name(cell_text(each)) for each in group.members)
+        more = f", … ({group.size:,} in all)" if group.size > len(group.members) else ""
         if members:
-            say(f"  {one.aggregate}: {members}{more}", style="dim")
+            say(f"  {group.aggregate}: {members}{more}", style="dim")
 
 
 def show_next(result: QueryResult) -> None:

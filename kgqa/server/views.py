@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kgqa.display import (
     LONGEST,
-    NOT_HERE,
+    REFUSED,
     code_span,
     markdown,
     path_text,
@@ -36,7 +36,7 @@ def answer_text(found: Mapping[str, Any]) -> str:
     """
     answers, paths = found["answers"], found["paths"]
     if not answers:
-        rest = [note for note in found["notes"] if not note.startswith(NOT_HERE)]
+        rest = [note for note in found["notes"] if not note.startswith(REFUSED)]
         said = [refusal(found["notes"], found["confidence"]), *rest]
         return "\n\n".join(map(markdown, said))
     names = [
