@@ -36,7 +36,7 @@ class Settings(BaseSettings):
         frozen=True,
         populate_by_name=True,
         extra="ignore",
-        env_prefix="KGQA_",  # the names of fields are read too: HOME is no data folder
+        env_prefix="KGQA_",  # the names of fields are read too: HOME is not a data folder
     )
 
     home: Path = _setting(

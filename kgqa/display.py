@@ -33,7 +33,7 @@ _MARKS = re.compile(
     r"|(?<=[-=~_|\u00ad\u02d7\u1806\u2010-\u2015\u2043\u2053\u207b\u208b\u2212\u2500-\u257f\u2796\u30fc"
     r"\ufe58\ufe63\uff0d])\s*[>\u00bb\u02c3\u203a\u227b\u2329\u232a\u276d-\u2771\u27e9\u3009\ufe65\uff1e]"
 )
-_PLAIN_ID = re.compile(r"[\w.:/#-]{1,80}")  # is no sentence
+_PLAIN_ID = re.compile(r"[\w.:/#-]{1,80}")  # is not a sentence
 _SENTENCE = 2_000  # characters of a note
 LONGEST = 200  # characters of a name in a text for others' programs
 

@@ -170,7 +170,7 @@ class Registry:
 
     def add(self, entry: Entry) -> None:
         """Add an entry for this process. Raises UsageError if a built-in one has the name."""
-        if any(one.name == entry.name for one in self.table):
+        if any(entry_.name == entry.name for entry_ in self.table):
             raise UsageError(f"There is a built-in {self.kind} '{entry.name}' already.")
         self._added[entry.name] = entry
 
@@ -261,11 +261,11 @@ def is_flag(info: FieldInfo) -> bool:
 def type_words(info: FieldInfo) -> str:
     """Return the type of a field in words, for tables: ``int``, ``beam | exact``, ``path``."""
     kind = info.annotation
-    kinds = [one for one in get_args(kind) or (kind,) if one is not type(None)]
+    kinds = [part for part in get_args(kind) or (kind,) if part is not type(None)]
     return " | ".join(
-        str(one) if not isinstance(one, type) else one.__name__.lower()
+        str(part) if not isinstance(part, type) else part.__name__.lower()
         for each in kinds
-        for one in (get_args(each) or (each,))
+        for part in (get_args(each) or (each,))
     )
 
 

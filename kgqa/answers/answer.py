@@ -303,7 +303,7 @@ class Answer(Tabular, Findings):
         behind = self._behind()
         for name in ("answers", "others"):
             ranked = [
-                replace(one, paths=self._behind_of(one, behind)) for one in getattr(self, name)
+                replace(item, paths=self._behind_of(item, behind)) for item in getattr(self, name)
             ]
             object.__setattr__(self, name, tuple(ranked))
 

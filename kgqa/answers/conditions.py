@@ -101,7 +101,7 @@ def narrow(
         for candidate in named
         if candidate.key not in answers and read_value(candidate.name) is None
     ]
-    rows = [_best_rows(*one, ends) for one in zip(tables, probabilities, strict=True)]
+    rows = [_best_rows(*pair, ends) for pair in zip(tables, probabilities, strict=True)]
     table = joined_tables(
         [path_table.take(at) for path_table, at in zip(tables, rows, strict=True)]
     )
@@ -136,7 +136,7 @@ def narrow(
             narrowed.left_out.append(asked.words)
     path = _grounded(store, form, [[(words, met[row]) for words, met in used] for row in left])
     met_by: dict[int, tuple[Condition, ...]] = {}
-    good = [row for row, one in zip(left, path, strict=True) if one is not None]
+    good = [row for row, edge in zip(left, path, strict=True) if edge is not None]
     for end, conditions in zip(table.ends()[left].tolist(), path, strict=True):
         if conditions is not None:
             met_by.setdefault(end, conditions)
@@ -248,8 +248,8 @@ def _named(
     share = fits(entity, back)
     best = max(share)
     met: dict[int, Edge] = {}
-    for one, way in sorted(zip(share, ways.values(), strict=True), key=lambda pair: -pair[0]):
-        if one >= _NEARLY * best:
+    for value, way in sorted(zip(share, ways.values(), strict=True), key=lambda pair: -pair[0]):
+        if value >= _NEARLY * best:
             met = {**way, **met}
     return met
 
@@ -288,11 +288,11 @@ def _kind(
 ) -> Kind | None:
     """Return as what the values of a relation can be compared as ``asked``, None if they cannot."""
     every = [value[edge.hop[TAIL]] for edges in way.values() for edge in edges]
-    known = [one for one in every if one is not None]
+    known = [quantity for quantity in every if quantity is not None]
     if len(known) < _USUAL * max(len(every), len(rows)):
         return None
-    kind: Kind = "days" if all(one.days for one in known) else "amount"
-    if kind == "amount" and len({one.unit for one in known if one.amount is not None}) > 1:
+    kind: Kind = "days" if all(value_.days for value_ in known) else "amount"
+    if kind == "amount" and len({value_.unit for value_ in known if value_.amount is not None}) > 1:
         return None
     if asked.each:
         return kind if kind == "days" else None
@@ -311,12 +311,12 @@ def _met(
     sign = asked.days if kind == "days" else asked.amount
     for row, edges in way.items():
         for edge in edges:
-            one = value[edge.hop[TAIL]]
-            span = one.range(kind) if one is not None else None
-            if one is None or span is None:
+            quantity = value[edge.hop[TAIL]]
+            span = quantity.range(kind) if quantity is not None else None
+            if quantity is None or span is None:
                 continue
             if asked.operator is not None:
-                if asked.met_by(one, kind):
+                if asked.met_by(quantity, kind):
                     good.setdefault(row, (0.0, edge))
             elif row not in good or sign * span[0] > good[row][0]:
                 good[row] = (sign * span[0], edge)
@@ -328,7 +328,7 @@ def _grounded(
     store: GraphStore, form: PathFormat, used: Sequence[Sequence[tuple[str, Edge]]]
 ) -> list[tuple[Condition, ...] | None]:
     """Return the conditions of each path, None if one of them is not in the store."""
-    every = [edge for one in used for _, edge in one]
+    every = [edge for steps in used for _, edge in steps]
     if not every:
         return [() for _ in used]
     table = PathTable(
@@ -338,8 +338,8 @@ def _grounded(
     )
     paths = iter(ground(store, table, form))
     conditions: list[tuple[Condition, ...] | None] = []
-    for one in used:
-        checked = [(words, next(paths)) for words, _ in one]
+    for steps in used:
+        checked = [(words, next(paths)) for words, _ in steps]
         kept = tuple(Condition(words, path) for words, path in checked if path is not None)
-        conditions.append(kept if len(kept) == len(one) else None)
+        conditions.append(kept if len(kept) == len(steps) else None)
     return conditions

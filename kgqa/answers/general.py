@@ -123,7 +123,7 @@ def with_reply(
     Without such a choice it keeps its own, and a note says so. Raises GraphError.
     """
     lines = listed(answer.paths)
-    numbers = read_numbers(reply.written.text, len(choices) or len(lines), one=bool(choices))
+    numbers = read_numbers(reply.written.text, len(choices) or len(lines), single=bool(choices))
     changed: dict[str, Any] = {
         "general_llm": general_use(general, [reply.written]),
         "timings": replace(answer.timings, answer=answer.timings.answer + reply.seconds),
@@ -166,7 +166,7 @@ def ask_which(
     prompt = _PLACE.sub(lambda place: _masked(values[place[1]], mask), _PLANS)
     schema = reply_schema(len(readings))
     written = general.complete(prompt, max_tokens=max_tokens, schema=schema)
-    numbers = read_numbers(written.text, len(readings), one=True)
+    numbers = read_numbers(written.text, len(readings), single=True)
     return numbers, general_use(general, [written])
 
 
@@ -175,8 +175,8 @@ def general_use(general: GeneralLLM, written: Sequence[Completion]) -> GeneralLl
     return GeneralLlmUse(
         model=general.model,
         calls=len(written),
-        prompt_tokens=sum(one.prompt_tokens for one in written),
-        completion_tokens=sum(one.completion_tokens for one in written),
+        prompt_tokens=sum(reply.prompt_tokens for reply in written),
+        completion_tokens=sum(reply.completion_tokens for reply in written),
     )
 
 
@@ -239,11 +239,11 @@ def _masked(text: str, mask: dict[str, str]) -> str:
     return pattern.sub(lambda match: mask.get(match[0].casefold(), _NAMES), text) if mask else text
 
 
-def read_numbers(text: str, count: int, *, one: bool = False) -> list[int] | None:
+def read_numbers(text: str, count: int, *, single: bool = False) -> list[int] | None:
     """Return the numbers up to ``count`` that a reply chooses, None if it is not of the form.
 
     The form is one JSON object and nothing else, but for thoughts in tags before it and a fence
-    around it. ``one``: of multiple choice, where several numbers are no choice.
+    around it. ``single``: of multiple choice, where several numbers are not a choice.
 
     >>> read_numbers('{"answers": [2, 1]}', 3), read_numbers('Not these: {"answers": [2]}', 3)
     ([2, 1], None)
@@ -267,4 +267,4 @@ def read_numbers(text: str, count: int, *, one: bool = False) -> list[int] | Non
     numbers = pairs[0][1]
     if not isinstance(numbers, list) or not all(type(n) is int and 0 < n <= count for n in numbers):
         return None
-    return None if one and len(numbers) > 1 else list(dict.fromkeys(numbers))
+    return None if single and len(numbers) > 1 else list(dict.fromkeys(numbers))

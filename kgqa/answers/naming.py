@@ -82,9 +82,9 @@ class PathNames:
     def exact(self, text: str) -> list[Node]:
         """Return the entities called ``text``; ends of paths before those inside, then topics."""
         form = form_of(text)
-        for one in (form, _bare(form)):
+        for spelling in (form, _bare(form)):
             for known in (self._ends, self._inner, self._heads):
-                if value := known.get(one):
+                if value := known.get(spelling):
                     return list(value.values())
         return []
 
@@ -165,7 +165,7 @@ def tally(
         grounded = bool(nodes) and all(names.is_grounded(node) for node in nodes)
         name = nodes[0].name if nodes else text
         top = max(beyond[text])
-        score = top + math.log(math.fsum(math.exp(one - top) for one in beyond[text]))
+        score = top + math.log(math.fsum(math.exp(other - top) for other in beyond[text]))
         written.append(WrittenAnswer(name, nodes, grounded, score))
     return Ballots(tuple(counted), tuple(written))
 
@@ -194,7 +194,7 @@ def _by_form(nodes: Iterable[Node]) -> Mapping[str, dict[str, Node]]:
     variants: dict[str, dict[str, Node]] = {}
     for node in nodes:
         form = form_of(node.name)
-        for one in dict.fromkeys((form, _bare(form))):
-            if one:
-                variants.setdefault(one, {})[node.id] = node
+        for spelling in dict.fromkeys((form, _bare(form))):
+            if spelling:
+                variants.setdefault(spelling, {})[node.id] = node
     return variants

@@ -1,6 +1,6 @@
 """Which numbers and dates of a question had no part in its answer: said, and less sure.
 
-Where a question asks whether a value is that one, and the graph has another, there is no yes.
+Where a question asks whether a value is that one, and the graph has another, it is not yes.
 """
 
 from __future__ import annotations

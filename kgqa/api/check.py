@@ -211,7 +211,7 @@ def _paths(
 ) -> tuple[list[GroundedPath], int | None]:
     """Return the paths that match ``triples``, and the place of the first that none matches.
 
-    A triple goes on where the one before it ended if it names that entity; else it begins anew.
+    A triple goes on where the one before it ended if it names that entity; else it starts again.
     """
     names = _Names(store, triples, exact=exact)
     edges = _edges(store, triples, names)
@@ -294,7 +294,7 @@ def _edges(
             for first, second in pairs.tolist()
         ]
         row = row.ravel()
-        fits = np.flatnonzero(np.array([bool(one) for one in read], bool)[row])
+        fits = np.flatnonzero(np.array([bool(reading) for reading in read], bool)[row])
         ends = store.entities(np.unique(hop[fits, TAIL]))
         texts_of = {
             key: [*names.texts.get(key, ()), *names.of_value(ends.label(at), ends.kinds[at])]
@@ -330,11 +330,11 @@ def _add_loops(
         for relation, text in enumerate(texts):
             steps[names.relation(text)].add(2 * relation)
             steps[names.relation(f"{_FORM.inverse}{text}")].add(2 * relation + 1)
-    rows = [(one, key, step) for one, key in loops for step in steps[names.relation(one[1])]]
+    rows = [(loop, key, step) for loop, key in loops for step in steps[names.relation(loop[1])]]
     keys = keys_array([key for _, key, _ in rows])
     there = store.has_edges(keys, keys_array([step // 2 for _, _, step in rows]), keys)
-    for one, key, step in itertools.compress(rows, there.tolist()):
-        found.setdefault(one, {}).setdefault(key, []).append((key, key, (step, -1, -1, key)))
+    for loop, key, step in itertools.compress(rows, there.tolist()):
+        found.setdefault(loop, {}).setdefault(key, []).append((key, key, (step, -1, -1, key)))
 
 
 def _hops(store: GraphStore, keys: Any) -> PathTable:

@@ -368,4 +368,4 @@ def _topics_of_line(home: Home, line: str, where: str) -> list[str]:
     except (ValueError, TypeError, AttributeError) as error:
         home.note(f"{where} is not a question and is left out: {error}.")
         return []
-    return [str(one) for one in named]
+    return [str(entity) for entity in named]

@@ -229,7 +229,7 @@ class KG:
             for row, id_ in enumerate(entities.ids)
         ]
         begun = normalise(typed)
-        infos.sort(key=lambda one: (not normalise(one["name"]).startswith(begun), -one["edges"]))
+        infos.sort(key=lambda info: (not normalise(info["name"]).startswith(begun), -info["edges"]))
         return infos[:limit]
 
     def paths(
@@ -519,7 +519,7 @@ class KG:
 def _paths(given: str | Path | Sequence[str | Path]) -> list[Path]:
     from pathlib import Path
 
-    return [Path(one) for one in ([given] if isinstance(given, str | Path) else given)]
+    return [Path(path) for path in ([given] if isinstance(given, str | Path) else given)]
 
 
 def _path_dict(path: GroundedPath) -> dict[str, Any]:

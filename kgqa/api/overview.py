@@ -87,7 +87,7 @@ def status(home: str | Path | Home | None = None, *, verify: bool = False) -> di
         f"No index of {kg['name']} fits the model, so paths are composed on the fly. "
         f"Build one: kgqa precompute-tries --kg {kg['name']}"
         for kg in kgs
-        if encoder and kg["indexes"] and not any(one["fits"] for one in kg["indexes"])
+        if encoder and kg["indexes"] and not any(index["fits"] for index in kg["indexes"])
     ]
     dumps = settings.dumps_folder
     files = sorted(path.name for path in dumps.iterdir()) if dumps.is_dir() else []

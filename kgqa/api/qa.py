@@ -140,13 +140,13 @@ class QA:
 
         def asked() -> Iterator[Asked]:
             for given in questions:
-                one = (
+                executor = (
                     Asked(given)
                     if isinstance(given, str)
                     else Asked(given.question, tuple(given.topic_entities), tuple(given.choices))
                 )
-                texts.append(one.question)
-                yield one
+                texts.append(executor.question)
+                yield executor
 
         waiting: dict[int, Answer | KgqaError] = {}
         turn = 0
@@ -317,7 +317,7 @@ class QA:
                     notes, said = (*this.notes, *answer.notes), this.reading.question
                     answer = replace(answer, notes=notes, question=said)
                 this.answers[this.place] = answer
-                done = [one for one in this.answers if one is not None]
+                done = [result for result in this.answers if result is not None]
                 if len(done) == len(this.answers):
                     yield this.number, _chosen(done)
 
@@ -416,20 +416,20 @@ def turns_of(after: Answer | Sequence[Answer]) -> tuple[Turn, ...]:
 
     return tuple(
         Turn(
-            one.question,
-            tuple(topic.id for topic in one.topic_entities),
-            tuple(answer.id for answer in one.answers if answer.id is not None),
+            turn.question,
+            tuple(topic.id for topic in turn.topic_entities),
+            tuple(answer.id for answer in turn.answers if answer.id is not None),
         )
-        for one in ((after,) if isinstance(after, Answer) else after)
+        for turn in ((after,) if isinstance(after, Answer) else after)
     )
 
 
 def _chosen(answers: Sequence[Answer | KgqaError]) -> Answer | KgqaError:
     """Return the first answer that is about as sure as the surest, of readings in their order."""
 
-    def sure(one: Answer | KgqaError) -> float:
-        answered = not isinstance(one, KgqaError) and one.answers
-        return (one.confidence or 0.0) if answered else -1.0  # type: ignore[union-attr]
+    def sure(result: Answer | KgqaError) -> float:
+        answered = not isinstance(result, KgqaError) and result.answers
+        return (result.confidence or 0.0) if answered else -1.0  # type: ignore[union-attr]
 
     surest = max(map(sure, answers))
     return next(answer for answer in answers if sure(answer) >= surest - _ABOUT_AS_SURE)
@@ -532,9 +532,9 @@ def _taken(texts: Sequence[str], resolutions: Sequence[Any]) -> list[str]:
     from kgqa.linking.exact import is_taken_for
 
     return [
-        f"Took {said_name(text)} for {said_entity(one.name, one.id)}."
-        for text, one in zip(texts, resolutions, strict=False)
-        if is_taken_for(text, one.name)
+        f"Took {said_name(text)} for {said_entity(resolution.name, resolution.id)}."
+        for text, resolution in zip(texts, resolutions, strict=False)
+        if is_taken_for(text, resolution.name)
     ]
 
 
@@ -547,6 +547,8 @@ def shared_name(asked: str, resolution: Resolution) -> str:
 
 
 def _listed(resolutions: Sequence[Any]) -> str:
-    shown = ", ".join(said_entity(one.name, one.id) for one in resolutions[:_OTHERS])
+    shown = ", ".join(
+        said_entity(resolution.name, resolution.id) for resolution in resolutions[:_OTHERS]
+    )
     more = len(resolutions) - _OTHERS
     return f"{shown} and {more} more" if more > 0 else shown

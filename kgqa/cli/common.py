@@ -253,7 +253,7 @@ def _parameter(name: str, info: FieldInfo) -> inspect.Parameter:
     """Return the flag of a field: None if it is not given, so that the model's default holds."""
     kind: Any = info.annotation
     if get_origin(kind) in (Union, UnionType):
-        kinds = [one for one in get_args(kind) if one is not type(None)]
+        kinds = [part for part in get_args(kind) if part is not type(None)]
         kind = kinds[0] if len(kinds) == 1 else str
     if get_origin(kind) in (list, tuple):
         kind = list[get_args(kind)[0]]  # type: ignore[misc]

@@ -79,10 +79,12 @@ def _show(run: Run, result: QueryResult, facts: bool) -> None:
 
 def _show_schema(run: Run, kg: KG) -> None:
     schema = kg.about(_ALL)
-    for one in (*schema["types"], *schema["relations"]):
-        names = ", ".join(f"{each['name']} ({each['type']})" for each in one.get("properties", ()))
-        names = names or ("" if "relation" in one else "no properties")
-        run.say(f"{one['plan']} ({one['count']:,})" + (f": {names}" if names else ""))
+    for entry in (*schema["types"], *schema["relations"]):
+        names = ", ".join(
+            f"{each['name']} ({each['type']})" for each in entry.get("properties", ())
+        )
+        names = names or ("" if "relation" in entry else "no properties")
+        run.say(f"{entry['plan']} ({entry['count']:,})" + (f": {names}" if names else ""))
 
 
 def _schema_dict(schema: Any) -> dict[str, Any]:

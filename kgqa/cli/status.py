@@ -86,23 +86,24 @@ def _show(report: dict[str, Any]) -> None:
 def _show_schema(about: dict[str, Any]) -> None:
     from kgqa.cli.terminal import say, show_rows
 
-    def held(one: dict[str, Any]) -> str:
+    def held(entry: dict[str, Any]) -> str:
         return ", ".join(
-            f"{each['name']} ({each['type']}{example(each)})" for each in one.get("properties", ())
+            f"{each['name']} ({each['type']}{example(each)})"
+            for each in entry.get("properties", ())
         )
 
-    def example(one: dict[str, Any]) -> str:
-        text = str(one.get("example", ""))
+    def example(entry: dict[str, Any]) -> str:
+        text = str(entry.get("example", ""))
         return f": {text}" if 0 < len(text) <= _SHORT else ""
 
     counted = "about " if about["sampled"] else ""
     for what, rows in (
-        ("types", [(one["name"], one) for one in about["types"]]),
+        ("types", [(entry["name"], entry) for entry in about["types"]]),
         (
             "relations",
             [
-                (f"{one['head']} -> {one['relation']} -> {one['tail']}", one)
-                for one in about["relations"]
+                (f"{relation['head']} -> {relation['relation']} -> {relation['tail']}", relation)
+                for relation in about["relations"]
             ],
         ),
     ):
@@ -112,8 +113,8 @@ def _show_schema(about: dict[str, Any]) -> None:
             f"{what} of {about['kg']}{left}",
             ["name", "count", "example", "properties"],
             [
-                (name, f"{counted}{one['count']:,}", one.get("example", ""), held(one))
-                for name, one in rows
+                (name, f"{counted}{entry['count']:,}", entry.get("example", ""), held(entry))
+                for name, entry in rows
             ],
         )
 

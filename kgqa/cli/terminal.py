@@ -186,8 +186,8 @@ def shown_with(answer: Answer) -> tuple[str, ...]:
     if answer.result is None:
         return REFUSED
     counted = [
-        f"{one.aggregate}: "
-        for one in (answer.result.evidence(0, 0).counted if len(answer.result) else ())
+        f"{group.aggregate}: "
+        for group in (answer.result.evidence(0, 0).counted if len(answer.result) else ())
     ]
     return (*REFUSED, f"Read as: {answer.result.sentence}", *counted)
 
@@ -208,11 +208,11 @@ def _show_plan(answer: Answer, result: QueryResult) -> None:
     names = {node.id: shown_name(node.name) for node in behind.nodes}
     facts = [(fact.head, fact.predicate, fact.tail) for fact in behind.facts[:_FACTS]]
     facts += [
-        (one.id, one.property, cell_text(one.value))
-        for one in behind.held
-        if not one.id.startswith("[")  # a fact has no name, and stands above
+        (value.id, value.property, cell_text(value.value))
+        for value in behind.held
+        if not value.id.startswith("[")  # a fact has no name, and stands above
     ]
-    if not any(one.members for one in behind.counted):
+    if not any(group.members for group in behind.counted):
         for head, relation, tail in facts[:_FACTS]:
             line = _joined(("  because ", "dim"), (names.get(head, shown_name(head)), ""))
             line.append(" -> ").append(shown_name(relation), style="cyan").append(" -> ")
@@ -224,11 +224,11 @@ def _show_plan(answer: Answer, result: QueryResult) -> None:
 
 def show_counted(counted: Sequence[Any]) -> None:
     """Print the sets that the numbers of a row count, as its evidence has them."""
-    for one in counted:
-        members = ", ".join(shown_name(cell_text(each)) for each in one.members)
-        more = f", … ({one.size:,} in all)" if one.size > len(one.members) else ""
+    for group in counted:
+        members = ", ".join(shown_name(cell_text(each)) for each in group.members)
+        more = f", … ({group.size:,} in all)" if group.size > len(group.members) else ""
         if members:
-            say(f"  {one.aggregate}: {members}{more}", style="dim")
+            say(f"  {group.aggregate}: {members}{more}", style="dim")
 
 
 def show_next(result: QueryResult) -> None:

@@ -223,29 +223,29 @@ class Engine:
         )
         return None
 
-    def _plainly(self, one: _ActiveSearch) -> list[int]:
+    def _plainly(self, search: _ActiveSearch) -> list[int]:
         """Return the states, of those that ``one`` waits for, that cannot be scored in a tree."""
-        tree, limit = one.asked.tree, self.plan.limit
-        missing = tree.missing(one.demanded)
+        tree, limit = search.asked.tree, self.plan.limit
+        missing = tree.missing(search.demanded)
         if self.plan.way == "plain":
             return missing
         if limit is None:
             return []
-        prompt = len(one.asked.prompt)
+        prompt = len(search.asked.prompt)
         return [state for state in missing if prompt + tree.node(state).depth > limit]
 
-    def _plain_forward(self, one: _ActiveSearch) -> None:
-        asked, began = one.asked, time.perf_counter()
+    def _plain_forward(self, search: _ActiveSearch) -> None:
+        asked, began = search.asked, time.perf_counter()
         try:
             widest = self._widest or DEFAULT_WIDEST
-            runs = self._plain.next_batch(asked, self._plainly(one), widest)
+            runs = self._plain.next_batch(asked, self._plainly(search), widest)
             depths = [asked.tree.node(run[-1]).depth for run in runs]
             self._attempted = len(runs) * (len(asked.prompt) + max(depths))
             self._plain.score(asked, runs)
         except KgqaError as error:
-            one.fail(error)
+            search.fail(error)
             return
-        one.count(time.perf_counter() - began)
+        search.count(time.perf_counter() - began)
         self.forward_passes += 1
 
     def _parts(self, live: Sequence[_ActiveSearch]) -> list[tuple[_ActiveSearch, WavePart]]:

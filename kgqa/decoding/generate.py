@@ -138,7 +138,7 @@ class _Prefixes:
         ]
 
     def _found(self, prefixes: Sequence[tuple[int, ...]]) -> list[int | None]:
-        # generate begins anew with empty prefixes: what an earlier call wrote is of no use
+        # generate begins again with empty prefixes: what an earlier call wrote is of no use
         if () in prefixes:
             self._states = {(): self._states[()]}
         new = [prefix for prefix in dict.fromkeys(prefixes) if prefix not in self._states]

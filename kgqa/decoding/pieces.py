@@ -52,7 +52,9 @@ class Markers:
 
     def completed(self, written: Sequence[int]) -> tuple[int, ...] | None:
         """Return the longest opening that ``written`` ends in, None if it ends in none."""
-        openings = [one for one in self.openings if tuple(written[-len(one) :]) == one]
+        openings = [
+            opening for opening in self.openings if tuple(written[-len(opening) :]) == opening
+        ]
         return max(openings, key=len, default=None)
 
 

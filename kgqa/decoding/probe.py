@@ -94,7 +94,7 @@ def _window_of(model: PreTrainedModel) -> int | None:
     if not kinds and getattr(config, "use_sliding_window", True) is False:
         return None
     windows = [getattr(config, name, None) for name in _WINDOWS]
-    return min((int(one) for one in windows if one), default=None)
+    return min((int(window) for window in windows if window), default=None)
 
 
 def _compare(model: PreTrainedModel) -> tuple[float, float]:

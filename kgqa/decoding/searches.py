@@ -374,13 +374,13 @@ class SampleSearch(SearchStrategy[SampleSearchOptions]):
 
 def _sample(constraint: Constraint, k: int, noise: np.random.Generator) -> Search:
     kept = [_Drawn(Hypothesis(constraint.start(), (), 0.0), False, 0.0, 0.0)]
-    while running := [one for one in kept if not one.ended]:
-        scored = yield demand_of([one.hypothesis for one in running])
-        kept = [one for one in kept if one.ended]
+    while running := [draw for draw in kept if not draw.ended]:
+        scored = yield demand_of([draw.hypothesis for draw in running])
+        kept = [draw for draw in kept if draw.ended]
         kept += _drawn_below(constraint, running, scored, noise)
         kept.sort(key=lambda one: -one.noisy)
         del kept[k:]
-    return SearchResult([one.hypothesis for one in kept])
+    return SearchResult([draw.hypothesis for draw in kept])
 
 
 @dataclass(frozen=True, slots=True)

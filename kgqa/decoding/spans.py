@@ -168,10 +168,10 @@ class Writer:
             notes = (*chain.notes, over.note) if over.note else chain.notes
             return self._ended(replace(longer, notes=notes), "ending", over.at)
         # by tokens, never by text: names and thoughts may spell a marker without opening a span
-        opening = self._options.markers.completed([one for one, _ in drafted])
+        opening = self._options.markers.completed([text for text, _ in drafted])
         if opening is not None:  # what would open and may not is never allowed
             kept, marker = drafted[: -len(opening)], drafted[-len(opening) :]
-            total = sum(one for _, one in marker)
+            total = sum(probability for _, probability in marker)
             return replace(longer, draft=kept, opened=(opening, total), before=chain)
         if token in self._options.end_tokens:
             return self._ended(longer, "end token")
@@ -231,7 +231,7 @@ class Writer:
             return chain
         tokens = tuple(token for token, _ in chain.draft)
         text = self._drafted(chain)
-        cut = min((one for one in (at, self._cut(text)) if one is not None), default=None)
+        cut = min((place for place in (at, self._cut(text)) if place is not None), default=None)
         piece = FreeText(tokens, text[:cut], sum(score for _, score in chain.draft))
         return replace(chain, pieces=(*chain.pieces, piece), draft=())
 

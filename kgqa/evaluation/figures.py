@@ -105,12 +105,13 @@ def linking_figures(records: Sequence[Record]) -> dict[str, Any] | None:
         return None
     missed = _malformed(records)
     columns = {
-        name: [*(float(one[name]) for one in linkings), *[0.0] * missed] for name in _LINKING
+        name: [*(float(linking[name]) for linking in linkings), *[0.0] * missed]
+        for name in _LINKING
     }
     return {
         "questions": len(linkings) + missed,
         **{name: mean_percent(shares) for name, shares in columns.items()},
-        "topics": round(sum(len(one["linked"]) for one in linkings) / len(linkings), 3),
+        "topics": round(sum(len(linking["linked"]) for linking in linkings) / len(linkings), 3),
         "intervals": {name: _interval(shares) for name, shares in columns.items()},
     }
 
@@ -122,7 +123,7 @@ def triplet_figures(records: Sequence[Record], method: str) -> dict[str, float |
     ``ill``: of all triplets written.
     """
     triplets = [record.triplets for record in records if record.triplets is not None]
-    golden = [one for one in triplets if one["f1"] is not None]
+    golden = [triplet for triplet in triplets if triplet["f1"] is not None]
     if not golden and method != CHAINS:
         return None
     missed = _malformed(records)
@@ -130,7 +131,7 @@ def triplet_figures(records: Sequence[Record], method: str) -> dict[str, float |
         name: mean_percent([*(one[name] for one in golden), *[0.0] * missed]) if golden else None
         for name in TRIPLET_SCORES
     }
-    ill, written = (sum(one[name] for one in triplets) for name in ("ill", "written"))
+    ill, written = (sum(triplet[name] for triplet in triplets) for name in ("ill", "written"))
     return {**scores, "ill": round(100 * ill / written, 2) if written else None}
 
 
@@ -157,7 +158,7 @@ def _parts(records: Sequence[Record], part: Callable[[Record], str]) -> dict[str
 
 def _interval(shares: Sequence[float]) -> list[float] | None:
     bounds = interval(shares)
-    return None if bounds is None else [round(100 * one, 2) for one in bounds]
+    return None if bounds is None else [round(100 * bound, 2) for bound in bounds]
 
 
 def _general(records: Sequence[Record]) -> dict[str, Any] | None:
@@ -170,6 +171,6 @@ def _general(records: Sequence[Record]) -> dict[str, Any] | None:
 
 def _percentiles(values: Sequence[float], *which: int) -> dict[str, float | None]:
     return {
-        f"p{one}": round(float(np.percentile(values, one)), 3) if len(values) else None
-        for one in which
+        f"p{record}": round(float(np.percentile(values, record)), 3) if len(values) else None
+        for record in which
     }

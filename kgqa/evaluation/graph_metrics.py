@@ -163,7 +163,7 @@ def ill_triplets(
             if known:
                 kinds = store.entities(ends).kinds.tolist()
                 both = zip((edge.head.id, edge.tail.id), kinds, strict=True)
-                visited |= {one for one, kind in both if kind != Kind.VALUE}
+                visited |= {entity for entity, kind in both if kind != Kind.VALUE}
     return ill, total
 
 

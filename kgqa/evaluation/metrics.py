@@ -60,7 +60,7 @@ def strict_scores(
     """
     ranked = list(dict.fromkeys(predictions))
     wanted = set(gold)
-    rank = next((place for place, one in enumerate(ranked, 1) if one in wanted), 0)
+    rank = next((place for place, id_ in enumerate(ranked, 1) if id_ in wanted), 0)
     right = len(wanted.intersection(ranked))
     precision = right / len(ranked) if ranked else 0.0
     recall = right / len(wanted) if wanted else 0.0

@@ -150,12 +150,12 @@ def record_of(
     expected = meanings_of(store, known_topics(store, question), question.names)
     topics = [entity.id for entity in answer.topic_entities] if answer else list(expected.ids)
     keys = store.keys_of(topics)
-    wanted = store.keys_of([one for one in gold.same if one not in gold.unknown])
+    wanted = store.keys_of([id_ for id_ in gold.same if id_ not in gold.unknown])
     away = distance(store, keys[keys >= 0], wanted[wanted >= 0], rules)
     found_topic = bool(set(expected.canonical(topics)).intersection(expected.ids))
     relations = store.relations()
     pairs = zip(relations.ids, relations.inverses, strict=True)
-    inverses = {one: other for one, other in pairs if other is not None}
+    inverses = {relation: other for relation, other in pairs if other is not None}
     own = (
         _failure(given, gold, seconds)
         if isinstance(given, Exception)
@@ -214,7 +214,7 @@ def _findings(
     )
     # a list that was expanded is longer than the paths; what is right far down does not count
     limits = [len(answer.paths) if answer.expanded else None, k]
-    most = min((one for one in limits if one is not None), default=None)
+    most = min((limit for limit in limits if limit is not None), default=None)
     scores = strict_scores(predictions, gold.ids, k=most)
     answers = strict_scores(
         gold.canonical([ranked_answer.id or ranked_answer.name for ranked_answer in given]),

@@ -206,7 +206,7 @@ def calibration(confident: Sequence[tuple[float, bool]]) -> tuple[list[tuple[str
     rows: list[tuple[str, ...]] = []
     off = 0.0
     for at in range(_BINS):
-        inside = [one for one in confident if min(int(one[0] * _BINS), _BINS - 1) == at]
+        inside = [pair for pair in confident if min(int(pair[0] * _BINS), _BINS - 1) == at]
         if inside:
             said, right = (sum(column) / len(inside) for column in zip(*inside, strict=True))
             span = f"{at / _BINS:.1f} to {(at + 1) / _BINS:.1f}"

@@ -153,11 +153,11 @@ def as_toml(record: Attachment) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _called(one: Naming | Called) -> list[str]:
-    lines = [f"also = {_toml(one.also)}"]
-    if one.description:
-        lines.append(f"description = {_toml(one.description)}")
-    for name, words in one.properties.items():
+def _called(names: Naming | Called) -> list[str]:
+    lines = [f"also = {_toml(names.also)}"]
+    if names.description:
+        lines.append(f"description = {_toml(names.description)}")
+    for name, words in names.properties.items():
         given = {"also": words.also, "description": words.description}
         kept = {key: value for key, value in given.items() if value}
         lines.append(f"properties.{_key(name)} = {_inline(kept)}")

@@ -184,7 +184,7 @@ class NameFinder:
                     statement = "by_reading"
                 rows = self._by_value(store, label.name, each.name, [value], statement)
                 step = store.step(each.name) + 1
-                found += [(row, step, one["key"], int(Kind.ENTITY)) for one in rows]
+                found += [(row, step, node["key"], int(Kind.ENTITY)) for node in rows]
         if found:
             store.intern(id_, str(next(iter(members(value)), id_)))
         return found

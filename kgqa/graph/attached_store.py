@@ -387,7 +387,9 @@ class AttachedStore(AttachedPropertyGraph):
                 held = self.walked_properties(found["labels"], dict(found["properties"]))
                 for property_, value in held:
                     step = self.step(property_)
-                    yield from ((row, step, self.intern(*one), Kind.VALUE) for one in walked(value))
+                    yield from (
+                        (row, step, self.intern(*member), Kind.VALUE) for member in walked(value)
+                    )
             for type_, number, other, kind, held in found["edges"]:
                 step = self.step(type_) + side
                 if type_ in self._reified_set:
@@ -407,7 +409,8 @@ class AttachedStore(AttachedPropertyGraph):
             yield row, step, tail, Kind.ENTITY
             for name, value in self.walked_qualifiers(type_, held):
                 yield from (
-                    (row, self.step(name), self.intern(*one), Kind.VALUE) for one in walked(value)
+                    (row, self.step(name), self.intern(*member), Kind.VALUE)
+                    for member in walked(value)
                 )
         if direction != "out":
             yield row, step + 1, head, Kind.ENTITY
@@ -450,13 +453,13 @@ class AttachedStore(AttachedPropertyGraph):
             some = plain[start : start + CHUNK]
             (answer,) = self.ask(
                 "has_edges",
-                heads=self.refs([one[1] for one in some]),
-                tails=self.refs([one[3] for one in some]),
-                wanted=[one[2] for one in some],
+                heads=self.refs([item[1] for item in some]),
+                tails=self.refs([item[3] for item in some]),
+                wanted=[item[2] for item in some],
                 **self.taken,
             )
             taken = [some[row] for row in answer["rows"] if self._is_taken(some[row][2])]
-            there[[one[0] for one in taken]] = True
+            there[[item[0] for item in taken]] = True
         self._have_facts(facts, there)
         self._have_values(held, there)
         return there
@@ -474,22 +477,24 @@ class AttachedStore(AttachedPropertyGraph):
                     ends = {fact[2]} if fact[1] == relation else set()
                     if tail >= VALUES:
                         values = dict(self.walked_qualifiers(fact[1], fact[3])).get(relation)
-                        ends = {self.intern(*one) for one in walked(values)}
+                        ends = {self.intern(*member) for member in walked(values)}
                     there[place] = tail in ends
             else:
                 fact = facts.get(tail)
                 there[place] = fact is not None and fact[:2] == (head, relation)
 
     def _have_values(self, asked: Sequence[tuple[int, int, str, int]], there: BoolArray) -> None:
-        heads = list(dict.fromkeys(one[1] for one in asked))
-        names = sorted({one[2] for one in asked})
+        heads = list(dict.fromkeys(item[1] for item in asked))
+        names = sorted({item[2] for item in asked})
         numbers: dict[tuple[int, str], set[int]] = {}
         for start in range(0, len(heads), CHUNK):
             some = heads[start : start + CHUNK]
             for row in self.ask("values", ids=self.refs(some), names=names, **self.taken):
                 held = dict(zip(names, row["values"], strict=True))
                 for name, value in self.walked_properties(row["labels"], held):
-                    numbers[some[row["row"]], name] = {self.intern(*one) for one in walked(value)}
+                    numbers[some[row["row"]], name] = {
+                        self.intern(*member) for member in walked(value)
+                    }
         for place, head, name, tail in asked:
             there[place] = tail in numbers.get((head, name), ())
 
@@ -515,7 +520,7 @@ class AttachedStore(AttachedPropertyGraph):
         """Return the key of a value, by which its id and name are known from now on."""
         key = value_key(id_)
         if self._values.setdefault(key, (id_, name))[0] != id_:
-            raise GraphError(f"Two values of {self.url} cannot be told apart: {id_}.")
+            raise GraphError(f"Two values of {self.url} cannot be distinguished: {id_}.")
         return key
 
     def knows_value(self, key: int) -> bool:

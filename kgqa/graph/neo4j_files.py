@@ -210,7 +210,7 @@ class _Lines:
 
     def add_columns(self, more: Iterable[str]) -> None:
         """Name columns after the others in the header; a shorter row has none of them."""
-        text = "".join(f",{one}" for one in more)
+        text = "".join(f",{label}" for label in more)
         header = self._folder / self.names[0]
         header.write_text(header.read_text().rstrip("\n") + text + "\n", "utf-8")
         self.size += len(text.encode())

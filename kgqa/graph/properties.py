@@ -170,7 +170,7 @@ class StoredPropertyGraph(PropertyGraph, ABC):
         }
         by_row: dict[int, list[Value]] = {}
         for row, target in zip(near.row[kept].tolist(), near.target[kept].tolist(), strict=True):
-            if target in read:  # else it is no number, or a thing
+            if target in read:  # else it is not a number, or a thing
                 by_row.setdefault(row, []).append(read[target])
         rows, values = [], []
         for row, place in enumerate(places.tolist()):
@@ -360,7 +360,7 @@ class _Survey:
     ) -> Counter[tuple[int, int, int]]:
         """Return how many facts there are by types of the head, relation, types of the tail."""
         ids = self._relations.ids
-        types = [ids.index(one) for one in self._store.info.type_relations if one in ids]
+        types = [ids.index(id_) for id_ in self._store.info.type_relations if id_ in ids]
         others = ~np.isin(relations, types)
         heads, relations, tails = heads[others], relations[others], tails[others]
         into, out_of = self._fact[tails], self._fact[heads]
@@ -440,9 +440,9 @@ class _Survey:
         by_number = {number: types or ("",) for types, number in self._sets.items()}
         counts: Counter[tuple[str, int, str]] = Counter()
         for (head, relation, tail), count in patterns.items():
-            for one in by_number.get(head, ("",)):
+            for type_ in by_number.get(head, ("",)):
                 for other in by_number.get(tail, ("",)):
-                    counts[one, relation, other] += count
+                    counts[type_, relation, other] += count
         of_facts = {key: self._properties(fact) for key, fact in self._of_facts.items()}
         ids, names = self._relations.ids, self._relations.names
         rows = sorted(counts.items(), key=lambda row: (-row[1], ids[row[0][1]], row[0]))
@@ -459,8 +459,8 @@ class _Survey:
         )
 
 
-def _united(one: _Values | None, other: _Values) -> _Values:
-    if one is None:
+def _united(first: _Values | None, other: _Values) -> _Values:
+    if first is None:
         return _Values(
             other.owners,
             Counter(other.types),
@@ -469,13 +469,13 @@ def _united(one: _Values | None, other: _Values) -> _Values:
             other.many,
             other.walked,
         )
-    one.merge(other)
-    one.owners += other.owners
-    one.many |= other.many
-    one.walked &= other.walked
-    for example in list(other.examples)[: _EXAMPLES - len(one.examples)]:
-        one.examples.setdefault(example)
-    return one
+    first.merge(other)
+    first.owners += other.owners
+    first.many |= other.many
+    first.walked &= other.walked
+    for example in list(other.examples)[: _EXAMPLES - len(first.examples)]:
+        first.examples.setdefault(example)
+    return first
 
 
 def _reads_as(name: str) -> ValueType | None:

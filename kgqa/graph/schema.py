@@ -72,7 +72,7 @@ class EntityType:
 
 @dataclass(frozen=True, slots=True)
 class RelationPattern:
-    """A relation (by id) from entities of one type to those of another; "" is no type."""
+    """A relation (by id) from entities of one type to those of another; "" if it has none."""
 
     relation: str
     head: str

@@ -96,7 +96,7 @@ def schema_words(store: GraphStore, question: QuestionWords) -> frozenset[str]:
 
 
 def class_words(store: GraphStore) -> frozenset[str]:
-    """Return the stems of the one-word names of the KG's classes: "orders" is no Order 11077.
+    """Return the stems of the one-word names of the KG's classes: "orders" is not Order 11077.
 
     Of a KG with many classes none.
     """

@@ -223,9 +223,9 @@ def _same_day(best: Candidate, candidates: list[Candidate]) -> list[Candidate]:
     ]
 
 
-def _is_numbered(one: Candidate) -> bool:
+def _is_numbered(candidate: Candidate) -> bool:
     """Return whether a mention is a whole name of words and a number."""
-    return one.match == "name" and bool(re.search(r"[^\W\d].*\d", one.mention))
+    return candidate.match == "name" and bool(re.search(r"[^\W\d].*\d", candidate.mention))
 
 
 def _scored(

@@ -12,7 +12,7 @@ import math
 from dataclasses import replace
 from functools import cache, partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard, cast
 
 from kgqa.answers.answer import NO_KG_LLM, Answer, Findings, KgLlmUse, RankedAnswer, Timings
 from kgqa.answers.ranking import RankingOptions, near_first
@@ -24,6 +24,7 @@ from kgqa.graph.names import normalise
 from kgqa.graph.schema import PropertyGraph
 from kgqa.linking.around import MOST_CLASSES, stems_of
 from kgqa.linking.asked import (
+    as_superlative,
     asks_best,
     asks_calculated,
     asks_compared,
@@ -151,15 +152,13 @@ class Ensemble(Method[EnsembleOptions]):
             if not open_:
                 break
             member, asked = self._member(number), list(open_)
-            for place, answer in member.answers(store, [open_[number] for number in asked]):
-                found[asked[place]].append(answer)
-            if number:  # the first alone may answer for all
-                continue
-            for one in asked:
-                if self._is_sure(found[one][-1]):
+            last = number == len(self._makers) - 1
+            for place, answer in member.answers(store, list(open_.values())):
+                one = asked[place]
+                found[one].append(answer)
+                if last or (not number and self._is_sure(answer)):  # the first may answer alone
                     del open_[one]
-        for number, given in found.items():
-            yield number, self._pooled(given)
+                    yield one, self._pooled(found[one])
 
     def _is_sure(self, answer: Answer | KgqaError) -> bool:
         if self.sure is None or isinstance(answer, KgqaError) or answer.confidence is None:
@@ -326,25 +325,31 @@ class Auto(Ensemble):
         if not self._whole_graph:
             yield from self._by_paths(store, questions)
             return
-        for number, question in enumerate(questions):  # one at a time: they are quick
-            planned_once = cache(partial(self._planned, store, question))
-            found = self._whole(store, question, planned_once)
-            if found is not None:
-                yield number, found
-                continue
-            class_ = self._asked_class(store, question)
-            planned = (
-                self._by_plan(store, question, planned_once, class_, GUESSED) if class_ else None
-            )
-            if planned is not None and (planned.confidence or 0.0) >= SURE_PLAN:
-                yield number, planned
-                continue
-            for _, each in self._by_paths(store, [question]):
-                if isinstance(each, Findings) and each.answers and class_ is not None:
-                    each = only_of_class(store, each, class_, OF_CLASS) or planned or each
+        numbered = enumerate(questions)
+        while taken := list(islice(numbered, TOGETHER)):
+            left: list[_Pathwise] = []
+            for number, question in taken:  # plans one at a time: they are quick
+                planned_once = cache(partial(self._planned, store, question))
+                found = self._whole(store, question, planned_once)
+                class_ = self._asked_class(store, question) if found is None else None
+                planned = (
+                    self._by_plan(store, question, planned_once, class_, GUESSED)
+                    if class_
+                    else None
+                )
+                if planned is not None and (planned.confidence or 0.0) >= SURE_PLAN:
+                    found = planned
+                if found is not None:
+                    yield number, found
+                else:
+                    left.append(_Pathwise(number, question, planned_once, class_, planned))
+            for place, each in self._by_paths(store, [one.question for one in left]):
+                one = left[place]
+                if isinstance(each, Findings) and each.answers and one.class_ is not None:
+                    each = only_of_class(store, each, one.class_, OF_CLASS) or one.planned or each
                 if isinstance(each, Findings) and not each.answers:
-                    each = self._by_plan(store, question, planned_once) or each
-                yield number, each
+                    each = self._by_plan(store, one.question, one.plan) or each
+                yield one.number, each
 
     def _asked_class(self, store: GraphStore, question: LinkedQuestion | KgqaError) -> str | None:
         """Return the class of the things that a question asks for, if it names one."""
@@ -435,7 +440,7 @@ class Auto(Ensemble):
             if number_in(one.name) is None and stems_of(normalise(one.name)) not in classes
         ]
         calculated = asks_calculated(question.question)
-        best = not calculated and asks_best(question.question)
+        best = not calculated and asks_best(as_superlative(question.question))
         beyond = asks_denied(question.question) or asks_repeated(question.question)  # any path
         if topics and not (calculated or best or beyond or asks_compared(question.question)):
             return None
@@ -463,7 +468,7 @@ class Auto(Ensemble):
             return None
         if beyond and not (calculated or best) and topics:
             says = plan and (plan.without or any(hop.repeated for hop in plan.hops) or any(
-                one.operator in ("<>", "not in") for one in plan.where))  # fmt: skip
+                one.operator in ("<>", "not in", "in") for one in plan.where))  # fmt: skip
             return found if says and _compares(found, topics) else None
         if (topics and not best) and (
             result is None or not result.plan.grouped or _counts_other(result, question, schema)
@@ -495,6 +500,16 @@ class Auto(Ensemble):
     def own_settings(self) -> dict[str, Any]:
         """Return the members' settings, and how their votes are put together."""
         return self.alone.own_settings() if self.alone is not None else super().own_settings()
+
+
+class _Pathwise(NamedTuple):
+    """A question that no plan answered at once."""
+
+    number: int
+    question: LinkedQuestion | KgqaError
+    plan: Callable[[], Findings | KgqaError]  # its best one, made when it is asked for
+    class_: str | None  # of the things that are asked for
+    planned: Findings | None  # such things, if a plan gives some
 
 
 def pool(votes: Sequence[tuple[float, Findings]]) -> list[RankedAnswer]:

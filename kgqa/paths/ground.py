@@ -217,5 +217,5 @@ def _properties_of(store: GraphStore, keys: IntArray) -> dict[int, dict[str, Any
 def _meant(facts: list[Fact], real: list[_Real]) -> tuple[Fact, ...]:
     """Return facts with the real ones in place of their halves; nothing if there is none."""
     whole = {half: fact for fact, halves in real for half in halves}
-    triples = [whole.get((one.head, one.predicate, one.tail), one) for one in facts]
+    triples = [whole.get((fact_.head, fact_.predicate, fact_.tail), fact_) for fact_ in facts]
     return tuple(dict.fromkeys(triples)) if whole else ()

@@ -155,7 +155,7 @@ def hops_out_of(store: GraphStore, frontier: IntArray, rules: WalkRules) -> Hops
     keep = edges.target != frontier[edges.row]
     if (known := store.info.type_relations) and not rules.types:
         ids = store.relations().ids
-        keep &= ~np.isin(edges.step // 2, [ids.index(one) for one in known if one in ids])
+        keep &= ~np.isin(edges.step // 2, [ids.index(id_) for id_ in known if id_ in ids])
     row, step = edges.row[keep], edges.step[keep]
     target, kind = edges.target[keep], edges.kind[keep]
     nothing = np.full(len(row), -1, np.int64)

@@ -90,7 +90,7 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
 
         async def work() -> tuple[dict[str, Any], str]:
             waiting = await sessions.ask(
-                question, kg, method, entities, after=[one.turn for one in after]
+                question, kg, method, entities, after=[earlier.turn for earlier in after]
             )
             found: dict[str, Any] = {}
             async for event, known in sessions.events(waiting):
@@ -141,8 +141,11 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
             form: LinkForm = validated(LinkForm, {"question": question}, "the tool link")
             candidates = await sessions.read(kg, lambda kg: kg.linked(form.question, limit))
             rows = [
-                {name: one[name] for name in ("id", "name", "score", "mention", "edges", "chosen")}
-                for one in candidates["candidates"]
+                {
+                    name: candidate[name]
+                    for name in ("id", "name", "score", "mention", "edges", "chosen")
+                }
+                for candidate in candidates["candidates"]
             ]
             lines = [
                 f"{code_span(said_name(row['name']))} ({code_span(said_name(row['id']))}), "
@@ -173,11 +176,11 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
             checked = await sessions.read(kg, lambda kg: kg.check(form.statement).to_dict())
             short = dict(checked)
             for name in ("paths", "near"):
-                short[name] = [_path(one) for one in checked[name][:5]]
+                short[name] = [_path(path) for path in checked[name][:5]]
             lines = ["It is in the graph:" if checked["found"] else "It is not in the graph:"]
-            lines += [code_span(one["text"]) for one in short["paths"]]
+            lines += [code_span(path["text"]) for path in short["paths"]]
             lines += [] if checked["found"] else [code_span(str(checked["missing"]))]
-            near = [code_span(one["text"]) for one in short["near"]]
+            near = [code_span(path["text"]) for path in short["near"]]
             return short, "\n".join(
                 [*lines, *(["Near it, and not the same:", *near] if near else [])]
             )
@@ -249,21 +252,19 @@ def _add_resources(server: MCPServer[Any], sessions: Sessions) -> None:
 
 async def _kgs(sessions: Sessions) -> list[dict[str, Any]]:
     kgs = await asyncio.to_thread(sessions.kgs)
-    return [
-        {"name": one.name, "entities": one.entities, "edges": one.edges} for one in kgs.values()
-    ]
+    return [{"name": kg.name, "entities": kg.entities, "edges": kg.edges} for kg in kgs.values()]
 
 
 def _schema_text(schema: Mapping[str, Any]) -> str:
     lines = [
-        f"{said_name(one['name'])} ({one['count']:,}): "
-        + ", ".join(f"{said_name(each['name'])} {each['type']}" for each in one["properties"])
-        for one in schema["types"]
+        f"{said_name(type_['name'])} ({type_['count']:,}): "
+        + ", ".join(f"{said_name(each['name'])} {each['type']}" for each in type_["properties"])
+        for type_ in schema["types"]
     ]
     lines += [
-        " ".join(said_name(one[part]) for part in ("head", "relation", "tail"))
-        + f" ({one['count']:,})"
-        for one in schema["relations"]
+        " ".join(said_name(relation[part]) for part in ("head", "relation", "tail"))
+        + f" ({relation['count']:,})"
+        for relation in schema["relations"]
     ]
     return "\n".join(map(code_span, lines))
 
@@ -285,12 +286,12 @@ def _cell(cell: Any) -> str:
 def capped(content: Mapping[str, Any], limit: int) -> dict[str, Any]:
     """Return an answer with ``limit`` answers at most and the best two paths of each."""
     answers, kept = [], list[int]()
-    for one in content["answers"][:limit]:
-        behind = one["paths"][:2]
+    for entry in content["answers"][:limit]:
+        behind = entry["paths"][:2]
         kept += [place for place in behind if place not in kept]
-        met = [each | {"text": path_text(each["edges"], LONGEST)} for each in one["conditions"]]
+        met = [each | {"text": path_text(each["edges"], LONGEST)} for each in entry["conditions"]]
         paths = [kept.index(place) for place in behind]
-        answers.append({**one, "paths": paths, "conditions": met})
+        answers.append({**entry, "paths": paths, "conditions": met})
     if not answers:  # what was looked at
         kept = list(range(min(3, len(content["paths"]))))
     notes, more = list(content["notes"]), len(content["answers"]) - len(answers)
@@ -314,10 +315,10 @@ async def _paths(
 ) -> tuple[dict[str, Any], str]:
     form: PathsForm = validated(PathsForm, given, "the tool paths")
     page = await sessions.read(kg, lambda kg: path_page(kg, form))
-    page["paths"] = [_path(one) for one in page["paths"]]
+    page["paths"] = [_path(path) for path in page["paths"]]
     page.pop("browser_url")
     page = bounded(page if full else _compact(page), _MOST_CHARACTERS if full else _COMPACT)
-    lines = [code_span(one["text"]) for one in page["paths"]]
+    lines = [code_span(path["text"]) for path in page["paths"]]
     lines.append(f"{len(page['paths'])} of {page['total']} paths.")
     if page["next_offset"] is not None:
         lines[-1] += f" More with offset {page['next_offset']}."
@@ -353,11 +354,11 @@ async def _result(
 def _compact(content: Any) -> Any:
     """Return what a tool found without the stored facts and the properties of edges."""
     if isinstance(content, list):
-        return [_compact(one) for one in content]
+        return [_compact(member) for member in content]
     if not isinstance(content, dict):
         return content
     left = {"facts", "groundings", "properties"} if "tail" in content else {"facts_in_all"}
-    return {name: _compact(one) for name, one in content.items() if name not in left}
+    return {name: _compact(member) for name, member in content.items() if name not in left}
 
 
 def bounded(content: Mapping[str, Any], most: int = _MOST_CHARACTERS) -> dict[str, Any]:
@@ -378,8 +379,8 @@ def bounded(content: Mapping[str, Any], most: int = _MOST_CHARACTERS) -> dict[st
         if name == "paths" and "next_offset" in short:
             after = short["next_offset"]
             short["next_offset"] = (short["total"] if after is None else after) - gone
-        for one in short.get("answers", ()):
-            one["paths"] = [place for place in one["paths"] if place < len(short["paths"])]
+        for entry in short.get("answers", ()):
+            entry["paths"] = [place for place in entry["paths"] if place < len(short["paths"])]
         if "notes" in short:
             short["notes"].append(f"{gone} more of `{name}` are not shown: they are too long.")
     return short
@@ -391,7 +392,7 @@ def _cut(value: Any, name: str = "") -> Any:
         long = len(value) > most
         return f"{value[: most - 40]}… ({len(value):,} characters)" if long else value
     if isinstance(value, dict):
-        return {_cut(key): _cut(one, key) for key, one in [*value.items()][:_MOST_ITEMS]}
+        return {_cut(key): _cut(member, key) for key, member in [*value.items()][:_MOST_ITEMS]}
     if isinstance(value, list | tuple):
-        return [_cut(one, name) for one in value[:_MOST_ITEMS]]
+        return [_cut(member, name) for member in value[:_MOST_ITEMS]]
     return value

@@ -15,6 +15,7 @@ from kgqa.server.forms import (
     AskForm,
     CheckForm,
     EntitiesForm,
+    JudgedForm,
     KgForm,
     LinkForm,
     PathsForm,
@@ -104,9 +105,9 @@ def description() -> dict[str, Any]:
                 "get": _operation("Return questions to begin with.", query=KgForm, gives=Examples)
             },
             "/api/approved": {
-                "get": _operation("Return the approved questions, as JSON lines.", query=KgForm),
+                "get": _operation("Return the judged questions, as JSON lines.", query=JudgedForm),
                 "post": _operation(
-                    "Keep a question with its approved answers.", post=ApprovedForm, gives=Kept
+                    "Keep a question with its judged answers.", post=ApprovedForm, gives=Kept
                 ),
             },
             "/api/schema": {"get": _operation("Describe a KG.", query=SchemaForm, gives=Described)},

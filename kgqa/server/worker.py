@@ -46,7 +46,7 @@ _MOST_SESSIONS = 16  # each beside its models is small
 _MODELS = ("model", "adapter", "reasoner", "ranker", "encoder", "general_model")
 _LISTED = 20  # facts and counted things of a plan's row; POST /query gives as many as asked for
 _MOST = {"k": 100, "hops": 4, "cap": 300_000, "budget": 4_096}  # that a request may ask for
-ALL = 0  # the number of no question: what is told concerns all
+ALL = 0  # not the number of a question: the message concerns all
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,8 +213,8 @@ class Worker:
         for name in list(self._kgs):
             self._close(name)
 
-    def _check(self, one: Job) -> None:
-        one.check(gone=self._is_gone(one.number))
+    def _check(self, job: Job) -> None:
+        job.check(gone=self._is_gone(job.number))
 
     def _home_of(self, kg: str) -> Home:
         if kg not in self._homes:
@@ -246,7 +246,7 @@ class Worker:
         The one that is being used is the last, and stays.
         """
         for key in list(self._open)[:-1]:
-            held = frozenset().union(*(one.kg_llms for one in self._open.values()))
+            held = frozenset().union(*(session.kg_llms for session in self._open.values()))
             if len(held) < self.options.max_models:
                 return
             if self._open[key].kg_llms:

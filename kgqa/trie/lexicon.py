@@ -189,7 +189,9 @@ class _Pool:
     def at(self, rows: IntArray) -> Sequences:
         """Return the ids of rows."""
         # views, that must be gone before the arrays grow again: ``take`` copies
-        tokens, offsets = (np.frombuffer(one, np.int64) for one in (self._tokens, self._offsets))
+        tokens, offsets = (
+            np.frombuffer(buffer, np.int64) for buffer in (self._tokens, self._offsets)
+        )
         return Sequences(tokens, offsets).take(rows)
 
 

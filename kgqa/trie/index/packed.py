@@ -363,19 +363,19 @@ class Dictionary:
         return steps
 
     def _relations(self, data: IntArray, at: IntArray) -> tuple[IntArray, IntArray]:
-        one = data[at]
+        byte = data[at]
         if self._one == 256:
-            return one, at + 1
+            return byte, at + 1
         two, three = data[at + 1], data[at + 2]
-        short, middle = one < self._one, one < self._one + self._two
+        short, middle = byte < self._one, byte < self._one + self._two
         before = self._one + (self._two << 8)
-        high = one - self._one - self._two
+        high = byte - self._one - self._two
         longer = np.where(
             middle,
-            self._one + (one - self._one << 8 | two),
+            self._one + (byte - self._one << 8 | two),
             before + (high << 16 | two << 8 | three),
         )
-        return np.where(short, one, longer), at + 3 - middle - short
+        return np.where(short, byte, longer), at + 3 - middle - short
 
 
 def _rank_width(counts: IntArray) -> IntArray:
@@ -387,15 +387,15 @@ def _rank_width(counts: IntArray) -> IntArray:
 
 def _coded(counts: IntArray, relation: IntArray, number: IntArray) -> _Coded:
     """Return hops as bytes; ``number`` of each within its ``relation``."""
-    one, two = _first_bytes(len(counts))
+    first, two = _first_bytes(len(counts))
     all_of = np.arange(len(counts))
-    wide, widest = all_of - one, all_of - one - (two << 8)
+    wide, widest = all_of - first, all_of - first - (two << 8)
     codes = np.stack([all_of, np.zeros_like(all_of), np.zeros_like(all_of)], axis=1)
     length = 1 + (wide >= 0) + (widest >= 0)
-    codes[length == 2, 0] = one + (wide[length == 2] >> 8)
+    codes[length == 2, 0] = first + (wide[length == 2] >> 8)
     codes[length == 2, 1] = wide[length == 2] & 255
     codes[length == 3] = (widest[length == 3, None] >> np.array([16, 8, 0])) & [-1, 255, 255]
-    codes[length == 3, 0] += one + two
+    codes[length == 3, 0] += first + two
     shifts = 8 * np.arange(_RANK)[::-1]
     ranks = number[:, None] >> shifts & 255
     pool = np.concatenate([codes[relation], ranks], axis=1)

@@ -116,7 +116,7 @@ def encode_shard(
     trie = trie_of(sorted(set(each)))
     of_trie = np.fromiter(map(trie.__getitem__, each), np.int64, len(each))
     data = packed(of_trie, trie.tobytes(), compression="zstd", compression_level=9)
-    # which layout is smaller cannot be told beforehand, so both of a small shard are made
+    # which layout is smaller is not known beforehand, so both of a small shard are made
     if len(table) <= SMALL and len(each) <= LISTED:
         listed = np.arange(len(each))
         small = packed(listed, text_list(texts, width), compression="brotli", compression_level=11)
