@@ -42,7 +42,7 @@ _NUMBER_WORD = re.compile(rf"\b({'|'.join(_WORDS)})\b", re.IGNORECASE)
 _MONTHS = "january february march april may june july august september october november december"
 _MONTH = "|".join(f"{one}|{one[:3]}" for one in _MONTHS.split())
 _DATE = re.compile(
-    rf"\b(?:(\d{{4}})-(\d\d)(?:-(\d\d))?(?:[T ]\d\d:\d\d(?::\d\d)?Z?)?"
+    rf"\b(?:(\d{{4}})-(\d\d)(?:-(\d\d))?(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?Z?)?"
     rf"|(?:(\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?)?({_MONTH})\.?\s+(?:(\d{{1,2}})(?:st|nd|rd|th)?,?\s+)?(\d{{4}}))\b",
     re.IGNORECASE,
 )
@@ -114,7 +114,7 @@ def stated(question: str) -> Stated:
 
     for match in _QUOTED.finditer(question):
         text = next(one for one in match.groups() if one is not None).strip()
-        if text:
+        if text and not _DATE.fullmatch(text):
             take("text", text, _text_operator(question, match.start()), *match.span())
     for match in _DATE.finditer(question):
         if any(taken[match.start() : match.end()]):
@@ -168,7 +168,7 @@ def stated(question: str) -> Stated:
 
 
 def _operator(question: str, start: int, end: int) -> str:
-    before, after = question[:start].rstrip(" $€£"), question[end:].lstrip()
+    before, after = question[:start].rstrip(" $€£'\""), question[end:].lstrip(" '\"")
     between = re.search(r"\b(?:between|from)\s+(?:\S+\s+){0,4}?$", question[:start], re.IGNORECASE)
     if between and re.match(r"(?:and|to|-|–)\s*\S*\d", after):
         return ">="
