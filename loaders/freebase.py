@@ -30,10 +30,14 @@ from kgqa.graph.model import (
     TypeRules,
     ValueBatch,
 )
-from kgqa.loaders.base import BLANK, BlockReport, DumpFiles, data_lines
+from kgqa.loaders.base import BlockReport, DumpFiles, data_lines
 from kgqa.loaders.blocks import find_sources, nothing_read, read_blocks
-from kgqa.loaders.ntriples import OTHER_LANGUAGE, TRIPLE, is_blank, read_literals, why_not
-from kgqa.loaders.strings import Fields, is_text, lines_at, mask_of, split_block, why_undecodable
+from kgqa.loaders.ntriples import (
+    OTHER_LANGUAGE,
+    match_line,
+    read_literals,
+)
+from kgqa.loaders.strings import Fields, is_text, lines_at, mask_of, split_block
 from kgqa.parallel import mapped
 from kgqa.registry import Options, option
 
@@ -212,21 +216,12 @@ def _rewritten(
     terms: list[tuple[bytes, bytes, bytes]] = []
     numbers: list[int] = []
     for number, raw in lines_at(block, sorted(positions)):
-        if reason := why_undecodable(raw):
-            part.rejects.append((number, reason, raw.decode(errors="backslashreplace")))
-            continue
-        text = raw.decode()
-        match = TRIPLE.fullmatch(text)
-        if match is None:
-            if is_blank(text):
-                part.dropped[BLANK] += 1
-            else:
-                part.rejects.append((number, why_not(text), text))
+        if (match := match_line(part, number, raw)) is None:
             continue
         subject, predicate, iri, literal, tag, datatype = match.groups()
         suffix = f"@{tag}" if tag else f"^^<{datatype}>" if datatype else ""
         if _CONTROL.search(f"{subject}{predicate}{iri or suffix}"):
-            part.rejects.append((number, "control character in an IRI", text))
+            part.rejects.append((number, "control character in an IRI", raw.decode()))
             continue
         if iri is None:  # a control character may stand in a text, but not in the dump's form
             plain = _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04X}", literal)

@@ -32,11 +32,13 @@ from kgqa.loaders.strings import (
     offsets_of,
     spans,
     whole_lines,
+    why_undecodable,
 )
 from kgqa.loaders.triples_rows import TriplesPart, add_edges
 
 if TYPE_CHECKING:
     from kgqa.graph.model import BoolArray, IntArray
+    from kgqa.loaders.base import BlockReport
     from kgqa.loaders.blocks import Block
 
 # Characters in place of \s, so that Python and Arrow's kernels read the same from the patterns.
@@ -157,6 +159,20 @@ def why_not(line: str) -> str:
     return "more than three terms" if rest[0] != "." else "text after the final dot"
 
 
+def match_line(part: BlockReport, number: int, raw: bytes) -> re.Match[str] | None:
+    """Return the match of a line that is a triple; reject it, or count it, if it is not."""
+    text = raw.decode(errors="backslashreplace")
+    if reason := why_undecodable(raw):
+        part.rejects.append((number, reason, text))
+    elif match := TRIPLE.fullmatch(text):
+        return match
+    elif is_blank(text):
+        part.dropped[BLANK] += 1
+    else:
+        part.rejects.append((number, why_not(text), text))
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Literals:
     """The literals of a column that are in the wanted language, or in none.
@@ -268,20 +284,12 @@ def read_ntriples(block: Block, language: str, rank: int) -> TriplesPart:
     line.
     """
     part = TriplesPart(block.source)
-    rows = np.flatnonzero(part.decodable(block))
-    lines = whole_lines(block)
-    if len(rows) < block.lines:
-        lines = lines.take(pa.array(rows))
-    found = pc.extract_regex(lines.view(pa.string()), TRIPLE_LINE)
+    found = pc.extract_regex(whole_lines(block).view(pa.string()), TRIPLE_LINE)
     fits = mask_of(found.is_valid())
-    for number, raw in lines_at(block, rows[~fits]):
-        line = raw.decode()
-        if is_blank(line):
-            part.dropped[BLANK] += 1
-        else:
-            part.rejects.append((number, why_not(line), line))
+    for number, raw in lines_at(block, np.flatnonzero(~fits)):
+        match_line(part, number, raw)
     found = found.filter(pa.array(fits))
-    numbers = block.first + rows[fits]
+    numbers = block.first + np.flatnonzero(fits)
     terms = [found.field(name) for name in ("subject", "predicate", "object")]
     for place, reason in _take(part, terms, rank + numbers, language):
         [(number, raw)] = lines_at(block, numbers[place : place + 1] - block.first)

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from kgqa.errors import DumpMalformedError, DumpNotFoundError
 from kgqa.loaders.base import BlockReport
 from kgqa.loaders.blocks import read_blocks
-from kgqa.loaders.strings import as_text, lines_at, split_block
+from kgqa.loaders.strings import as_text, mask_of, split_block, whole_lines, why_undecodable
 from kgqa.parallel import mapped
 
 if TYPE_CHECKING:
@@ -148,42 +148,28 @@ class Release:
 def read_rows(block: Block, form: RowForm) -> tuple[pa.RecordBatch, BlockReport]:
     """Return the wanted fields of the rows of ``block`` as strings, in order; and other lines."""
     seen = BlockReport(block.source)
-    closing = () if not form.exact else (form.count,)  # nothing may follow the last separator
-    fields = split_block(block, "|", form.count + 1, (*form.places, *closing))
-    good = np.ones(len(fields.rows), dtype=np.bool_)
-    for column in fields.columns[len(form.places) :]:
-        good = np.asarray(pc.equal(column, b""))
-    texts = []
-    for column in fields.columns[: len(form.places)]:
-        text, decoded = as_text(column)
-        texts.append(text)
-        good &= decoded
-    batch = pa.RecordBatch.from_arrays(texts, names=list(form.names))
-    if good.all() and not fields.others:
-        return batch, seen
-    found: dict[int, list[str]] = {}
-    for number, line in lines_at(block, sorted([*fields.others, *fields.rows[~good].tolist()])):
-        row = _read_row(line, form)
-        if isinstance(row, str) or not line.strip():
-            seen.reject(number, str(row), line)
-        else:
-            found[number - block.first] = row
-    more = [pa.array([row[at] for row in found.values()], pa.string()) for at in range(len(texts))]
-    batch = pa.concat_batches(
-        [batch.filter(pa.array(good)), pa.RecordBatch.from_arrays(more, schema=batch.schema)]
-    )
-    return batch.take(np.argsort([*fields.rows[good].tolist(), *found])), seen
-
-
-def _read_row(line: bytes, form: RowForm) -> list[str] | str:
-    """Return the wanted fields of one line, or why it is malformed."""
-    fields = line.removesuffix(b"|").split(b"|")
-    if len(fields) < form.count or (form.exact and len(fields) != form.count):
-        return f"{len(fields)} fields in place of {form.count}"
-    try:
-        return [fields[place].decode() for place in form.places]
-    except UnicodeDecodeError as error:
-        return f"not UTF-8 ({error.reason})"
+    if form.exact:  # nothing may follow the last separator
+        wanted = (*form.places, form.count)
+        *columns, rest = split_block(block, "|", form.count + 1, wanted).columns
+        texts, decoded = zip(*map(as_text, columns), strict=True)
+        if len(rest) == block.lines and pc.all(pc.equal(rest, b"")).as_py() and np.all(decoded):
+            return pa.RecordBatch.from_arrays([*texts], names=[*form.names]), seen
+    raw = whole_lines(block)
+    lines = pc.ascii_rtrim(raw.view(pa.string()), "\n")
+    fields = pc.split_pattern(lines, "|")
+    found = pc.list_value_length(fields).to_numpy() - mask_of(pc.ends_with(lines, "|"))
+    good = found == form.count if form.exact else found >= form.count
+    good &= mask_of(pc.match_substring_regex(raw, r"\S"))
+    chosen = fields.filter(pa.array(good))
+    columns = [pc.list_element(chosen, place).cast(pa.binary()) for place in form.places]
+    texts, decoded = zip(*map(as_text, columns), strict=True)
+    sound = np.logical_and.reduce(decoded)
+    for row in np.flatnonzero(~good).tolist():
+        reason = f"{found[row]} fields in place of {form.count}"
+        seen.reject(block.first + row, reason, raw[row].as_py())
+    for row in np.flatnonzero(good)[~sound].tolist():
+        seen.reject(block.first + row, why_undecodable(raw[row].as_py()), raw[row].as_py())
+    return pa.RecordBatch.from_arrays([*texts], names=[*form.names]).filter(pa.array(sound)), seen
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 class Fields:
     """The lines of a block that have exactly so many fields.
 
-    ``columns``: the wanted fields of each, binary. ``rows``: their positions in the block, from 0.
+    ``columns``: the fields of each, binary. ``rows``: their positions in the block, from 0.
     ``others``: positions of all other lines, and how many fields each has.
     """
 
@@ -44,10 +45,7 @@ class Fields:
 
 
 def split_block(
-    block: Block,
-    delimiter: str,
-    count: int,
-    wanted: Sequence[int] | None = None,
+    block: Block, delimiter: str, count: int, wanted: Sequence[int] | None = None
 ) -> Fields:
     """Split the lines of ``block`` into ``count`` fields, of which some are ``wanted``, or all."""
     content = np.frombuffer(block.data, dtype=np.uint8)
@@ -175,6 +173,20 @@ def each_once(texts: pa.Array, change: Callable[[str], str | None]) -> pa.Array:
     encoded = texts.dictionary_encode()
     changed = [change(text) for text in encoded.dictionary.to_pylist()]
     return pa.array(changed, type=pa.string()).take(encoded.indices)
+
+
+def json_value(raw: bytes) -> Any:
+    """Return a JSON value by ``orjson``; what it refuses (NaN, long numbers), ``json`` decides.
+
+    Raises ValueError for what is not JSON, or is nested too deeply.
+    """
+    try:
+        return orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        try:
+            return json.loads(raw)
+        except RecursionError:
+            raise ValueError("nested too deeply") from None
 
 
 def json_strings(texts: pa.Array) -> pa.Array:

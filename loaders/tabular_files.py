@@ -6,7 +6,6 @@ import json
 import sqlite3
 from contextlib import closing
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,11 +15,13 @@ from pyarrow import feather, parquet
 from pyarrow import json as arrow_json
 
 from kgqa.errors import DumpMalformedError, DumpNotFoundError, UsageError, without_secrets
+from kgqa.loaders.blocks import ending_of
 from kgqa.loaders.tabular_csv import read_csv, repaired
 from kgqa.loaders.tabular_values import as_cells
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from kgqa.graph.model import IntArray
     from kgqa.loaders.tabular_csv import Broken
@@ -34,8 +35,7 @@ class Table:
     """A table; ``rows``: the number of each row in ``source``.
 
     ``key``: columns that are declared as the primary key. ``foreign``: column -> (table, column)
-    that it is declared to point to; ``a/b`` are two columns together. ``left_out``: columns that
-    hold bytes or embeddings.
+    that it is declared to point to; ``a/b`` are two columns together.
     """
 
     name: str
@@ -44,7 +44,6 @@ class Table:
     rows: IntArray
     key: tuple[str, ...] = ()
     foreign: dict[str, tuple[str, str]] = field(default_factory=dict)
-    left_out: list[str] = field(default_factory=list)
     broken: list[tuple[Broken, str]] = field(default_factory=list)
     mended: int = 0
     note: str = ""
@@ -74,10 +73,7 @@ def arrow_table(name: str, source: str, table: pa.Table, rows: IntArray | None =
     )
     for column in table.column_names:
         cells = as_cells(table.column(column))
-        if cells is None:
-            if table.column(column).null_count < len(table):
-                made.left_out.append(column)
-        elif cells.null_count < len(cells) or not len(table):
+        if cells is not None and (cells.null_count < len(cells) or not len(table)):
             made.columns[column] = cells
     return made
 
@@ -105,7 +101,6 @@ def typed(columns: Mapping[str, list[Any]]) -> pa.Table:
     return pa.table(arrays)
 
 
-_COMPRESSED = (".gz", ".bz2", ".zst")
 _DELIMITED = (".csv", ".tsv", ".tab", ".txt", ".psv")
 _ARROW = (".arrow", ".feather", ".ipc")
 _PARQUET = (".parquet", ".pq")
@@ -141,13 +136,6 @@ def read_tables(sources: Sequence[Path], progress: Progress) -> list[Table]:
     return [tables[name] for name in sorted(tables)]
 
 
-def _ending(path: Path) -> str:
-    name = path.name.lower()
-    for ending in _COMPRESSED:
-        name = name.removesuffix(ending)
-    return Path(name).suffix
-
-
 def _files(source: Path, progress: Progress) -> list[Path]:
     if not source.exists():
         raise DumpNotFoundError(f"There is no {source}.", "Check the path.")
@@ -157,7 +145,7 @@ def _files(source: Path, progress: Progress) -> list[Path]:
     files = [
         path for path in sorted(source.iterdir()) if path.is_file() and path.name[0] not in "._"
     ]
-    tables = [path for path in files if _ending(path) in known]
+    tables = [path for path in files if ending_of(path) in known]
     if others := [path.name for path in files if path not in tables]:
         progress.note(f"Not read, since they are not tables: {', '.join(others)}.")
     if not tables:
@@ -168,7 +156,7 @@ def _files(source: Path, progress: Progress) -> list[Path]:
 
 
 def _tables_of(path: Path) -> Iterator[Table]:
-    ending = _ending(path)
+    ending = ending_of(path)
     name = path.name.split(".")[0]
     if ending in _RDF:
         raise DumpMalformedError(

@@ -26,7 +26,7 @@ from pydantic import TypeAdapter, ValidationError
 from kgqa.errors import DumpMalformedError, DumpNotFoundError, UsageError
 from kgqa.graph.names import is_storable
 from kgqa.loaders.base import Rejects, Report
-from kgqa.loaders.blocks import STDIN, read_blocks
+from kgqa.loaders.blocks import STDIN, ending_of, read_blocks
 from kgqa.progress import Silent
 
 if TYPE_CHECKING:
@@ -154,7 +154,6 @@ REPEATED = "paragraph that came before"
 SURROGATE = "holds half of a character (a lone surrogate)"
 _TEXTS = (".txt", ".text", ".md", ".markdown", ".rst")
 _JSONS = (".jsonl", ".ndjson", ".json")
-_COMPRESSED = (".gz", ".bz2", ".zst")
 _PDF = b"%PDF-"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 _FENCE = re.compile(r"\s{0,3}(```+|~~~+)")
@@ -274,15 +273,7 @@ def _is_json(path: Path) -> bool:
 
 
 def _is_text(path: Path) -> bool:
-    return _ending(path) in _TEXTS
-
-
-def _ending(path: Path) -> str:
-    """Return the ending of a file's name, that of its compression left out."""
-    name = path.name.lower()
-    for ending in _COMPRESSED:
-        name = name.removesuffix(ending)
-    return Path(name).suffix
+    return ending_of(path) in _TEXTS
 
 
 def _json(path: Path, name: str, rejects: Rejects) -> Iterator[tuple[str, Passage]]:
@@ -303,7 +294,7 @@ def _text(
     path: Path, name: str, dropped: Counter[str], rejects: Rejects
 ) -> Iterator[tuple[str, Passage]]:
     title, number = "", 0
-    markdown = _ending(path) in (".md", ".markdown")
+    markdown = ending_of(path) in (".md", ".markdown")
     for block in _blocks(path, name, markdown, dropped, rejects):
         heading = _HEADING.fullmatch(block) if markdown else None
         if heading:
@@ -347,7 +338,7 @@ def _blocks(
 
 
 def _lines(path: Path, rejects: Rejects) -> Iterator[bytes]:
-    if _ending(path) in _JSONS:
+    if ending_of(path) in _JSONS:
         raise DumpMalformedError(f"{path} is a compressed JSON file.", "Unpack it first.")
     for block in read_blocks([path], Report(), rejects, Silent()):
         data = bytes(block.data)

@@ -33,7 +33,15 @@ import pyarrow.compute as pc
 from kgqa.errors import DumpMalformedError, UsageError
 from kgqa.graph.model import EdgeBatch, Kind, NameBatch, TypeBatch, ValueBatch
 from kgqa.loaders.base import data_lines, entity_batch, relation_batch
-from kgqa.loaders.blocks import STDIN, Block, display_name, find_sources, nothing_read, read_blocks
+from kgqa.loaders.blocks import (
+    STDIN,
+    Block,
+    display_name,
+    ending_of,
+    find_sources,
+    nothing_read,
+    read_blocks,
+)
 from kgqa.loaders.ntriples import TRIPLE, is_blank, read_ntriples
 from kgqa.loaders.strings import is_text, lines_at, mask_of, whole_lines
 from kgqa.loaders.triples_cells import read_json, read_parquet
@@ -68,7 +76,6 @@ _ENDINGS = {
     ".tab": "delimited",
     ".txt": "delimited",
 }
-_COMPRESSED = (".gz", ".bz2", ".zst")
 _OPENING = 20  # lines that a form is found from
 
 
@@ -195,7 +202,7 @@ class TriplesLoader:
         self, source: Path, report: Report, rejects: Rejects, progress: Progress
     ) -> Iterator[TriplesPart]:
         options = self.options
-        form = options.form or _form_of(source)
+        form = options.form or _ENDINGS.get(ending_of(source))
         if form == "parquet":
             return read_parquet(source, report, progress, options.columns)
         before = report.lines
@@ -224,25 +231,13 @@ class TriplesLoader:
 
 def _found(sources: Sequence[Path]) -> list[Path]:
     """Return the files; of a folder not those that mark it as whole (``_SUCCESS``)."""
-    found: list[Path] = []
-    for source in sources:
-        files = find_sources([source], "triples")
-        if source != STDIN and source.is_dir():
-            files = [file for file in files if file.name[0] != "_"] or files
-        found += files
-    return found or find_sources(sources, "triples")
+    found = find_sources(sources, "triples")
+    return [file for file in found if file in sources or file.name[0] != "_"] or found
 
 
 def _last_of(batches: Iterator[pa.RecordBatch]) -> dict[str, str]:
     rows = [row for batch in batches for row in batch.to_pylist()]
     return {row["id"]: row["text"] for row in sorted(rows, key=lambda row: row["line"])}
-
-
-def _form_of(source: Path) -> str | None:
-    name = source.name.lower()
-    for ending in _COMPRESSED:
-        name = name.removesuffix(ending)
-    return _ENDINGS.get(Path(name).suffix)
 
 
 def _form_in(block: Block) -> str:

@@ -13,13 +13,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgqa.errors import DumpMalformedError, UsageError
 from kgqa.loaders.blocks import STDIN
-from kgqa.loaders.strings import as_text, each_once, json_strings, lines_at
+from kgqa.loaders.strings import as_text, each_once, json_strings, json_value, lines_at
 from kgqa.loaders.triples_rows import (
     HALF,
     PARTS,
@@ -77,13 +76,10 @@ def read_json(block: Block, columns: str | None = None) -> TriplesPart:
     tables: dict[Keys, _Table] = {None: _Table(array)}
     for number, raw in lines_at(block, np.flatnonzero(part.decodable(block))):
         try:
-            found = json.loads(raw) if careful and _LONG_NUMBER.search(raw) else orjson.loads(raw)
-        except orjson.JSONDecodeError:
-            try:
-                found = json.loads(raw)
-            except (ValueError, RecursionError):
-                part.reject(number, "no JSON", raw.decode())
-                continue
+            found = json.loads(raw) if careful and _LONG_NUMBER.search(raw) else json_value(raw)
+        except (ValueError, RecursionError):
+            part.reject(number, "no JSON", raw.decode())
+            continue
         if isinstance(found, dict):
             keys: Keys = tuple(found)
             values = list(found.values())

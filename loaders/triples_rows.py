@@ -22,16 +22,12 @@ from kgqa.loaders.strings import (
     has_nul,
     is_text,
     json_objects,
-    lines_at,
-    undecodable,
-    why_undecodable,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from kgqa.graph.model import BoolArray, IntArray
-    from kgqa.loaders.blocks import Block
+    from kgqa.graph.model import IntArray
 
     Read = tuple[pa.Array, Mapping[int, str]]  # a column, and what is wrong with some of its rows
     ReadColumn = Callable[[int, bool], Read]  # by its place, as JSON or as ids and names
@@ -322,17 +318,6 @@ class TriplesPart(BlockReport):
             kept[row] = False
         properties = json_objects(by_name, len(numbers))
         add_edges(self.edges, *(column.filter(kept) for column in (*parts, properties)))
-
-    def decodable(self, block: Block, wanted: BoolArray | None = None) -> BoolArray:
-        """Return which lines of a block, or of those ``wanted``, are UTF-8; reject the others."""
-        good = np.ones(block.lines, dtype=np.bool_) if wanted is None else wanted.copy()
-        bad = undecodable(block)
-        bad = bad[good[bad]]
-        for number, raw in lines_at(block, bad):
-            shown = raw.decode(errors="backslashreplace")
-            self.rejects.append((number, why_undecodable(raw), shown))
-        good[bad] = False
-        return good
 
     def find_ends(self) -> None:
         """Set ``ends`` to those of all edges that are not values.

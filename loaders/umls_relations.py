@@ -17,14 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgqa.errors import DumpMalformedError
-from kgqa.graph.model import EDGE_SCHEMA, EdgeBatch
-from kgqa.loaders.base import data_lines
+from kgqa.loaders.base import data_lines, edge_batch
 from kgqa.loaders.strings import mask_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from kgqa.graph.model import BoolArray, IntArray
+    from kgqa.graph.model import BoolArray, EdgeBatch, IntArray
 
 _REGULAR = 10**7  # numbers below are the seven digits of a CUI
 _NUMBERS = 1 << 25  # of concepts
@@ -44,6 +43,8 @@ class Cuis:
 
         Raises DumpMalformedError if millions of ids are of another form.
         """
+        coded = ids.dictionary_encode()
+        ids = coded.dictionary
         regular = pc.match_substring_regex(ids, r"\AC[0-9]{7}\z")
         digits = pc.if_else(regular, pc.utf8_slice_codeunits(ids, 1), "0")
         codes: IntArray = digits.cast(pa.int64()).to_numpy().copy()
@@ -52,7 +53,7 @@ class Cuis:
             codes[place] = _REGULAR + _number(
                 id_, self._odd, "odd concept ids", _NUMBERS - _REGULAR
             )
-        return codes
+        return codes[coded.indices.to_numpy()]
 
     def decode(self, codes: IntArray) -> pa.Array:
         """Return the ids of some numbers."""
@@ -203,8 +204,7 @@ class RelationRows:
             used |= set(pc.unique(relations).to_pylist())
             heads, tails = (self._cuis.decode(facts[end].to_numpy()) for end in ("head", "tail"))
             about = self._stated(facts["source_distinct"].combine_chunks())
-            columns = [heads, relations, tails, about]
-            yield EdgeBatch(pa.RecordBatch.from_arrays(columns, schema=EDGE_SCHEMA))
+            yield edge_batch(heads, relations, tails, about)
 
     def _turn(self, inverses: Inverses) -> None:
         """Bring all rows into the canonical form of their fact.

@@ -20,21 +20,21 @@ def check(
     Give heads and tails by id or exact name, and relations as `kgqa paths` shows them.
     """
     with run.kg() as kg:
-        found = kg.check(statement)
+        checked = kg.check(statement)
 
     def human() -> None:
         from kgqa.cli.terminal import path_line, say
 
-        if not found:
-            say(f"Not in the graph: {found.missing}")
-        for path in found.near:
+        if not checked:
+            say(f"Not in the graph: {checked.missing}")
+        for path in checked.near:
             say("Near it, and not the same: " + path_line(path).plain)
-        for path in found.paths:
+        for path in checked.paths:
             say(path_line(path))
             for edge in path.edges:
                 for fact in edge.facts:
                     say(f"  {fact.head}  {fact.predicate}  {fact.tail}", style="dim")
 
-    run.print(human, found.to_dict())
-    if not found:
+    run.print(human, checked.to_dict())
+    if not checked:
         raise typer.Exit(1)

@@ -27,7 +27,9 @@ from kgqa.answers.general import ask_which
 from kgqa.deadline import check_deadline
 from kgqa.display import NOT_HERE, said_name
 from kgqa.errors import PlanError, TimeLimitError, UsageError
+from kgqa.graph.names import normalise
 from kgqa.graph.schema import PropertyGraph
+from kgqa.linking.around import stems_of
 from kgqa.linking.literals import stated
 from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.options import QueryOptions
@@ -364,9 +366,8 @@ def has_words_of(plan: Plan, question: str, schema: GraphSchema, nouns: Mapping[
     names += [one.name for one in items if isinstance(one, PropertyRef)]
     names += [name for one in schema.types if one.name in names for name in one.also]
     names += [name for one in schema.relations if one.relation in names for name in one.also]
-    asked = {word[:4] for word in re.findall(r"\w+", question.lower()) if len(word) > 2}
-    words = {word[:4] for name in names for word in relation_phrase(name).split() if len(word) > 2}
-    return bool(asked & words)
+    asked, words = stems_of(normalise(question)), map(stems_of, map(relation_phrase, names))
+    return bool({one[:4] for one in asked} & {one[:4] for each in words for one in each})
 
 
 def kind_asked(question: str) -> str:

@@ -161,6 +161,36 @@ def test_a_number_that_is_there_is_not_counted(tmp_path: Path, question: str, be
     assert found.name == best
 
 
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
+    heights = {"Everest": (8848, "Nepal"), "Aconcagua": (6961, "Chile"), "Fuji": (3776, "Japan")}
+    triples = []
+    for name, (height, country) in heights.items():
+        triples += [(name, "instance of", "mountain"), (country, "instance of", "country")]
+        triples += [(name, "elevation", str(height)), (name, "country", country)]
+    triples += [("Peru", "instance of", "country"), ("Peru", "language", "Spanish")]
+    triples += [(name, "continent", "Asia") for name in ("Nepal", "Japan")]
+    triples += [("Nepal", "language", "Nepali"), ("Nepal", "capital", "Kathmandu")]
+    home = tmp_path_factory.mktemp("world")
+    with kgqa.ingest("triples", triples, kg="world", home=home) as kg:
+        yield kg
+
+
+@pytest.mark.parametrize(
+    ("question", "answers"),
+    [
+        ("What is the highest mountain?", ["Everest"]),
+        ("What are the two highest mountains?", ["Everest", "Aconcagua"]),
+        ("Which country has no mountain?", ["Peru"]),
+        ("How many countries are in Asia?", ["2"]),  # it can only be a continent
+    ],
+)
+def test_what_is_called_like_a_class_is_the_class(
+    world: kgqa.KG, question: str, answers: list[str]
+) -> None:
+    assert [one.name for one in world.ask(question).answers] == answers
+
+
 def test_json_lists_all_that_a_number_counted(tmp_path: Path) -> None:
     rows = "".join(f"{n},Item {n},{n % 3}\n" for n in range(30))
     (tmp_path / "items.csv").write_text("id,name,price\n" + rows)
