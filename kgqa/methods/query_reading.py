@@ -136,9 +136,9 @@ class Reading:
     def bare(self) -> str:
         """The question without what it quotes and the values that it names."""
         text = list(self.question)
-        texts = [one for one in self.stated.literals if one.kind == "text"]
-        for one in (*texts, *self.values):
-            text[one.start : one.end] = " " * (one.end - one.start)
+        spans = [(one.start, one.end) for one in self.stated.literals if one.kind == "text"]
+        for start, end in (*spans, *((value.start, value.end) for value in self.values)):
+            text[start:end] = " " * (end - start)
         return "".join(text)
 
     @cached_property
