@@ -155,6 +155,7 @@ BAD = [
     ("/api/ask", {"question": "\x00 \u202e"}, 422, ""),
     ("/api/paths", {"entity": "Ada Birch", "hops": 9}, 400, "`hops`"),
     ("/api/check", {"statement": "nonsense"}, 400, "statement"),
+    ("/api/check", {"statement": "a -> b -> " * 3_000 + "c"}, 400, "at most 20000"),
     ("/api/nothing", {}, 404, "/api/nothing"),
     ("/health", {}, 405, "not allowed"),
 ]
