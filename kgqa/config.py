@@ -36,7 +36,7 @@ class Settings(BaseSettings):
         frozen=True,
         populate_by_name=True,
         extra="ignore",
-        env_prefix="KGQA_",  # the names of fields are read too: HOME is no data folder
+        env_prefix="KGQA_",  # the names of fields are read too: HOME is not a data folder
     )
 
     home: Path = _setting(
@@ -114,7 +114,7 @@ class Settings(BaseSettings):
         if self.cache:
             return self.cache
         folder = Path(platformdirs.user_cache_dir("kgqa"))
-        there = next(one for one in (folder, *folder.parents) if one.exists())
+        there = next(parent for parent in (folder, *folder.parents) if parent.exists())
         return folder if os.access(there, os.W_OK) else self.home / "cache"
 
     @property

@@ -21,9 +21,9 @@ def deadline(check: Callable[[], None] | None) -> Iterator[None]:
     outer = _check.get()
 
     def both() -> None:
-        for one in (outer, check):
-            if one is not None:
-                one()
+        for limit in (outer, check):
+            if limit is not None:
+                limit()
 
     before = _check.set(both)
     try:

@@ -33,7 +33,7 @@ _MARKS = re.compile(
     r"|(?<=[-=~_|\u00ad\u02d7\u1806\u2010-\u2015\u2043\u2053\u207b\u208b\u2212\u2500-\u257f\u2796\u30fc"
     r"\ufe58\ufe63\uff0d])\s*[>\u00bb\u02c3\u203a\u227b\u2329\u232a\u276d-\u2771\u27e9\u3009\ufe65\uff1e]"
 )
-_PLAIN_ID = re.compile(r"[\w.:/#-]{1,80}")  # is no sentence
+_PLAIN_ID = re.compile(r"[\w.:/#-]{1,80}")  # is not a sentence
 _SENTENCE = 2_000  # characters of a note
 LONGEST = 200  # characters of a name in a text for others' programs
 
@@ -187,7 +187,8 @@ def _escape(hidden: re.Match[str]) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-NOT_HERE = "Not in this graph"
+NOT_HERE, NO = "Not in this graph", "No:"
+REFUSED = (NOT_HERE, NO)  # what the note of a refusal begins with
 NO_EVIDENCE = "This graph seems to hold no answer"
 
 
@@ -196,11 +197,13 @@ def refusal(notes: Sequence[str], confidence: float | None) -> str:
 
     >>> refusal(['Not in this graph: "Ada" has no fact that answers this.'], 0.97)
     'Not in this graph (fairly sure): "Ada" has no fact that answers this.'
+    >>> refusal(['No: it is "-26", not "26".'], 0.97)
+    'No (fairly sure): it is "-26", not "26".'
     >>> refusal([], 0.2)
     'No answer: the facts found are not evidence enough.'
     """
-    why = next((note for note in notes if note.startswith(NOT_HERE)), "")
+    why = next((note for note in notes if note.startswith(REFUSED)), "")
     if why and confidence is not None:
         sure = "fairly sure" if confidence >= 0.9 else "probably" if confidence >= 0.7 else "unsure"
-        return why.replace(NOT_HERE, f"{NOT_HERE} ({sure})", 1)
+        return why.replace(":", f" ({sure}):", 1)
     return why or "No answer: the facts found are not evidence enough."

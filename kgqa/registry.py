@@ -170,7 +170,7 @@ class Registry:
 
     def add(self, entry: Entry) -> None:
         """Add an entry for this process. Raises UsageError if a built-in one has the name."""
-        if any(one.name == entry.name for one in self.table):
+        if any(entry_.name == entry.name for entry_ in self.table):
             raise UsageError(f"There is a built-in {self.kind} '{entry.name}' already.")
         self._added[entry.name] = entry
 
@@ -184,7 +184,7 @@ class Registry:
 
     def entries_with(self, field: str) -> list[str]:
         """Return the built-in entries that have an option of that name."""
-        return [one.name for one in self.table if field in one.options_model().model_fields]
+        return [entry.name for entry in self.table if field in entry.options_model().model_fields]
 
 
 def validated(
@@ -210,7 +210,9 @@ def validated(
         near = get_close_matches(unknown[0], shown, 1)
         others = having(unknown[0])
         for registry in model.parts.values():
-            others += [f"the {registry.kind} {one}" for one in registry.entries_with(unknown[0])]
+            others += [
+                f"the {registry.kind} {entry}" for entry in registry.entries_with(unknown[0])
+            ]
         if others:
             hint = f"It belongs to: {', '.join(others)}."
         else:
@@ -259,11 +261,11 @@ def is_flag(info: FieldInfo) -> bool:
 def type_words(info: FieldInfo) -> str:
     """Return the type of a field in words, for tables: ``int``, ``beam | exact``, ``path``."""
     kind = info.annotation
-    kinds = [one for one in get_args(kind) or (kind,) if one is not type(None)]
+    kinds = [part for part in get_args(kind) or (kind,) if part is not type(None)]
     return " | ".join(
-        str(one) if not isinstance(one, type) else one.__name__.lower()
+        str(part) if not isinstance(part, type) else part.__name__.lower()
         for each in kinds
-        for one in (get_args(each) or (each,))
+        for part in (get_args(each) or (each,))
     )
 
 

@@ -20,13 +20,15 @@ from kgqa.graph.model import (
     Kind,
     RelationBatch,
 )
+from kgqa.loaders.strings import lines_at, undecodable, why_undecodable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
     from typing import IO, TypeAlias
 
-    from kgqa.graph.model import Batch, Direction
+    from kgqa.graph.model import Batch, BoolArray, Direction
+    from kgqa.loaders.blocks import Block
     from kgqa.progress import Progress
 
     Column: TypeAlias = "pa.Array | Sequence[object]"
@@ -97,6 +99,17 @@ class BlockReport:
         else:
             self.dropped[BLANK] += 1
 
+    def decodable(self, block: Block, wanted: BoolArray | None = None) -> BoolArray:
+        """Return which lines of a block, or of those ``wanted``, are UTF-8; reject the others."""
+        good = np.ones(block.lines, dtype=np.bool_) if wanted is None else wanted.copy()
+        bad = undecodable(block)
+        bad = bad[good[bad]]
+        for number, raw in lines_at(block, bad):
+            shown = raw.decode(errors="backslashreplace")
+            self.rejects.append((number, why_undecodable(raw), shown))
+        good[bad] = False
+        return good
+
     def record(self, report: Report, rejects: Rejects) -> None:
         """Count in the report of a load what was dropped, and write the rejected lines."""
         report.dropped.update(+self.dropped)
@@ -154,10 +167,16 @@ def entity_batch(ids: Column, **columns: Column) -> EntityBatch:
     return EntityBatch(_batch(ENTITY_SCHEMA, {"id": ids, "kind": pa.array(kinds), **columns}))
 
 
-def edge_batch(heads: Column, relation: str, tails: Column) -> EdgeBatch:
-    """Return edges of one relation, without properties."""
-    relations = pa.repeat(pa.scalar(relation), len(heads))
-    return EdgeBatch(_batch(EDGE_SCHEMA, {"head": heads, "relation": relations, "tail": tails}))
+def edge_batch(
+    heads: Column, relations: str | Column, tails: Column, properties: Column | None = None
+) -> EdgeBatch:
+    """Return edges, all of one relation if a single one is given."""
+    if isinstance(relations, str):
+        relations = pa.repeat(pa.scalar(relations), len(heads))
+    columns = {"head": heads, "relation": relations, "tail": tails}
+    if properties is not None:
+        columns["properties"] = properties
+    return EdgeBatch(_batch(EDGE_SCHEMA, columns))
 
 
 def relation_batch(names: Mapping[str, str]) -> RelationBatch:

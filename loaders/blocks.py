@@ -95,6 +95,16 @@ def nothing_read(
     )
 
 
+def ending_of(path: Path) -> str:
+    """Return the ending of a file's name in small letters, that of its compression left out.
+
+    >>> ending_of(Path("train.TSV.gz"))
+    '.tsv'
+    """
+    path = Path(path.name.lower())
+    return Path(path.stem).suffix if path.suffix in _ENDINGS else path.suffix
+
+
 @dataclass(frozen=True)
 class Block:
     """Whole lines of one source. ``first``: the number of the first of them, from 1."""

@@ -15,19 +15,31 @@ import math
 import re
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgqa.errors import UsageError
 from kgqa.graph.model import EDGE_SCHEMA, EdgeBatch, EntityBatch
-from kgqa.loaders.base import BLANK, BlockReport, DumpFiles, entity_batch, relation_batch
+from kgqa.loaders.base import (
+    BLANK,
+    BlockReport,
+    DumpFiles,
+    edge_batch,
+    entity_batch,
+    relation_batch,
+)
 from kgqa.loaders.blocks import find_sources, nothing_read, read_blocks
-from kgqa.loaders.delimited import as_text, lines_at, split_block, why_undecodable
-from kgqa.loaders.strings import mask_of
+from kgqa.loaders.strings import (
+    as_text,
+    json_value,
+    lines_at,
+    mask_of,
+    split_block,
+    why_undecodable,
+)
 from kgqa.loaders.triples_rows import is_writable
 from kgqa.parallel import mapped
 from kgqa.registry import Options, option
@@ -204,22 +216,19 @@ def read_block(block: Block, rules: Rules) -> BlockEdges:
     relation = fields.columns[1]
     left = np.ones(len(fields.rows), dtype=np.bool_)
 
-    def kept(good: BoolArray, reason: str) -> None:
-        nonlocal left
-        _reject(found, block, fields.rows[left & ~good].tolist(), reason)
-        left &= good
-
-    def counted(good: BoolArray, reason: str) -> None:
-        nonlocal left
-        found.dropped[reason] += int(np.count_nonzero(left & ~good))
-        left &= good
-
-    kept(_starts(fields.columns[0], b"/a/"), "first column is not an assertion (/a/…)")
-    kept(_starts(relation, b"/r/"), "second column is not a relation (/r/…)")
-    counted(~mask_of(pc.equal(relation, _ELSEWHERE)), OTHER_SITE)
-    kept(concept, "an end is not a concept (/c/language/term)")
     wanted = [f"/c/{language}/".encode() for language in rules.languages]
-    counted(_starts(ends[0], *wanted) & _starts(ends[1], *wanted), OTHER_LANGUAGE)
+    for reason, good, is_form in (
+        ("first column is not an assertion (/a/…)", _starts(fields.columns[0], b"/a/"), True),
+        ("second column is not a relation (/r/…)", _starts(relation, b"/r/"), True),
+        (OTHER_SITE, ~mask_of(pc.equal(relation, _ELSEWHERE)), False),
+        ("an end is not a concept (/c/language/term)", concept, True),
+        (OTHER_LANGUAGE, _starts(ends[0], *wanted) & _starts(ends[1], *wanted), False),
+    ):
+        if is_form:
+            _reject(found, block, fields.rows[left & ~good].tolist(), reason)
+        else:
+            found.dropped[reason] += int(np.count_nonzero(left & ~good))
+        left &= good
     numbers, abouts = fields.rows[left], fields.columns[4].filter(pa.array(left))
     raw = [column.filter(pa.array(left)) for column in (ends[0], relation, ends[1])]
     (head, relation, tail), decoded = zip(*map(as_text, raw), strict=True)
@@ -248,13 +257,8 @@ def read_block(block: Block, rules: Rules) -> BlockEdges:
     chosen = pa.array(kept_rows, type=pa.int64())
     head, relation, tail = (column.take(chosen) for column in (head, relation, tail))
     turned = pc.and_(pc.is_in(relation, pa.array(sorted(SYMMETRIC))), pc.less(tail, head))
-    columns = [
-        pc.if_else(turned, tail, head),
-        relation,
-        pc.if_else(turned, head, tail),
-        pa.array(properties, type=pa.string()),
-    ]
-    found.edges = pa.RecordBatch.from_arrays(columns, schema=EDGE_SCHEMA)
+    ends = [pc.if_else(turned, tail, head), pc.if_else(turned, head, tail)]
+    found.edges = edge_batch(ends[0], relation, ends[1], properties).rows
     found.assertions = block.lines - len(found.rejects) - found.dropped[BLANK]
     return found
 
@@ -284,14 +288,9 @@ def _fold(uris: pa.Array) -> pa.Array:
 def _read_about(raw: bytes) -> tuple[float, str]:
     """Return the weight and the properties that a last column states. Raises ValueError."""
     try:
-        about: Any = orjson.loads(raw)
-    except orjson.JSONDecodeError:
-        if reason := why_undecodable(raw):
-            raise ValueError(reason) from None
-        try:  # reads numbers beyond 64 bits, and says what is wrong with half of a character
-            about = json.loads(raw)
-        except (ValueError, RecursionError):
-            raise ValueError("last column is not JSON") from None
+        about = json_value(raw)
+    except ValueError:
+        raise ValueError(why_undecodable(raw) or "last column is not JSON") from None
     if not isinstance(about, dict):
         raise ValueError("last column is not a JSON object")
     weight = about.get("weight", 1.0)

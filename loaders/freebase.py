@@ -7,24 +7,396 @@ predicates are value nodes.
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from kgqa.graph.model import RELATION_SCHEMA, RelationBatch, TypeRules
-from kgqa.loaders.base import DumpFiles, data_lines
+from kgqa.errors import DumpMalformedError
+from kgqa.graph.mids import NO_MID, encode_mids
+from kgqa.graph.model import (
+    ALIAS,
+    RELATION_SCHEMA,
+    EdgeBatch,
+    NameBatch,
+    RelationBatch,
+    TypeBatch,
+    TypeRules,
+    ValueBatch,
+)
+from kgqa.loaders.base import BlockReport, DumpFiles, data_lines
 from kgqa.loaders.blocks import find_sources, nothing_read, read_blocks
-from kgqa.loaders.freebase_block import BlockReader, Filters
+from kgqa.loaders.ntriples import (
+    OTHER_LANGUAGE,
+    match_line,
+    read_literals,
+)
+from kgqa.loaders.strings import Fields, is_text, lines_at, mask_of, split_block
 from kgqa.parallel import mapped
 from kgqa.registry import Options, option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kgqa.graph.model import Batch, Direction
+    from kgqa.graph.model import Batch, BoolArray, Direction, IntArray
     from kgqa.loaders.base import Rejects, Report
+    from kgqa.loaders.blocks import Block
     from kgqa.progress import Progress
+
+NAMESPACES = ("http://rdf.freebase.com/ns/", "http://rdf.basekb.com/ns/")
+_RDF_TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
+_RDFS_LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
+_INVERSE = "http://www.w3.org/2002/07/owl#inverseOf"
+_IRI = re.compile(rb'<[^<>"\s]+>')
+LONGEST_TEXT = 200  # characters of a text that is still a value and not a description
+ABOUT_SCHEMA = "about the schema, not about an entity"
+_LEFT_OUT = "long text, empty text or web address"
+_START = f"<{NAMESPACES[0]}".encode()
+_TAB = 9
+_CONTROL = re.compile("[\x01-\t]")
+
+
+class Filters:
+    """Entries ``- prefix`` (left out) and ``+ prefix`` (kept); dots bound a prefix.
+
+    The longest prefix that fits decides; without one a name is kept.
+
+    >>> filters = Filters(["- base", "+ base.locations"])
+    >>> [filters.keeps(name) for name in ("base.x.y", "base.locations.z", "baseball.player")]
+    [False, True, True]
+    """
+
+    def __init__(self, entries: list[str]) -> None:
+        self._keeps: dict[str, bool] = {}
+        for entry in entries:
+            sign, _, prefix = entry.partition(" ")
+            if sign not in ("+", "-") or not prefix.strip():
+                raise DumpMalformedError(
+                    f"The filter entry {entry!r} is malformed.", "Write “- prefix” or “+ prefix”."
+                )
+            self._keeps[prefix.strip()] = sign == "+"
+
+    def keeps(self, name: str) -> bool:
+        """Return whether ``name`` is loaded."""
+        while name:
+            if (keep := self._keeps.get(name)) is not None:
+                return keep
+            name = name.rpartition(".")[0]
+        return True
+
+
+class Use(IntEnum):
+    """What a predicate's lines are for."""
+
+    NAME = 0
+    LABEL = 1
+    ALIAS = 2
+    TYPE = 3
+    MEDIATOR = 4
+    INVERSE = 5
+    EDGE = 6
+    NOTHING = 7
+    NO_IRI = 8
+
+
+_USES = {
+    "type.object.name": Use.NAME,
+    _RDFS_LABEL: Use.LABEL,
+    "common.topic.alias": Use.ALIAS,
+    "type.object.type": Use.TYPE,
+    _RDF_TYPE: Use.TYPE,
+    "freebase.type_hints.mediator": Use.MEDIATOR,
+    "type.property.reverse_property": Use.INVERSE,
+    _INVERSE: Use.INVERSE,
+}
+
+
+class Terms:
+    """The terms of a dump. Several threads may ask at a time."""
+
+    def __init__(self, filters: Filters) -> None:
+        self._filters = filters
+        self._known: dict[bytes, tuple[Use, str]] = {}
+
+    def use_of(self, term: bytes) -> tuple[Use, str]:
+        """Return a predicate's use, and its relation, or why its lines are left out."""
+        known = self._known.get(term)
+        if known is None:
+            known = self._known[term] = self._understand(term)
+        return known
+
+    def _understand(self, term: bytes) -> tuple[Use, str]:
+        try:
+            iri = term[1:-1].decode()
+        except UnicodeDecodeError:
+            return Use.NO_IRI, ""
+        if not _IRI.fullmatch(term):
+            return Use.NO_IRI, ""
+        predicate = local(iri)
+        if (use := _USES.get(predicate)) is not None:
+            return use, ""
+        if predicate is iri:
+            return Use.NOTHING, "predicate outside Freebase's namespace"
+        if not self._filters.keeps(predicate):
+            return Use.NOTHING, "administrative predicate"
+        return Use.EDGE, predicate
+
+
+def local(iri: str) -> str:
+    """Return an IRI without Freebase's namespace, or the same object if it is in neither."""
+    for namespace in NAMESPACES:
+        if iri.startswith(namespace):
+            return iri[len(namespace) :]
+    return iri
+
+
+@lru_cache(1 << 16)
+def local_name(term: bytes) -> str:
+    """Return the IRI of a term in angle brackets without Freebase's namespace."""
+    return local(term[1:-1].decode(errors="replace"))
+
+
+@dataclass(slots=True)
+class FreebasePart(BlockReport):
+    """What a block holds; ``triples`` counts the lines that are triples."""
+
+    triples: int = 0
+    batches: list[Batch] = field(default_factory=list)
+    mediator_types: set[str] = field(default_factory=set)
+    inverses: set[tuple[str, str]] = field(default_factory=set)
+
+
+class BlockReader:
+    """Reads blocks of a dump; several threads may use one at a time."""
+
+    def __init__(self, language: str, filters: Filters) -> None:
+        self._language = language
+        self._terms = Terms(filters)
+
+    def read(self, block: Block) -> FreebasePart:
+        """Return what a block holds."""
+        part = FreebasePart(block.source)
+        fields = split_block(block, "\t", 4)
+        good = _in_form(block, fields)
+        rewritten, numbers = _rewritten(block, [*fields.others, *fields.rows[~good].tolist()], part)
+        columns = [column.filter(pa.array(good)) for column in fields.columns]
+        _Rows(self._terms, self._language, part, columns, block.first + fields.rows[good]).take()
+        if rewritten:
+            columns = [pa.array(terms, pa.binary()) for terms in zip(*rewritten, strict=True)]
+            _Rows(self._terms, self._language, part, columns, np.array(numbers)).take()
+        return part
+
+
+def _in_form(block: Block, fields: Fields) -> BoolArray:
+    """Return which lines have terms and a dot, as far as the ends of the fields show."""
+    iris = [
+        mask_of(pc.starts_with(column, b"<")) & mask_of(pc.ends_with(column, b">"))
+        for column in fields.columns[:3]
+    ]
+    third = fields.columns[2]
+    text = mask_of(pc.starts_with(third, b'"')) & mask_of(pc.greater(pc.binary_length(third), 1))
+    good: BoolArray = iris[0] & iris[1] & (iris[2] | text)
+    good &= mask_of(pc.equal(fields.columns[3], b"."))
+    controls = np.flatnonzero(np.frombuffer(block.data, dtype=np.uint8) < _TAB)
+    if len(controls):
+        good &= ~np.isin(fields.rows, np.searchsorted(block.ends, controls))
+    return good
+
+
+def _rewritten(
+    block: Block, positions: list[int], part: FreebasePart
+) -> tuple[list[tuple[bytes, bytes, bytes]], list[int]]:
+    """Return the terms of the triples among some lines in the dump's form, and their numbers."""
+    terms: list[tuple[bytes, bytes, bytes]] = []
+    numbers: list[int] = []
+    for number, raw in lines_at(block, sorted(positions)):
+        if (match := match_line(part, number, raw)) is None:
+            continue
+        subject, predicate, iri, literal, tag, datatype = match.groups()
+        suffix = f"@{tag}" if tag else f"^^<{datatype}>" if datatype else ""
+        if _CONTROL.search(f"{subject}{predicate}{iri or suffix}"):
+            part.rejects.append((number, "control character in an IRI", raw.decode()))
+            continue
+        if iri is None:  # a control character may stand in a text, but not in the dump's form
+            plain = _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04X}", literal)
+        term = f"<{iri}>" if iri is not None else f'"{plain}"{suffix}'
+        terms.append((f"<{subject}>".encode(), f"<{predicate}>".encode(), term.encode()))
+        numbers.append(number)
+    return terms, numbers
+
+
+class _Rows:
+    """Lines of a block that are in form, on their way into a part."""
+
+    def __init__(
+        self,
+        terms: Terms,
+        language: str,
+        part: FreebasePart,
+        columns: list[pa.Array],
+        numbers: IntArray,
+    ) -> None:
+        self._terms = terms
+        self._language = language
+        self._part = part
+        self._subject, self._predicate, self._object = columns[:3]
+        self._numbers = numbers
+
+    def take(self) -> None:
+        """Take in all lines."""
+        predicates = self._predicate.dictionary_encode()
+        uses = [self._terms.use_of(term) for term in predicates.dictionary.to_pylist()]
+        if not uses:
+            return
+        rows = np.arange(len(self._numbers))
+        self._part.triples += len(rows)
+        which = predicates.indices.to_numpy()
+        kinds = np.array([use for use, _ in uses], dtype=np.uint8)
+        counts = np.bincount(which, minlength=len(uses)).tolist()
+        for (use, reason), count in zip(uses, counts, strict=True):
+            if use == Use.NOTHING:
+                self._part.dropped[reason] += count
+        kind = kinds.take(which)
+        self._reject_all(rows[kind == Use.NO_IRI], "predicate is not an IRI in angle brackets")
+        self._schema(rows[kind == Use.MEDIATOR], rows[kind == Use.INVERSE])
+        self._names(rows[kind <= Use.ALIAS], kind[kind <= Use.ALIAS])
+        self._types(rows[kind == Use.TYPE])
+        relations = pa.array([relation for _, relation in uses], type=pa.string())
+        edge = kind == Use.EDGE
+        self._edges(rows[edge], pa.DictionaryArray.from_arrays(which[edge], relations))
+
+    def _reject(self, row: int, reason: str) -> None:
+        terms = [column[row].as_py() for column in (self._subject, self._predicate, self._object)]
+        text = b"\t".join([*terms, b"."]).decode(errors="backslashreplace")
+        self._part.rejects.append((int(self._numbers[row]), reason, text))
+
+    def _reject_all(self, rows: IntArray, reason: str) -> None:
+        for row in rows.tolist():
+            self._reject(row, reason)
+
+    def _objects(self, rows: IntArray) -> pa.Array:
+        return self._object.take(pa.array(rows))
+
+    def _are_iris(self, rows: IntArray) -> BoolArray:
+        return mask_of(pc.starts_with(self._objects(rows), b"<"))
+
+    def _subjects(self, rows: IntArray) -> IntArray:
+        """Return the mids of lines' subjects, ``NO_MID`` without one; those are counted."""
+        # A dump has the lines of an entity in a row, so most subjects are that of the line before.
+        runs = pc.run_end_encode(self._subject.take(pa.array(rows)), run_end_type=pa.int32())
+        ends = runs.run_ends.to_numpy()
+        codes = np.repeat(_mids(runs.values)[0], np.diff(ends, prepend=0))
+        self._part.dropped[ABOUT_SCHEMA] += int(np.count_nonzero(codes == NO_MID))
+        return codes
+
+    def _names(self, rows: IntArray, uses: IntArray) -> None:
+        quoted = ~self._are_iris(rows)
+        self._reject_all(rows[~quoted], "name is not text")
+        rows, uses = rows[quoted], uses[quoted]
+        found = read_literals(self._objects(rows), self._language)
+        self._part.dropped[OTHER_LANGUAGE] += found.foreign
+        faulty = np.array([place for place, _ in found.faults], dtype=np.int64)
+        codes = np.full(len(rows), NO_MID, dtype=np.int64)
+        read = np.sort(np.concatenate([found.rows, faulty]))
+        codes[read] = self._subjects(rows[read])
+        for place, reason in found.faults:
+            if codes[place] != NO_MID:
+                self._reject(int(rows[place]), reason)
+        mids = codes[found.rows]
+        filled = is_text(found.texts)
+        self._reject_all(rows[found.rows[~filled & (mids != NO_MID)]], "name is empty")
+        kept = filled & (mids != NO_MID)
+        uses = uses[found.rows[kept]]
+        ranks = np.array([0, 1, ALIAS])[uses]  # of Use.NAME, LABEL, ALIAS
+        texts = pc.utf8_trim_whitespace(found.texts.filter(pa.array(kept)))
+        columns = [pa.array(mids[kept]), texts, pa.array(ranks)]
+        batch = pa.RecordBatch.from_arrays(columns, names=["id", "text", "rank"])
+        self._part.batches.append(NameBatch(batch, defines=True))
+
+    def _types(self, rows: IntArray) -> None:
+        iris = self._are_iris(rows)
+        self._reject_all(rows[~iris], "type is not an IRI")
+        rows = rows[iris]
+        mids = self._subjects(rows)
+        kinds = self._objects(rows[mids != NO_MID]).dictionary_encode()
+        names = pa.array([local_name(term) for term in kinds.dictionary.to_pylist()], pa.string())
+        types = pa.DictionaryArray.from_arrays(kinds.indices, names)
+        columns = [pa.array(mids[mids != NO_MID]), types]
+        batch = pa.RecordBatch.from_arrays(columns, names=["id", "type"])
+        self._part.batches.append(TypeBatch(batch))
+
+    def _schema(self, mediators: IntArray, inverses: IntArray) -> None:
+        marked = mask_of(pc.starts_with(self._objects(mediators), b'"true"'))
+        for subject in self._subject.take(pa.array(mediators[marked])).to_pylist():
+            self._part.mediator_types.add(local_name(subject))
+        iris = self._are_iris(inverses)
+        self._reject_all(inverses[~iris], "inverse is not an IRI")
+        for row in inverses[iris].tolist():
+            ends = (self._subject[row].as_py(), self._object[row].as_py())
+            self._part.inverses.add((local_name(ends[0]), local_name(ends[1])))
+
+    def _edges(self, rows: IntArray, relations: pa.DictionaryArray) -> None:
+        heads = self._subjects(rows)
+        known = heads != NO_MID
+        rows, heads, relations = rows[known], heads[known], relations.filter(pa.array(known))
+        iris = self._are_iris(rows)
+        tails, outside = _mids(self._objects(rows[iris]))
+        self._part.dropped["web address"] += int(np.count_nonzero(outside))
+        schema = np.count_nonzero((tails == NO_MID) & ~outside)
+        self._part.dropped["object is of the schema"] += int(schema)
+        kept = np.flatnonzero(iris)[tails != NO_MID]
+        self._add_edges(
+            heads[kept], relations.take(pa.array(kept)), pa.array(tails[tails != NO_MID])
+        )
+        places = np.flatnonzero(~iris)
+        found = read_literals(self._objects(rows[places]), self._language)
+        for place, reason in found.faults:
+            self._reject(int(rows[places[place]]), reason)
+        self._part.dropped[OTHER_LANGUAGE] += found.foreign
+        worth = _are_values(found.texts)
+        self._part.dropped[_LEFT_OUT] += int(np.count_nonzero(~worth))
+        kept = places[found.rows[worth]]
+        if len(kept):
+            ids, names = found.values(worth)
+            self._add_edges(heads[kept], relations.take(pa.array(kept)), ids)
+            batch = pa.RecordBatch.from_arrays([ids, names], names=["id", "name"])
+            self._part.batches.append(ValueBatch(batch))
+
+    def _add_edges(self, heads: IntArray, relations: pa.Array, tails: pa.Array) -> None:
+        columns = [pa.array(heads), relations, tails, pa.nulls(len(heads), pa.string())]
+        names = ["head", "relation", "tail", "properties"]
+        self._part.batches.append(EdgeBatch(pa.RecordBatch.from_arrays(columns, names=names)))
+
+
+def _are_values(texts: pa.Array) -> BoolArray:
+    worth = mask_of(pc.less(pc.utf8_length(texts), LONGEST_TEXT)) & is_text(texts)
+    web = pc.or_(pc.starts_with(texts, "http://"), pc.starts_with(texts, "https://"))
+    return worth & ~mask_of(web)
+
+
+def _mids(terms: pa.Array) -> tuple[IntArray, BoolArray]:
+    """Return the mid of each term, ``NO_MID`` without one, and which are web addresses."""
+    encoded = terms.dictionary_encode()
+    unique = encoded.dictionary
+    codes = encode_mids(unique, len(_START), 1)
+    # what does not begin as the dump's own terms do has no mid, or one in another namespace
+    begins = mask_of(pc.starts_with(unique, _START))
+    codes[~begins] = NO_MID
+    outside = np.zeros(len(unique), dtype=np.bool_)
+    for place in np.flatnonzero(~begins).tolist():
+        name = local_name(unique[place].as_py())
+        outside[place] = name.startswith(("http:", "https:"))
+        if not outside[place]:
+            codes[place] = encode_mids(pa.array([name]))[0]
+    indices = encoded.indices.to_numpy()
+    return codes[indices], outside[indices]
+
 
 FILTERS = "freebase_filters.txt"
 

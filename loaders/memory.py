@@ -15,8 +15,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from kgqa.errors import UsageError
-from kgqa.loaders.tabular_databases import read_database
-from kgqa.loaders.tabular_table import declared
+from kgqa.loaders.tabular_files import declared, read_database
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -11,7 +11,6 @@ from __future__ import annotations
 import io
 import re
 import zipfile
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -25,11 +24,11 @@ import pyarrow.compute as pc
 from kgqa.errors import DumpMalformedError, DumpNotFoundError
 from kgqa.loaders.base import BlockReport
 from kgqa.loaders.blocks import read_blocks
-from kgqa.loaders.delimited import as_text, lines_at, split_block
+from kgqa.loaders.strings import as_text, mask_of, split_block, whole_lines, why_undecodable
 from kgqa.parallel import mapped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from typing import IO, Any
 
     from kgqa.loaders.base import Rejects, Report
@@ -58,6 +57,7 @@ _NAMED = re.compile(
     r"(?P<part>\.(?!gz)[a-z]{2})?(?P<packed>\.gz|\.bz2|\.zst)?"
 )
 _ARCHIVES = (".zip", ".nlm")  # a full release's archives are named .nlm and are zip files
+_CHUNK = 1 << 18
 _DEEPEST = 3  # of a file below the folder or archive that was named: 2024AA/META/MRCONSO.RRF
 
 
@@ -148,85 +148,45 @@ class Release:
 def read_rows(block: Block, form: RowForm) -> tuple[pa.RecordBatch, BlockReport]:
     """Return the wanted fields of the rows of ``block`` as strings, in order; and other lines."""
     seen = BlockReport(block.source)
-    closing = () if not form.exact else (form.count,)  # nothing may follow the last separator
-    fields = split_block(block, "|", form.count + 1, (*form.places, *closing))
-    good = np.ones(len(fields.rows), dtype=np.bool_)
-    for column in fields.columns[len(form.places) :]:
-        good = np.asarray(pc.equal(column, b""))
-    texts = []
-    for column in fields.columns[: len(form.places)]:
-        text, decoded = as_text(column)
-        texts.append(text)
-        good &= decoded
-    batch = pa.RecordBatch.from_arrays(texts, names=list(form.names))
-    if good.all() and not fields.others:
-        return batch, seen
-    found: dict[int, list[str]] = {}
-    for number, line in lines_at(block, sorted([*fields.others, *fields.rows[~good].tolist()])):
-        row = _read_row(line, form)
-        if isinstance(row, str) or not line.strip():
-            seen.reject(number, str(row), line)
-        else:
-            found[number - block.first] = row
-    more = [pa.array([row[at] for row in found.values()], pa.string()) for at in range(len(texts))]
-    batch = pa.concat_batches(
-        [batch.filter(pa.array(good)), pa.RecordBatch.from_arrays(more, schema=batch.schema)]
-    )
-    return batch.take(np.argsort([*fields.rows[good].tolist(), *found])), seen
-
-
-def _read_row(line: bytes, form: RowForm) -> list[str] | str:
-    """Return the wanted fields of one line, or why it is malformed."""
-    fields = line.removesuffix(b"|").split(b"|")
-    if len(fields) < form.count or (form.exact and len(fields) != form.count):
-        return f"{len(fields)} fields in place of {form.count}"
-    try:
-        return [fields[place].decode() for place in form.places]
-    except UnicodeDecodeError as error:
-        return f"not UTF-8 ({error.reason})"
+    if form.exact:  # nothing may follow the last separator
+        wanted = (*form.places, form.count)
+        *columns, rest = split_block(block, "|", form.count + 1, wanted).columns
+        texts, decoded = zip(*map(as_text, columns), strict=True)
+        if len(rest) == block.lines and pc.all(pc.equal(rest, b"")).as_py() and np.all(decoded):
+            return pa.RecordBatch.from_arrays([*texts], names=[*form.names]), seen
+    raw = whole_lines(block)
+    lines = pc.ascii_rtrim(raw.view(pa.string()), "\n")
+    fields = pc.split_pattern(lines, "|")
+    found = pc.list_value_length(fields).to_numpy() - mask_of(pc.ends_with(lines, "|"))
+    good = found == form.count if form.exact else found >= form.count
+    good &= mask_of(pc.match_substring_regex(raw, r"\S"))
+    chosen = fields.filter(pa.array(good))
+    columns = [pc.list_element(chosen, place).cast(pa.binary()) for place in form.places]
+    texts, decoded = zip(*map(as_text, columns), strict=True)
+    sound = np.logical_and.reduce(decoded)
+    for row in np.flatnonzero(~good).tolist():
+        reason = f"{found[row]} fields in place of {form.count}"
+        seen.reject(block.first + row, reason, raw[row].as_py())
+    for row in np.flatnonzero(good)[~sound].tolist():
+        seen.reject(block.first + row, why_undecodable(raw[row].as_py()), raw[row].as_py())
+    return pa.RecordBatch.from_arrays([*texts], names=[*form.names]).filter(pa.array(sound)), seen
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
-    """A file, or a member of an archive; ``folder`` tells those of two folders apart."""
-
-    folder: str
-    path: Path
-    size: int
-    member: str = ""
-
-    @property
-    def name(self) -> str:
-        return PurePosixPath(self.member).name if self.member else self.path.name
-
-    @property
-    def part(self) -> str:
-        """The ending that says which part of a file it is: ``.aa``."""
-        match = _NAMED.fullmatch(self.name)
-        return (match["part"] if match else None) or ""
-
-    def open(self, stack: ExitStack) -> IO[bytes]:
-        """Return the bytes. Raises OSError, also for what is wrong with an archive."""
-        if not self.member:
-            return stack.enter_context(self.path.open("rb"))
-        try:
-            archive = stack.enter_context(zipfile.ZipFile(self.path))
-            return stack.enter_context(archive.open(self.member))
-        except (zipfile.BadZipFile, NotImplementedError, RuntimeError, KeyError) as error:
-            raise OSError(f"{self.member} cannot be read from the archive ({error})") from None
-
-
 class ReleaseFile:
-    """A file of a release as something that is opened like a path."""
+    """A file of a release, in one piece or several, as something that is opened like a path."""
 
-    def __init__(self, name: str, pieces: Sequence[_Piece]) -> None:
-        self.name = name
-        self.suffix = PurePosixPath(name).suffix
-        self._pieces = pieces
+    name: str
+    pieces: Sequence[Path | zipfile.Path]
 
     def __str__(self) -> str:
-        first = self._pieces[0]
-        return f"{first.path} ({first.member})" if first.member else str(first.path)
+        first = self.pieces[0]
+        return str(first) if isinstance(first, Path) else f"{first.root.filename} ({first.at})"
+
+    @property
+    def suffix(self) -> str:
+        """The ending of the name."""
+        return PurePosixPath(self.name).suffix
 
     def exists(self) -> bool:
         """Return True: it existed when the release was searched."""
@@ -234,44 +194,43 @@ class ReleaseFile:
 
     def stat(self) -> Any:
         """Return ``st_size``, the bytes that will be read."""
-        return SimpleNamespace(st_size=sum(piece.size for piece in self._pieces))
+        sizes = (
+            each.stat().st_size if isinstance(each, Path) else each.root.getinfo(each.at).file_size
+            for each in self.pieces
+        )
+        return SimpleNamespace(st_size=sum(sizes))
 
     def open(self, mode: str = "rb") -> IO[bytes]:
         """Return all pieces as one stream of bytes."""
-        return cast("IO[bytes]", io.BufferedReader(_Chain(self._pieces), 1 << 18))
+        return cast("IO[bytes]", io.BufferedReader(_Chain(self.pieces), _CHUNK))
 
 
 class _Chain(io.RawIOBase):
     """The bytes of several pieces, one after the other."""
 
-    def __init__(self, pieces: Iterable[_Piece]) -> None:
-        self._waiting = iter(pieces)
-        self._stack = ExitStack()
-        self._stream: IO[bytes] | None = None
+    def __init__(self, pieces: Sequence[Path | zipfile.Path]) -> None:
+        self._chunks = _chunks(pieces)
+        self._left = memoryview(b"")
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any, /) -> int:
-        while True:
-            if self._stream is None:
-                piece = next(self._waiting, None)
-                if piece is None:
-                    return 0
-                self._stream = piece.open(self._stack)
-            try:
-                data = self._stream.read(len(buffer))
-            except zipfile.BadZipFile as error:  # its checksum does not fit
-                raise OSError(f"the archive is damaged ({error})") from None
-            if data:
-                buffer[: len(data)] = data
-                return len(data)
-            self._stream = None
-            self._stack.close()
+        self._left = self._left or memoryview(next(self._chunks, b""))
+        size = min(len(buffer), len(self._left))
+        buffer[:size], self._left = self._left[:size], self._left[size:]
+        return size
 
-    def close(self) -> None:
-        self._stack.close()
-        super().close()
+
+def _chunks(pieces: Sequence[Path | zipfile.Path]) -> Iterator[bytes]:
+    """Yield the bytes of pieces. Raises OSError, also for what is wrong with an archive."""
+    for piece in pieces:
+        try:
+            with piece.open("rb") as stream:
+                while data := stream.read(_CHUNK):
+                    yield data
+        except (zipfile.BadZipFile, NotImplementedError, RuntimeError, KeyError) as error:
+            raise OSError(f"the archive is damaged ({error})") from None
 
 
 def release_files(sources: Sequence[Path]) -> dict[str, Path]:
@@ -281,7 +240,7 @@ def release_files(sources: Sequence[Path]) -> dict[str, Path]:
     beside it belongs to the release. Raises DumpNotFoundError if a source is missing,
     DumpMalformedError if an archive cannot be read.
     """
-    groups: dict[tuple[int, str, str], list[_Piece]] = {}
+    groups: dict[tuple[int, str, str], list[Path | zipfile.Path]] = {}
     for rank, source in enumerate(sources):
         if not source.exists():
             raise DumpNotFoundError(
@@ -290,39 +249,36 @@ def release_files(sources: Sequence[Path]) -> dict[str, Path]:
             )
         for piece in _pieces(source):
             match = _NAMED.fullmatch(piece.name)
-            if match or (source.is_file() and not piece.member):
-                name = match["name"] if match else PurePosixPath(piece.name).stem
-                groups.setdefault((rank, piece.folder, name), []).append(piece)
+            folder = str(piece).removesuffix(piece.name)
+            name = match["name"] if match else source.stem
+            groups.setdefault((rank, folder, name), []).append(piece)
     found: dict[str, Path] = {}
     for (_, _, name), group in groups.items():
         if name not in found:
-            found[name] = _one(group)
+            found[name] = _one(sorted(group, key=lambda piece: piece.name))
     return found
 
 
-def _one(group: list[_Piece]) -> Path:
+def _one(group: list[Path | zipfile.Path]) -> Path:
     """Return one source for the pieces of one name in one folder."""
-    group = sorted(group, key=lambda piece: piece.name)
-    whole = [piece for piece in group if not piece.part]
-    if whole and not whole[0].member:
-        return whole[0].path  # a plain file is read as it is
+    parts = [(match and match["part"]) or "" for p in group if (match := _NAMED.fullmatch(p.name))]
+    whole = [piece for piece, part in zip(group, parts or [""], strict=True) if not part]
+    if whole and isinstance(whole[0], Path):
+        return whole[0]  # a plain file is read as it is
     pieces = whole[:1] or group
-    name = pieces[0].name.replace(pieces[0].part, "", 1)  # packed parts are a packed file
-    return cast("Path", ReleaseFile(name, pieces))
+    name = pieces[0].name if whole else pieces[0].name.replace(parts[0], "", 1)
+    return cast("Path", ReleaseFile(name, pieces))  # packed parts are a packed file
 
 
-def _pieces(source: Path) -> Iterator[_Piece]:
+def _pieces(source: Path) -> Iterator[Path | zipfile.Path]:
     """Yield what may belong to a release, the nearest first."""
     if source.is_file():
-        if zipfile.is_zipfile(source) or source.suffix in _ARCHIVES:
-            yield from _members(source)
-        else:
-            yield _Piece("", source, source.stat().st_size)
+        is_archive = zipfile.is_zipfile(source) or source.suffix in _ARCHIVES
+        yield from _members(source) if is_archive else [source]
         return
     folders = [source]
-    beside = source.resolve().parent / "NET"
-    if source.resolve().name == "META" and beside.is_dir():
-        folders.append(beside)
+    if source.resolve().name == "META":
+        folders.append(source.resolve().parent / "NET")
     archives = []
     for folder in folders:
         for depth in range(1, _DEEPEST + 1):
@@ -330,32 +286,30 @@ def _pieces(source: Path) -> Iterator[_Piece]:
                 if path.is_file() and path.suffix in _ARCHIVES:
                     archives.append(path)
                 elif path.is_file() and _NAMED.fullmatch(path.name):
-                    yield _Piece(str(path.parent), path, path.stat().st_size)
+                    yield path
     for path in archives:
         yield from _members(path)
 
 
-def _members(path: Path) -> Iterator[_Piece]:
+def _members(path: Path) -> Iterator[zipfile.Path]:
     try:
-        with zipfile.ZipFile(path) as archive:
-            members = archive.infolist()
+        root = zipfile.Path(path).root
     except (zipfile.BadZipFile, OSError) as error:
         raise DumpMalformedError(
             f"{path} cannot be read as a zip archive: {error}.",
             "It may be cut short; fetch it again.",
         ) from None
-    if inner := [member.filename for member in members if member.filename.endswith(".nlm")]:
+    if inner := [name for name in root.namelist() if name.endswith(".nlm")]:
         raise DumpMalformedError(
             f"{path} is an archive of archives ({', '.join(inner[:3])}).",
             "Unpack it and give the folder with the .nlm files.",
         )
-    members.sort(key=lambda member: (member.filename.count("/"), member.filename))
-    for member in members:
-        place = PurePosixPath(member.filename)
-        if _NAMED.fullmatch(place.name) is None:
-            continue
-        if member.flag_bits & 1:
-            raise DumpMalformedError(
-                f"{path} is locked with a password.", "Unpack it and give its META folder."
-            )
-        yield _Piece(f"{path}:{place.parent}", path, member.file_size, member.filename)
+    named = [
+        each for each in root.infolist() if _NAMED.fullmatch(PurePosixPath(each.filename).name)
+    ]
+    if any(each.flag_bits & 1 for each in named):
+        raise DumpMalformedError(
+            f"{path} is locked with a password.", "Unpack it and give its META folder."
+        )
+    for name in sorted((each.filename for each in named), key=lambda name: (name.count("/"), name)):
+        yield zipfile.Path(root, name)

@@ -18,8 +18,7 @@ from kgqa.loaders.tabular_files import read_tables
 from kgqa.loaders.tabular_infer import infer
 from kgqa.loaders.tabular_mapping import read_mapping, summary, written
 from kgqa.loaders.tabular_rows import Rows
-from kgqa.loaders.triples_header import PARTS
-from kgqa.loaders.triples_rows import is_header
+from kgqa.loaders.triples_rows import PARTS, is_header
 from kgqa.registry import Direction, Options, option
 
 if TYPE_CHECKING:
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
 
     from kgqa.graph.model import Batch
     from kgqa.loaders.base import Rejects, Report
+    from kgqa.loaders.tabular_files import Table
     from kgqa.loaders.tabular_mapping import TableMapping
-    from kgqa.loaders.tabular_table import Table
     from kgqa.progress import Progress
 
 MAPPING_FILE = "mapping.toml"

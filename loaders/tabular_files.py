@@ -2,24 +2,105 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
+import json
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import feather, parquet
 from pyarrow import json as arrow_json
 
-from kgqa.errors import DumpMalformedError, DumpNotFoundError, UsageError
+from kgqa.errors import DumpMalformedError, DumpNotFoundError, UsageError, without_secrets
+from kgqa.loaders.blocks import ending_of
 from kgqa.loaders.tabular_csv import read_csv, repaired
-from kgqa.loaders.tabular_databases import read_excel, read_sqlite
-from kgqa.loaders.tabular_table import Table, arrow_table
+from kgqa.loaders.tabular_values import as_cells
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
+    from kgqa.graph.model import IntArray
+    from kgqa.loaders.tabular_csv import Broken
     from kgqa.progress import Progress
 
-_COMPRESSED = (".gz", ".bz2", ".zst")
+_ABOUT = b"kgqa"  # key of a schema's metadata: what a table's source declares
+
+
+@dataclass(slots=True)
+class Table:
+    """A table; ``rows``: the number of each row in ``source``.
+
+    ``key``: columns that are declared as the primary key. ``foreign``: column -> (table, column)
+    that it is declared to point to; ``a/b`` are two columns together.
+    """
+
+    name: str
+    source: str
+    columns: dict[str, pa.ChunkedArray]
+    rows: IntArray
+    key: tuple[str, ...] = ()
+    foreign: dict[str, tuple[str, str]] = field(default_factory=dict)
+    broken: list[tuple[Broken, str]] = field(default_factory=list)
+    mended: int = 0
+    note: str = ""
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def compose(self, name: str) -> None:
+        """Add the column ``a/b`` made of two or more others, if they are there."""
+        parts = [self.columns.get(part) for part in name.split("/")]
+        texts = [p.combine_chunks() for p in parts if p is not None and p.type == pa.string()]
+        if name not in self.columns and len(texts) == len(parts) > 1:
+            joined = pc.binary_join_element_wise(*texts, "/")
+            self.columns[name] = pa.chunked_array([joined])
+
+
+def arrow_table(name: str, source: str, table: pa.Table, rows: IntArray | None = None) -> Table:
+    """Return an Arrow table as a table; its metadata may declare keys (see :func:`declared`)."""
+    about = json.loads((table.schema.metadata or {}).get(_ABOUT, b"{}"))
+    made = Table(
+        name,
+        about.get("source") or source,
+        {},
+        np.arange(1, len(table) + 1) if rows is None else rows,
+        tuple(about.get("key", ())),
+        {column: (to[0], to[1]) for column, to in about.get("foreign", {}).items()},
+    )
+    for column in table.column_names:
+        cells = as_cells(table.column(column))
+        if cells is not None and (cells.null_count < len(cells) or not len(table)):
+            made.columns[column] = cells
+    return made
+
+
+def declared(
+    table: pa.Table,
+    key: Iterable[str],
+    foreign: Mapping[str, tuple[str, str]],
+    source: str = "",
+) -> pa.Table:
+    """Return an Arrow table whose metadata declare its keys, and where it comes from."""
+    about = json.dumps({"key": list(key), "foreign": dict(foreign), "source": source}).encode()
+    return table.replace_schema_metadata({_ABOUT: about})
+
+
+def typed(columns: Mapping[str, list[Any]]) -> pa.Table:
+    """Return lists of Python values as a table; a column of several types becomes text."""
+    arrays = {}
+    for name, values in columns.items():
+        try:
+            arrays[name] = pa.array(values)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+            texts = [None if v is None or isinstance(v, bytes) else str(v) for v in values]
+            arrays[name] = pa.array(texts, pa.string())
+    return pa.table(arrays)
+
+
 _DELIMITED = (".csv", ".tsv", ".tab", ".txt", ".psv")
 _ARROW = (".arrow", ".feather", ".ipc")
 _PARQUET = (".parquet", ".pq")
@@ -55,13 +136,6 @@ def read_tables(sources: Sequence[Path], progress: Progress) -> list[Table]:
     return [tables[name] for name in sorted(tables)]
 
 
-def _ending(path: Path) -> str:
-    name = path.name.lower()
-    for ending in _COMPRESSED:
-        name = name.removesuffix(ending)
-    return Path(name).suffix
-
-
 def _files(source: Path, progress: Progress) -> list[Path]:
     if not source.exists():
         raise DumpNotFoundError(f"There is no {source}.", "Check the path.")
@@ -71,7 +145,7 @@ def _files(source: Path, progress: Progress) -> list[Path]:
     files = [
         path for path in sorted(source.iterdir()) if path.is_file() and path.name[0] not in "._"
     ]
-    tables = [path for path in files if _ending(path) in known]
+    tables = [path for path in files if ending_of(path) in known]
     if others := [path.name for path in files if path not in tables]:
         progress.note(f"Not read, since they are not tables: {', '.join(others)}.")
     if not tables:
@@ -82,7 +156,7 @@ def _files(source: Path, progress: Progress) -> list[Path]:
 
 
 def _tables_of(path: Path) -> Iterator[Table]:
-    ending = _ending(path)
+    ending = ending_of(path)
     name = path.name.split(".")[0]
     if ending in _RDF:
         raise DumpMalformedError(
@@ -121,3 +195,106 @@ def _delimited(name: str, path: Path) -> Table:
     table.broken, table.note = broken, found.note
     table.mended = len(found.broken) - len(broken)
     return table
+
+
+def read_excel(path: Path) -> Iterator[Table]:
+    """Yield the sheets of a workbook, a table each. Raises UsageError if openpyxl is missing."""
+    try:
+        import openpyxl
+    except ImportError:
+        raise UsageError(
+            f"{path.name} is read with the package openpyxl, which is not installed.",
+            "pip install 'kgqa[excel]', or save the sheets as CSV.",
+        ) from None
+    book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+    with closing(book):
+        several = len(book.sheetnames) > 1
+        for sheet in book.worksheets:
+            rows = list(sheet.iter_rows(values_only=True))
+            filled = [n for n, row in enumerate(rows) if any(cell is not None for cell in row)]
+            if len(filled) < 2:
+                continue
+            header = ["" if cell is None else str(cell).strip() for cell in rows[filled[0]]]
+            places = {name: place for place, name in enumerate(header) if name}
+            columns = {
+                name: [rows[n][place] if place < len(rows[n]) else None for n in filled[1:]]
+                for name, place in places.items()
+            }
+            name = sheet.title if several else path.name.split(".")[0]
+            source = f"{path.name}, sheet {sheet.title}" if several else path.name
+            yield arrow_table(name, source, typed(columns), np.array(filled[1:]) + 1)
+
+
+def read_sqlite(path: Path) -> Iterator[Table]:
+    """Yield the tables of an SQLite file. Raises DumpMalformedError."""
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
+            database.text_factory = lambda raw: raw.decode(errors="replace")
+            tables = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
+            for (name,) in database.execute(tables).fetchall():
+                if name.startswith("sqlite_"):
+                    continue
+                key = _key(database, name)
+                listed = "SELECT * FROM pragma_foreign_key_list(?) ORDER BY id, seq"
+                pointing: dict[int, list[Any]] = {}
+                for row in database.execute(listed, (name,)).fetchall():
+                    pointing.setdefault(row[0], []).append(row)
+                foreign = {}
+                for rows in pointing.values():
+                    to = [row[4] for row in rows] if rows[0][4] else _key(database, rows[0][2])
+                    foreign["/".join(row[3] for row in rows)] = (rows[0][2], "/".join(to))
+                found = database.execute('SELECT * FROM "' + name.replace('"', '""') + '"')
+                names = [row[0] for row in found.description]
+                columns = dict(zip(names, map(list, zip(*found, strict=True)), strict=False))
+                table = declared(typed(columns), key, foreign)
+                yield arrow_table(name, f"{path.name}, table {name}", table)
+    except sqlite3.Error as error:
+        raise DumpMalformedError(
+            f"{path.name} cannot be read: {error}.", "Check the file."
+        ) from None
+
+
+def _key(database: sqlite3.Connection, table: str) -> list[str]:
+    listed = "SELECT name FROM pragma_table_info(?) WHERE pk ORDER BY pk"
+    return [name for (name,) in database.execute(listed, (table,))]
+
+
+def read_database(url: str) -> dict[str, pa.Table]:
+    """Return the tables of a relational database by name, each with its declared keys.
+
+    ``url`` is one that SQLAlchemy opens. Raises UsageError, DumpMalformedError.
+    """
+    try:
+        import sqlalchemy
+    except ImportError:
+        raise UsageError(
+            "A database is read with the package SQLAlchemy, which is not installed.",
+            "pip install 'kgqa[sql]', and the driver of your database, psycopg for example.",
+        ) from None
+    tables: dict[str, pa.Table] = {}
+    try:
+        engine = sqlalchemy.create_engine(url)
+        inspector = sqlalchemy.inspect(engine)
+        with engine.connect() as connection:
+            for name in inspector.get_table_names():
+                key = inspector.get_pk_constraint(name)["constrained_columns"]
+                foreign = {
+                    "/".join(found["constrained_columns"]): (
+                        found["referred_table"],
+                        "/".join(found["referred_columns"]),
+                    )
+                    for found in inspector.get_foreign_keys(name)
+                }
+                found = sqlalchemy.Table(name, sqlalchemy.MetaData(), autoload_with=engine)
+                rows = connection.execute(sqlalchemy.select(found)).fetchall()
+                names = [column.name for column in found.columns]
+                columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=False))
+                tables[name] = declared(typed(columns), key, foreign, f"table {name}")
+        engine.dispose()
+    except (sqlalchemy.exc.SQLAlchemyError, ImportError) as error:
+        reason = without_secrets(str(error).splitlines()[0])
+        raise DumpMalformedError(
+            f"The database cannot be read: {reason}.",
+            "Check the URL, and that its driver is there.",
+        ) from None
+    return tables

@@ -3,7 +3,8 @@
 - A *key* is a column without repetition, called ``id``, after its table or like a code.
 - A column *points to* another table if it is called after it and half its values are there, or if
   it holds text and nearly all its values are that table's keys or names. Numbers alone never
-  decide: every small number is a key of most tables.
+  decide: every small number is a key of most tables. Ids of a role (``SupportRepId``) are of people
+  where exactly one other table is of people.
 - A table with two such columns and no key of its own holds *edges*; the rest are their properties.
 - Text whose values repeat, or are towns, genres and the like by the column's name, are *things*.
 
@@ -19,13 +20,14 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgqa.loaders.tabular_headers import from_header
-from kgqa.loaders.tabular_mapping import ColumnMapping, EdgeMapping, TableMapping
+from kgqa.loaders.tabular_mapping import ColumnMapping, EdgeMapping, TableMapping, from_header
 from kgqa.loaders.tabular_values import LONG, is_blob, members, separator, value_type
 from kgqa.loaders.tabular_words import (
     CLASS_WORDS,
     ID_WORDS,
     LINK_WORDS,
+    PERSON_WORDS,
+    ROLE_WORDS,
     SELF_WORDS,
     THING_WORDS,
     relation_of,
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from kgqa.graph.schema import ValueType
-    from kgqa.loaders.tabular_table import Table
+    from kgqa.loaders.tabular_files import Table
 
 _SHORT = 40  # characters on the mean; longer text does not name a thing
 _NAMED_LINK = 0.5  # share of values that must be there where the name says where a column points
@@ -264,6 +266,9 @@ def _find_links(plan: _Plan, plans: dict[str, _Plan]) -> None:
             _, to_name, at = max(ranked)
             plan.links[column.name] = (to_name, at)
         elif _is_untold(column, plan):
+            if to := _people(column, plan, plans):
+                plan.links[column.name] = (to.table.name, to.key[0])
+                continue
             plan.untold[column.name] = type_name(type_words(relation_of(column.name)))
 
 
@@ -271,6 +276,20 @@ def _is_untold(column: _Column, plan: _Plan) -> bool:
     """Return whether a column holds ids, some of them repeated, of things that have no table."""
     is_id = len(column.words) > 1 and column.words[-1] in ("id", "uuid")
     return is_id and column.once < 1 and column.name not in (*plan.key, *plan.name)
+
+
+def _people(column: _Column, plan: _Plan, plans: dict[str, _Plan]) -> _Plan | None:
+    """Return the one other table of people that has all ids of a column named by a role."""
+    if not ROLE_WORDS.intersection(words(relation_of(column.name))):
+        return None
+    others = [to for to in plans.values() if to is not plan and len(to.key) == 1]
+    people = [to for to in others if to.words[-1] in PERSON_WORDS]
+    people = people or [to for to in others if len(to.name) > 1]  # first and last names
+    if len(people) != 1:
+        return None
+    keys = people[0].columns[people[0].key[0]].values
+    fits = keys.type == column.values.type and pc.all(pc.is_in(column.values, value_set=keys))
+    return people[0] if fits and fits.as_py() else None
 
 
 def _link(

@@ -7,6 +7,7 @@ of its column's type, is a line of it, too, and the rest of its row is kept.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,20 +15,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgqa.errors import UsageError
-from kgqa.graph.model import EDGE_SCHEMA, ENTITY_SCHEMA, EdgeBatch, EntityBatch, Kind
-from kgqa.loaders.base import relation_batch
+from kgqa.loaders.base import edge_batch, entity_batch, relation_batch
 from kgqa.loaders.strings import json_objects, mask_of
-from kgqa.loaders.tabular_headers import ARRAY
+from kgqa.loaders.tabular_mapping import ARRAY
 from kgqa.loaders.tabular_values import LONG, as_json, members
 from kgqa.loaders.tabular_words import spoken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Set
 
-    from kgqa.graph.model import Batch, BoolArray, IntArray
+    from kgqa.graph.model import Batch, BoolArray, EdgeBatch, IntArray
     from kgqa.loaders.base import Rejects
+    from kgqa.loaders.tabular_files import Table
     from kgqa.loaders.tabular_mapping import ColumnMapping, TableMapping
-    from kgqa.loaders.tabular_table import Table
 
 _SLICE = 1 << 16  # rows that are put together at once
 _TEXT = pa.string()
@@ -74,7 +74,7 @@ class Rows:
             number = pc.match_substring_regex(names, "^[0-9]+$")  # an id, which is no name
             called = pc.binary_join_element_wise(spoken(type_).capitalize(), names, " ")
             called = pc.if_else(number, called, names)
-            yield _entity_batch(ids, called, None, _lists(names, type_), None, frozenset())
+            yield entity_batch(ids, name=called, types=[[type_]] * len(ids))
         yield relation_batch({relation: spoken(relation) for relation in sorted(self._relations)})
 
     # -- ids --------------------------------------------------------------------------------
@@ -92,14 +92,10 @@ class Rows:
         said = ", ".join(mapped.key)
         for row in np.flatnonzero(~there).tolist():
             self._reject(table, row, f"no {said}")
-        codes = keys.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        first = np.unique(codes, return_index=True)
-        start = dict(zip(first[0].tolist(), first[1].tolist(), strict=True))
-        again = np.ones(len(codes), dtype=np.bool_)
-        again[first[1]] = False
-        again &= codes >= 0
+        first = pc.index_in(keys, value_set=keys, skip_nulls=True)
+        again = mask_of(pc.not_equal(first, pa.array(np.arange(len(keys), dtype=np.int32))))
         for row in np.flatnonzero(again).tolist():
-            number = int(table.rows[start[int(codes[row])]])
+            number = int(table.rows[first[row].as_py()])
             self._reject(table, row, f"the {said} of row {number} again")
         keys = pc.if_else(pa.array(~again), keys, _NO_TEXT)
         return pc.binary_join_element_wise(mapped.prefix, keys, "")
@@ -156,22 +152,15 @@ class Rows:
         aliases = None
         if mapped.name and len(coded) == 1:  # a code that people may write: not a mere number
             code = pc.match_substring_regex(keys, r"\p{L}")
-            aliases = pa.array(
-                [
-                    [key] if is_code else []
-                    for key, is_code in zip(keys.to_pylist(), code.to_pylist(), strict=True)
-                ],
-                pa.list_(_TEXT),
-            )
+            starts = np.append(0, np.cumsum(mask_of(code))).astype(np.int32)
+            aliases = pa.ListArray.from_arrays(starts, keys.filter(code))
         types = _types(part, mapped)
         named = mapped.name if len(mapped.name) == 1 else ()
         properties, walked = self._properties(part, {*mapped.key, *named})
+        about = {"name": names, "aliases": aliases, "types": types, "properties": properties}
         good = ids.is_valid()
-        rows = [ids, names, aliases, types, properties]
-        ids, names, aliases, types, properties = (
-            column if column is None else column.filter(good) for column in rows
-        )
-        yield _entity_batch(ids, names, aliases, types, properties, walked)
+        about = {name: column.filter(good) for name, column in about.items() if column is not None}
+        yield replace(entity_batch(ids.filter(good), **about), walked=walked)
 
     def _properties(self, part: _Part, shown: Set[str]) -> tuple[pa.Array, frozenset[str]]:
         """Return the properties of rows as JSON, with where they stand, and which are walked.
@@ -231,7 +220,7 @@ class Rows:
                 self._relations.add(kind.relation)
                 relation = pa.repeat(pa.scalar(kind.relation), len(heads))
                 columns = [heads, relation, tails, provenance.take(rows)]
-                yield EdgeBatch(_rows(EDGE_SCHEMA, [column.filter(good) for column in columns]))
+                yield edge_batch(*(column.filter(good) for column in columns))
 
     def _edges(self, part: _Part) -> Iterator[EdgeBatch]:
         """Yield the edges that rows are."""
@@ -259,10 +248,11 @@ class Rows:
             self._reject(part.table, part.start + row, "an end or the relation of an edge is empty")
         properties, walked = self._properties(part, frozenset())
         good = pc.and_(pc.and_(ends[0].is_valid(), ends[1].is_valid()), relations.is_valid())
-        columns = [column.filter(good) for column in (ends[0], relations, ends[1], properties)]
-        if len(columns[0]):
-            self._relations.update(pc.unique(columns[1]).to_pylist())
-            yield EdgeBatch(_rows(EDGE_SCHEMA, columns), walked)
+        if good.true_count:
+            self._relations.update(pc.unique(relations.filter(good)).to_pylist())
+            columns = [ends[0], relations, ends[1], properties]
+            batch = edge_batch(*(column.filter(good) for column in columns))
+            yield replace(batch, walked=walked)
 
     def _reject(self, table: Table, row: int, reason: str) -> None:
         shown = {name: column[row].as_py() for name, column in table.columns.items()}
@@ -374,27 +364,3 @@ def _types(part: _Part, mapped: TableMapping) -> pa.Array:
         for row, text in zip(rows.to_pylist(), texts.to_pylist(), strict=True):
             found[row] += [one for one in text.split(":") if one]
     return pa.array(found, pa.list_(_TEXT))
-
-
-def _lists(names: pa.Array, type_: str) -> pa.Array:
-    return pa.array([[type_]] * len(names), pa.list_(_TEXT))
-
-
-def _entity_batch(
-    ids: pa.Array,
-    names: pa.Array,
-    aliases: pa.Array | None,
-    types: pa.Array,
-    properties: pa.Array | None,
-    walked: frozenset[str],
-) -> EntityBatch:
-    kinds = pa.array(np.full(len(ids), Kind.ENTITY, dtype=np.uint8))
-    aliases = pa.nulls(len(ids), pa.list_(_TEXT)) if aliases is None else aliases
-    properties = pa.nulls(len(ids), _TEXT) if properties is None else properties
-    return EntityBatch(
-        _rows(ENTITY_SCHEMA, [ids, names, aliases, kinds, types, properties]), walked
-    )
-
-
-def _rows(schema: pa.Schema, columns: list[pa.Array]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -22,6 +22,15 @@ SELF_WORDS = _set(  # that name a thing of the same kind
     "manager parent boss supervisor superior mother father spouse partner predecessor successor "
     "mentor reports replaces replaced follows sequel prequel lead child head"
 )
+PERSON_WORDS = _set(
+    "person employee staff user member player worker people personnel teacher doctor"
+)
+ROLE_WORDS = _set(  # what a person is to a row: ids in such a column are of people
+    "rep representative manager supervisor boss head lead leader chief captain coach agent owner "
+    "author creator assignee assigned seller buyer reviewer editor approver requester reporter "
+    "officer technician handler clerk instructor teacher advisor adviser tutor doctor physician "
+    "nurse surgeon driver pilot host guide by contact"
+)
 _ASKED = ("is", "has", "can", "was", "had")  # begin the name of a column of yes and no
 _STATE = ("active", "available", "flag", "enabled", "optional")
 CLASS_WORDS = _set("kind type class")

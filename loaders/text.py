@@ -17,12 +17,9 @@ from itertools import islice
 from threading import Semaphore, Thread
 from typing import TYPE_CHECKING, Protocol
 
-import pyarrow as pa
-
 from kgqa.errors import DumpMalformedError, KgqaError, UsageError
-from kgqa.graph.model import EDGE_SCHEMA, EdgeBatch
 from kgqa.graph.names import normalise
-from kgqa.loaders.base import entity_batch, relation_batch
+from kgqa.loaders.base import edge_batch, entity_batch, relation_batch
 from kgqa.loaders.text_paragraphs import LONGEST, count_paragraphs, files_of, paragraphs_of
 from kgqa.loaders.text_triplets import PROMPT_VERSION, prompt, read_reply
 from kgqa.registry import Options, option
@@ -152,10 +149,10 @@ class TextLoader:
                 answered += 1
                 rows += [graph.edge(triplet, paragraph) for triplet in found]
                 if len(rows) >= _ROWS:
-                    yield _edges(rows)
+                    yield edge_batch(*zip(*rows, strict=True))
                     rows = []
         if rows:
-            yield _edges(rows)
+            yield edge_batch(*zip(*rows, strict=True))
         if graph.entities:
             spellings = [_by_frequency(one) for one in graph.entities.values()]
             yield entity_batch(
@@ -232,8 +229,3 @@ class _Names:
 
 def _by_frequency(spellings: Counter[str]) -> list[str]:
     return sorted(spellings, key=lambda one: (-spellings[one], one))
-
-
-def _edges(rows: Sequence[tuple[str, str, str, str]]) -> EdgeBatch:
-    columns = [pa.array(column, type=pa.string()) for column in zip(*rows, strict=True)]
-    return EdgeBatch(pa.RecordBatch.from_arrays(columns, schema=EDGE_SCHEMA))

@@ -20,6 +20,7 @@ not entities.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -27,17 +28,26 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from kgqa.errors import DumpMalformedError, UsageError
 from kgqa.graph.model import EdgeBatch, Kind, NameBatch, TypeBatch, ValueBatch
-from kgqa.loaders.base import entity_batch, relation_batch
-from kgqa.loaders.blocks import STDIN, display_name, find_sources, nothing_read, read_blocks
-from kgqa.loaders.ntriples import TRIPLE, is_blank
-from kgqa.loaders.triples_json import read_json
-from kgqa.loaders.triples_names import MediatorRule, read_pairs
-from kgqa.loaders.triples_parquet import read_parquet
-from kgqa.loaders.triples_rdf import read_ntriples
-from kgqa.loaders.triples_rows import QUOTED, Columns
+from kgqa.loaders.base import data_lines, entity_batch, relation_batch
+from kgqa.loaders.blocks import (
+    STDIN,
+    Block,
+    display_name,
+    ending_of,
+    find_sources,
+    nothing_read,
+    read_blocks,
+)
+from kgqa.loaders.ntriples import TRIPLE, is_blank, read_ntriples
+from kgqa.loaders.strings import is_text, lines_at, mask_of, whole_lines
+from kgqa.loaders.triples_cells import read_json, read_parquet
+from kgqa.loaders.triples_rows import QUOTED, Columns, TriplesPart, is_count
 from kgqa.loaders.triples_table import (
+    COUNT_LINE,
     find_layout,
     first_lines,
     opened,
@@ -50,10 +60,8 @@ from kgqa.registry import Direction, Options, option
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kgqa.graph.model import Batch
+    from kgqa.graph.model import Batch, BoolArray
     from kgqa.loaders.base import Rejects, Report
-    from kgqa.loaders.blocks import Block
-    from kgqa.loaders.triples_rows import TriplesPart
     from kgqa.progress import Progress
 
 _ENDINGS = {
@@ -68,7 +76,6 @@ _ENDINGS = {
     ".tab": "delimited",
     ".txt": "delimited",
 }
-_COMPRESSED = (".gz", ".bz2", ".zst")
 _OPENING = 20  # lines that a form is found from
 
 
@@ -195,7 +202,7 @@ class TriplesLoader:
         self, source: Path, report: Report, rejects: Rejects, progress: Progress
     ) -> Iterator[TriplesPart]:
         options = self.options
-        form = options.form or _form_of(source)
+        form = options.form or _ENDINGS.get(ending_of(source))
         if form == "parquet":
             return read_parquet(source, report, progress, options.columns)
         before = report.lines
@@ -224,25 +231,13 @@ class TriplesLoader:
 
 def _found(sources: Sequence[Path]) -> list[Path]:
     """Return the files; of a folder not those that mark it as whole (``_SUCCESS``)."""
-    found: list[Path] = []
-    for source in sources:
-        files = find_sources([source], "triples")
-        if source != STDIN and source.is_dir():
-            files = [file for file in files if file.name[0] != "_"] or files
-        found += files
-    return found or find_sources(sources, "triples")
+    found = find_sources(sources, "triples")
+    return [file for file in found if file in sources or file.name[0] != "_"] or found
 
 
 def _last_of(batches: Iterator[pa.RecordBatch]) -> dict[str, str]:
     rows = [row for batch in batches for row in batch.to_pylist()]
     return {row["id"]: row["text"] for row in sorted(rows, key=lambda row: row["line"])}
-
-
-def _form_of(source: Path) -> str | None:
-    name = source.name.lower()
-    for ending in _COMPRESSED:
-        name = name.removesuffix(ending)
-    return _ENDINGS.get(Path(name).suffix)
 
 
 def _form_in(block: Block) -> str:
@@ -260,3 +255,100 @@ def _form_in(block: Block) -> str:
             return "jsonl"
         break
     return "delimited"
+
+
+PAIR = pa.schema([("id", pa.string()), ("text", pa.string()), ("line", pa.int64())])
+_SAMPLE = 1_000  # lines that say whether the text stands first
+_ID_FIRST = r"\A(?P<id>[^\t\n]*)\t(?P<text>[^\n]*)\n\z"
+_TEXT_FIRST = r"\A(?P<text>[^\n]*\S)\s+(?P<id>[0-9]+)\s*\n\z"
+
+
+def read_pairs(
+    path: Path | None, what: str, report: Report, rejects: Rejects, progress: Progress
+) -> Iterator[pa.RecordBatch]:
+    """Yield batches of ``PAIR`` of a file's lines; nothing where there is no file.
+
+    Raises DumpNotFoundError, DumpMalformedError where no line has the form, UsageError for a
+    folder.
+    """
+    if path is None:
+        return
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder, not a file of {what}.", f"Name the file of {what}.")
+    blocks = read_blocks([path], report, rejects, progress)
+    opening, blocks = opened(blocks)
+    count, text_first = _form(opening) if opening else (None, False)
+    work = partial(_read, what=what, count=count, text_first=text_first)
+    found = 0
+    for part, rows in mapped(work, blocks):
+        part.record(report, rejects)
+        found += len(rows)
+        yield rows
+    if not found:
+        raise DumpMalformedError(
+            f"{path} holds no line of {what}.", "Each line is an id, a tab and a name."
+        )
+
+
+def _form(block: Block) -> tuple[int | None, bool]:
+    """Return the number of the line that counts the others, and whether texts stand first."""
+    lines = enumerate(first_lines(block, _SAMPLE))
+    filled = [(place, line) for place, line in lines if line.strip()]
+    if len(filled) < 2 or not is_count(filled[0][1]):
+        return None, False
+    text_first = all(is_count(line.split()[-1]) for _, line in filled[1:])
+    return block.first + filled[0][0], text_first
+
+
+def _read(
+    block: Block, what: str, count: int | None, text_first: bool
+) -> tuple[TriplesPart, pa.RecordBatch]:
+    """Return what became of the lines of a block, and rows of ``PAIR``."""
+    part = TriplesPart(block.source)
+    wanted = part.decodable(block)
+    if count is not None and 0 <= count - block.first < len(wanted):
+        wanted[count - block.first] = False
+        part.dropped[COUNT_LINE] += 1
+    places = np.flatnonzero(wanted)
+    lines = whole_lines(block).take(pa.array(places)).view(pa.string())
+    found = pc.extract_regex(lines, _TEXT_FIRST if text_first else _ID_FIRST)
+    ids, texts = found.field("id"), pc.utf8_trim_whitespace(found.field("text"))
+    good = mask_of(found.is_valid()) & is_text(ids) & is_text(texts)
+    form = "name and id" if text_first else "id TAB name"
+    for number, raw in lines_at(block, places[~good]):
+        part.reject(number, f"no line of {what} ({form})", raw)
+    columns = [ids, texts, pa.array(block.first + places)]
+    rows = pa.RecordBatch.from_arrays(columns, schema=PAIR)
+    return part, rows.filter(pa.array(good))
+
+
+class MediatorRule:
+    """Which ids are a mediator's if they have no name: by a pattern, or by a file of ids."""
+
+    def __init__(self, mediators: str | Path | None) -> None:
+        """Take the option. Raises UsageError where it is neither, DumpNotFoundError."""
+        self.any = mediators is not None
+        self._ids: pa.Array | None = None
+        self._pattern: re.Pattern[str] | None = None
+        if mediators is None:
+            return
+        if isinstance(mediators, Path) or Path(mediators).is_file():
+            self._ids = pa.array(data_lines(Path(mediators)), type=pa.string())
+            return
+        try:
+            self._pattern = re.compile(mediators)
+        except re.error as error:
+            raise UsageError(
+                f"The mediators {mediators!r} are neither a file nor a pattern: {error}.",
+                r"A pattern for Freebase's ids is ^[mg]\.",
+            ) from None
+
+    def match(self, ids: pa.Array) -> BoolArray:
+        """Return which ids (strings) the rule names."""
+        if self._ids is not None:
+            return mask_of(pc.is_in(ids, value_set=self._ids))
+        if self._pattern is None:
+            return np.zeros(len(ids), dtype=np.bool_)
+        pattern = self._pattern
+        found = (pattern.match(ident) is not None for ident in ids.to_pylist())
+        return np.fromiter(found, dtype=np.bool_, count=len(ids))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -16,17 +17,88 @@ import pyarrow.compute as pc
 from kgqa.errors import DumpMalformedError, UsageError
 from kgqa.graph.model import EDGE_SCHEMA
 from kgqa.loaders.base import BlockReport
-from kgqa.loaders.delimited import lines_at, undecodable, why_undecodable
-from kgqa.loaders.strings import NO_TEXT, has_nul, is_text, json_objects
-from kgqa.loaders.triples_header import PARTS, places
+from kgqa.loaders.strings import (
+    NO_TEXT,
+    has_nul,
+    is_text,
+    json_objects,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from kgqa.graph.model import BoolArray, IntArray
-    from kgqa.loaders.blocks import Block
+    from kgqa.graph.model import IntArray
 
     Read = tuple[pa.Array, Mapping[int, str]]  # a column, and what is wrong with some of its rows
+    ReadColumn = Callable[[int, bool], Read]  # by its place, as JSON or as ids and names
+
+
+PARTS = ("head", "relation", "tail")
+_CALLED = {  # what the columns are called, the likeliest name first, without _ and spaces
+    "head": "head subject subj h s source src from start startid headentity entity1 node1",
+    "relation": "relation predicate rel pred r p property relationship reltype edgetype type label "
+    "edge verb",
+    "tail": "tail object obj t o target dst to end endid tailentity destination entity2 node2",
+}
+_SAYS = {part: tuple(called.split()) for part, called in _CALLED.items()}
+_WORD = re.compile(r"[\W_]+")
+_ID = re.compile(r"(?:^|[_\s-])(?:id|ID|Id)$|[a-z]I[dD]$|:[A-Z_]+(?:\(.*\))?$")
+_NAMES = ("name", "title", "code", "key", "uuid")
+_VALUE = re.compile(r"[-+]?[\d.,]+(?:[eE][-+]?\d+)?|\d{4}-\d\d-\d\d.*")
+_FEW = 2  # rows that say nothing of a column
+_HINT = (
+    "If a row is one thing, load it by `kgqa ingest tables`; if it is a triple, name the columns "
+    "by `columns`, for instance relation,head,tail, with _ for one that is not wanted."
+)
+
+
+def places(names: Sequence[str]) -> tuple[int, int, int] | None:
+    """Return the places of head, relation and tail, None if one is missing or ambiguous."""
+    found = _found(names)
+    return (found["head"], found["relation"], found["tail"]) if len(found) == len(PARTS) else None
+
+
+def _found(names: Sequence[str]) -> dict[str, int]:
+    plain = [_WORD.sub("", name.lower()) for name in names]
+    found = {}
+    for part in PARTS:
+        called = next((name for name in _SAYS[part] if name in plain), None)
+        if called is not None and plain.count(called) == 1:
+            found[part] = plain.index(called)
+    return found
+
+
+def check_triples(rows: Sequence[Sequence[str]], source: str) -> None:
+    """Raise DumpMalformedError if rows without a header of triples are those of another table."""
+    if len(rows) < 2:
+        return
+    first, others = rows[0], rows[1:]
+    count, often = Counter(map(len, rows)).most_common(1)[0]
+    shown = ", ".join(first)[:80]
+    if count != len(PARTS) and often > len(rows) // 2:
+        raise DumpMalformedError(
+            f"{source} is not a table of triples: its rows have {count} fields (the first one: "
+            f"{shown}).",
+            _HINT,
+        )
+    if len(_found(first)) == len(PARTS) - 1:
+        lacks = next(part for part in PARTS if part not in _found(first))
+        raise DumpMalformedError(
+            f"The header of {source} ({shown}) does not say which column is the {lacks}.", _HINT
+        )
+    columns = list(zip(*(row for row in others if len(row) == len(first)), strict=True))
+    for place, (cell, column) in enumerate(zip(first, columns, strict=False)):
+        said = cell.strip()
+        is_name = bool(_ID.search(said)) or said.lower() in _NAMES
+        of_values = not _VALUE.fullmatch(said) and all(_VALUE.fullmatch(one) for one in column)
+        if place == len(PARTS) - 1:  # tails are values in triples, too, but not each of a new head
+            once = len(set(columns[0])) == len(column) > _FEW and first[1] not in columns[1]
+            of_values = of_values and once
+        if (is_name and cell not in column) or of_values:
+            raise DumpMalformedError(
+                f"The first row of {source} ({shown}) is the header of another table.", _HINT
+            )
+
 
 HALF = "half of a surrogate pair in an escape"
 SKIP = "_"  # a column that is not wanted
@@ -213,56 +285,39 @@ class TriplesPart(BlockReport):
     def add_table(
         self,
         columns: Columns,
-        text: Callable[[int], Read],
-        member: Callable[[int], Read],
+        read: ReadColumn,
         numbers: IntArray,
         line: Callable[[int], str],
         faults: Mapping[int, str] | None = None,
     ) -> None:
         """Add the rows of a table, of which ``columns`` says what stands in which column.
 
-        ``text`` returns a column as ids or names, ``member`` as JSON, null for what is missing;
-        both with what is wrong with some rows. ``faults``: rows that are wrong anyway. ``line``
-        returns a row as it stands in the file, for a reject; a blank one is counted.
+        ``read`` returns a column as ids or names, or as JSON, null for what is missing; with what
+        is wrong with some rows. ``faults``: rows that are wrong anyway. ``line`` returns a row as
+        it stands in the file, for a reject; a blank one is counted.
         """
         reasons = dict(faults or {})
         parts: list[Any] = []
         by_name: dict[str, Any] = {}
         for place in columns.places:
-            column, wrong = text(place)
+            column, wrong = read(place, False)
             parts.append(column)
             reasons = {**wrong, **reasons}
         for place, name in columns.others:  # of two equal names the last one counts
-            column, wrong = member(place)
+            column, wrong = read(place, True)
             by_name[name] = pc.coalesce(column, by_name[name]) if name in by_name else column
             reasons = {**wrong, **reasons}
-        for column in parts:
-            for row in np.flatnonzero(has_nul(column)).tolist():
-                reasons.setdefault(row, "NUL character")
-        for name, column in zip(PARTS, parts, strict=True):
-            for row in np.flatnonzero(~is_text(column)).tolist():
-                reasons.setdefault(row, f"{name} is empty")
-        good = np.ones(len(numbers), dtype=np.bool_)
-        if reasons:
-            for row, reason in sorted(reasons.items()):
-                self.reject(int(numbers[row]), reason, line(row))
-                good[row] = False
-            kept = pa.array(good)
-            parts = [column.filter(kept) for column in parts]
-            by_name = {name: column.filter(kept) for name, column in by_name.items()}
-        head, relation, tail = parts
-        add_edges(self.edges, head, relation, tail, json_objects(by_name, len(head)))
-
-    def decodable(self, block: Block, wanted: BoolArray | None = None) -> BoolArray:
-        """Return which lines of a block, or of those ``wanted``, are UTF-8; reject the others."""
-        good = np.ones(block.lines, dtype=np.bool_) if wanted is None else wanted.copy()
-        bad = undecodable(block)
-        bad = bad[good[bad]]
-        for number, raw in lines_at(block, bad):
-            shown = raw.decode(errors="backslashreplace")
-            self.rejects.append((number, why_undecodable(raw), shown))
-        good[bad] = False
-        return good
+        bad = [("NUL character", has_nul(column)) for column in parts]
+        bad += [(f"{name} is empty", ~is_text(c)) for name, c in zip(PARTS, parts, strict=True)]
+        for reason, mask in bad:
+            for row in np.flatnonzero(mask).tolist():
+                reasons.setdefault(row, reason)
+        kept = np.ones(len(numbers), dtype=np.bool_)
+        for row, reason in sorted(reasons.items()):
+            self.reject(int(numbers[row]), reason, line(row))
+            kept[row] = False
+        properties = json_objects(by_name, len(numbers))
+        add_edges(self.edges, *(column.filter(kept) for column in (*parts, properties)))
 
     def find_ends(self) -> None:
         """Set ``ends`` to those of all edges that are not values.

@@ -16,17 +16,18 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import csv as arrow_csv
 
-from kgqa.loaders.blocks import LINE_FEED, Block
-from kgqa.loaders.delimited import lines_at, split_block, why_undecodable
-from kgqa.loaders.strings import json_strings
-from kgqa.loaders.triples_header import PARTS, check_triples
+from kgqa.loaders.blocks import Block
+from kgqa.loaders.strings import json_strings, lines_at, mask_of, whole_lines, why_undecodable
 from kgqa.loaders.triples_rows import (
+    PARTS,
     QUOTED,
     WHITESPACE,
     Columns,
     TriplesPart,
     check_delimiter,
+    check_triples,
     find_delimiter,
     is_count,
     is_header,
@@ -34,7 +35,7 @@ from kgqa.loaders.triples_rows import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from kgqa.graph.model import IntArray
 
@@ -43,8 +44,6 @@ COUNT_LINE = "count of lines"
 _SAMPLE = 100  # records that the delimiter is found from
 _OPENING = 1_000  # lines that the form of a file is found from
 _MOST_LINES, _MOST_BYTES = 1_000, 1 << 20  # of one record
-_LONG_LINE = 100_000  # bytes; a field of csv has at most 131,072 characters
-_QUOTE, _RETURN = b'"\r'
 _OPEN = "unexpected end of data"  # what csv says of a quote that nothing closes
 
 Record: TypeAlias = "tuple[int, int, list[str] | str]"
@@ -143,60 +142,94 @@ def joined(blocks: Sequence[Block]) -> Block:
 def read_lines(block: Block, layout: Layout, records: Sequence[Record] = ()) -> TriplesPart:
     """Return what a block holds; ``records``: those that :func:`quoted_blocks` gave."""
     part = TriplesPart(block.source)
-    whole = np.ones(block.lines, dtype=np.bool_)
-    for first, lines, _ in records:
-        whole[first : first + lines] = False
-    wanted = part.decodable(block, whole)
+    count = layout.columns.count
+    wanted = np.ones(block.lines, dtype=np.bool_)
+    for first, size, _ in records:
+        wanted[first : first + size] = False
+    wanted = part.decodable(block, wanted)
     for number, reason in layout.skipped.items():
-        position = number - block.first
-        if 0 <= position < len(wanted) and wanted[position]:
-            wanted[position] = False
+        if 0 <= number - block.first < len(wanted) and wanted[number - block.first]:
+            wanted[number - block.first] = False
             part.dropped[reason] += 1
-    count, cells, rows = layout.columns.count, list[pa.Array](), np.empty(0, dtype=np.int64)
-    single = np.flatnonzero(wanted).tolist()  # lines that are split by themselves
-    if separator := _separator(block, layout.delimiter):
-        places = np.flatnonzero(whole)
-        view = block
-        if len(places) < block.lines:
-            data = b"".join(raw + b"\n" for _, raw in lines_at(block, places))
-            view = Block(block.source, block.first, len(places), data)
-        fields = split_block(view, separator, count, quoted=layout.delimiter in QUOTED)
-        rows = places[fields.rows]
-        kept = pa.array(wanted[rows])
-        rows = rows[wanted[rows]]
-        cells = [column.filter(kept).view(pa.string()) for column in fields.columns]
-        single = [place for place in places[list(fields.others)].tolist() if wanted[place]]
-    more = [
-        (number - block.first, 1, split_record(raw.decode(), layout.delimiter))
-        for number, raw in lines_at(block, single)
-    ]
-    if records or more:
-        _add_records(part, block, [*records, *more], layout)
-    if layout.delimiter not in ("\t", WHITESPACE):
-        cells = [pc.utf8_trim_whitespace(column) for column in cells]
-    if len(rows):
-        part.add_table(
-            layout.columns,
-            lambda place: (cells[place], {}),
-            lambda place: (json_strings(cells[place]), {}),
-            block.first + rows,
-            lambda row: lines_at(block, rows[row : row + 1])[0][1].decode(),
-        )
+    places = np.flatnonzero(wanted)
+    lines = whole_lines(block).take(pa.array(places))
+    split = _parsed if layout.delimiter in QUOTED else _split
+    cells, others = split(lines, layout.delimiter, count)
+    for row, fields in others.items():
+        reason = f"{fields} fields in place of {count}"
+        part.reject(block.first + int(places[row]), reason, _text(lines[row]))
+    good = np.delete(np.arange(len(places)), list(others))
+    _add(part, layout, cells, block.first + places[good], lambda row: _text(lines[good[row]]))
+    if records:
+        _add_records(part, block, records, layout)
     part.find_ends()
     return part
 
 
-def _separator(block: Block, delimiter: str) -> str:
-    """Return the one byte that separates fields in all lines of a block, "" if there is none."""
-    if delimiter != WHITESPACE:
-        return delimiter if delimiter.isascii() else ""
-    data = bytes(block.data)
-    for mark in (b" ", b"\t") if data.isascii() else ():  # all white space, never two in a row
-        others = [bytes([code]) for code in b" \t\v\f\r\x1c\x1d\x1e\x1f" if code != mark[0]]
-        ends = [mark * 2, b"\n" + mark, mark + b"\n"]
-        if data[:1] != mark and not any(each in data for each in others + ends):
-            return mark.decode()
-    return ""
+def _split(lines: pa.Array, delimiter: str, count: int) -> tuple[list[pa.Array], dict[int, int]]:
+    """Return the columns of those lines that have so many fields, and the others' numbers of them.
+
+    ``pyarrow.csv`` is faster (31 against 11 million lines a second), but a lone carriage return
+    ends a line there.
+    """
+    texts = lines.view(pa.string())
+    if delimiter == WHITESPACE:
+        fields = pc.utf8_split_whitespace(pc.utf8_trim_whitespace(texts))
+    else:
+        fields = pc.split_pattern(pc.ascii_rtrim(texts, "\n"), delimiter)
+    found = pc.list_value_length(fields).to_numpy()
+    whole = fields.filter(pa.array(found == count)).flatten()
+    others = np.flatnonzero(found != count)
+    return [whole[at::count] for at in range(count)], dict(
+        zip(others.tolist(), found[others].tolist(), strict=True)
+    )
+
+
+def _parsed(lines: pa.Array, delimiter: str, count: int) -> tuple[list[pa.Array], dict[int, int]]:
+    """Return the same of lines without a carriage return in which all quotes are in place."""
+    others: dict[int, int] = {}
+
+    def note(row: arrow_csv.InvalidRow) -> str:
+        others[row.number - 2] = row.actual_columns  # row 1 is the header
+        return "skip"
+
+    names = [str(at) for at in range(count)]
+    header = f"{delimiter.join(names)}\n".encode()  # else a byte order mark would be taken off
+    data = header + bytes(lines.buffers()[2] or b"")
+    table = arrow_csv.read_csv(
+        pa.BufferReader(data),
+        arrow_csv.ReadOptions(use_threads=False, block_size=len(data)),  # so that rows are numbered
+        arrow_csv.ParseOptions(
+            delimiter=delimiter, ignore_empty_lines=False, invalid_row_handler=note
+        ),
+        arrow_csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
+        ),
+    )
+    return [column.combine_chunks() for column in table.columns], others
+
+
+def _add(
+    part: TriplesPart,
+    layout: Layout,
+    cells: list[pa.Array],
+    numbers: IntArray,
+    line: Callable[[int], str],
+) -> None:
+    if layout.delimiter not in ("\t", WHITESPACE):
+        cells = [pc.utf8_trim_whitespace(column) for column in cells]
+
+    part.add_table(
+        layout.columns,
+        lambda place, as_json: (json_strings(cells[place]) if as_json else cells[place], {}),
+        numbers,
+        line,
+    )
+
+
+def _text(line: pa.Scalar) -> str:
+    text: str = line.as_py().decode().removesuffix("\n")
+    return text
 
 
 # -- records that are not a line, or have a fault ---------------------------------------------
@@ -204,61 +237,44 @@ def _separator(block: Block, delimiter: str) -> str:
 
 def quoted_blocks(blocks: Iterable[Block], delimiter: str) -> Iterator[tuple[Block, list[Record]]]:
     """Yield blocks that end where a record ends, and their records that go through ``csv``."""
-    held: Block | None = None
-    for block in blocks:
-        whole, records, held = _cut(joined([held, block]) if held else block, delimiter)
-        if whole.lines:
-            yield whole, records
-    if held is not None:
-        whole, records, _ = _cut(held, delimiter, last=True)
-        yield whole, records
+    held: list[Block] = []
+    for block in chain(blocks, [None]):
+        held += [block] if block else []
+        if not held:
+            return
+        whole = joined(held)
+        records: list[Record] = []
+        following = 0  # the line after the last record
+        end = whole.lines
+        odd = _odd_lines(whole, delimiter)
+        lines = bytes(whole.data).decode(errors="surrogateescape").split("\n") if odd else []
+        for line in odd:
+            if line >= following:
+                record = _record(lines[:-1], line, delimiter, last=block is None)
+                if not record[1]:
+                    end = line
+                    break
+                records.append(record)
+                following = line + record[1]
+        cut = int(whole.ends[end - 1]) + 1 if end else 0
+        if end:
+            yield Block(whole.source, whole.first, end, whole.data[:cut]), records
+        rest = whole.lines - end
+        held = [Block(whole.source, whole.first + end, rest, whole.data[cut:])] if rest else []
 
 
-def _cut(
-    block: Block, delimiter: str, *, last: bool = False
-) -> tuple[Block, list[Record], Block | None]:
-    """Return the whole records of a block, those that are odd, and what is left of the block."""
-    ends = block.ends
-    odd = _odd_lines(block, delimiter, ends)
-    lines = bytes(block.data).decode(errors="surrogateescape").split("\n")[:-1] if len(odd) else []
-    records: list[Record] = []
-    following = 0  # the line after the last record
-    for line in odd.tolist():
-        if line < following:
-            continue
-        record = _record(lines, line, delimiter, last=last)
-        if not record[1]:
-            start = int(ends[line - 1]) + 1 if line else 0
-            held = Block(block.source, block.first + line, len(ends) - line, block.data[start:])
-            return Block(block.source, block.first, line, block.data[:start]), records, held
-        records.append(record)
-        following = line + record[1]
-    return block, records, None
+def _odd_lines(block: Block, delimiter: str) -> list[int]:
+    """Return the lines with a carriage return, or a quote that is not in place.
 
-
-def _odd_lines(block: Block, delimiter: str, ends: IntArray) -> IntArray:
-    """Return the lines in which not all quotes open a field, close one, or are doubled.
-
-    Those with a carriage return too, and those that may have a field too long for ``csv``.
+    In place are those that open a field, close one, or are doubled between these.
     """
-    content = np.frombuffer(block.data, dtype=np.uint8)
-    odd = [np.flatnonzero(np.diff(ends, prepend=-1) > _LONG_LINE)]
-    odd.append(_lines_with(np.flatnonzero(content == _RETURN), ends))
-    quotes = np.flatnonzero(content == _QUOTE)
-    if len(quotes):
-        before = np.searchsorted(quotes, ends)
-        counts = np.diff(before, prepend=0)
-        opens = (np.arange(len(quotes)) - np.repeat(before - counts, counts)) % 2 == 0
-        border = np.zeros(256, dtype=np.bool_)
-        border[[LINE_FEED, _QUOTE, ord(delimiter)]] = True
-        at_start = border[content[np.maximum(quotes - 1, 0)]] | (quotes == 0)
-        fine = np.where(opens, at_start, border[content[quotes + 1]])
-        odd += [_lines_with(quotes[~fine], ends), np.flatnonzero(counts % 2)]
-    return np.unique(np.concatenate(odd))
-
-
-def _lines_with(places: IntArray, ends: IntArray) -> IntArray:
-    return np.searchsorted(ends, places)
+    data = bytes(block.data)
+    if b'"' not in data and b"\r" not in data:
+        return []
+    field = rf'(?:[^"\r\n{delimiter}]*|"(?:[^"\r\n]|"")*")'
+    plain = pc.match_substring_regex(whole_lines(block), rf"\A{field}(?:{delimiter}{field})*\n\z")
+    odd: list[int] = np.flatnonzero(~mask_of(plain)).tolist()
+    return odd
 
 
 def _record(lines: Sequence[str], first: int, delimiter: str, *, last: bool = True) -> Record:
@@ -287,8 +303,7 @@ def _add_records(
 ) -> None:
     count = layout.columns.count
     rows: list[list[str]] = []
-    numbers: list[int] = []
-    shown: list[str] = []
+    places: list[tuple[int, str]] = []
     for first, lines, fields in records:
         number = block.first + first
         raw = b"\n".join(line for _, line in lines_at(block, range(first, first + lines)))
@@ -303,16 +318,7 @@ def _add_records(
             part.reject(number, f"{len(fields)} fields in place of {count}", text)
         else:
             rows.append(fields)
-            numbers.append(number)
-            shown.append(text)
-    cells = [
-        pc.utf8_trim_whitespace(pa.array([row[n] for row in rows], type=pa.string()))
-        for n in range(count)
-    ]
-    part.add_table(
-        layout.columns,
-        lambda place: (cells[place], {}),
-        lambda place: (json_strings(cells[place]), {}),
-        np.array(numbers, dtype=np.int64),
-        shown.__getitem__,
-    )
+            places.append((number, text))
+    cells = [pa.array([row[at] for row in rows], type=pa.string()) for at in range(count)]
+    numbers = np.array([number for number, _ in places], dtype=np.int64)
+    _add(part, layout, cells, numbers, lambda row: places[row][1])

@@ -22,8 +22,7 @@ from kgqa.graph.model import EdgeBatch, EntityBatch, NameBatch, TypeBatch, TypeR
 from kgqa.loaders.base import DumpFiles, edge_batch, entity_batch, relation_batch
 from kgqa.loaders.blocks import nothing_read
 from kgqa.loaders.rrf import Release
-from kgqa.loaders.umls_ids import Cuis, CuiSet
-from kgqa.loaders.umls_relations import NOT_RELATED, REL_NAMES, Inverses, RelationRows
+from kgqa.loaders.umls_relations import NOT_RELATED, REL_NAMES, Cuis, CuiSet, Inverses, RelationRows
 from kgqa.registry import Options, option
 
 if TYPE_CHECKING:

@@ -3,31 +3,107 @@
 Each fact stands in MRREL twice, once from either end, with inverse names. One of the two names is
 canonical, so that a fact is one edge whichever row it was read from. A release says in MRDOC which
 names are inverse; a bundled list says so of common ones. Facts of any other relation are loaded as
-their rows state them. A row takes ten bytes (two concepts and a relation in eight, its source in
-two), so that a whole release's rows fit in memory.
+their rows state them. A row takes twelve bytes, so that a whole release's rows fit in memory.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kgqa.errors import DumpMalformedError
-from kgqa.graph.model import EDGE_SCHEMA, EdgeBatch
-from kgqa.loaders.base import data_lines
-from kgqa.loaders.umls_ids import CUI_BITS
+from kgqa.loaders.base import data_lines, edge_batch
+from kgqa.loaders.strings import mask_of
 
 if TYPE_CHECKING:
-    from collections import Counter
     from collections.abc import Iterable, Iterator
 
-    from numpy.typing import NDArray
+    from kgqa.graph.model import BoolArray, EdgeBatch, IntArray
 
-    from kgqa.graph.model import IntArray
-    from kgqa.loaders.umls_ids import Cuis
+_REGULAR = 10**7  # numbers below are the seven digits of a CUI
+_NUMBERS = 1 << 25  # of concepts
+_FACT = {"head": pa.int32(), "relation": pa.uint16(), "tail": pa.int32()}
+_ROWS = pa.schema({**_FACT, "source": pa.uint16()})
+_AT_ONCE = 1 << 21  # rows that are united together
+
+
+class Cuis:
+    """The numbers of concepts: the digits of ``C`` and seven digits, others (``CL…``) beyond."""
+
+    def __init__(self) -> None:
+        self._odd: dict[str, int] = {}  # in the order of their numbers
+
+    def encode(self, ids: pa.Array) -> IntArray:
+        """Return the number of each id (strings without null).
+
+        Raises DumpMalformedError if millions of ids are of another form.
+        """
+        coded = ids.dictionary_encode()
+        ids = coded.dictionary
+        regular = pc.match_substring_regex(ids, r"\AC[0-9]{7}\z")
+        digits = pc.if_else(regular, pc.utf8_slice_codeunits(ids, 1), "0")
+        codes: IntArray = digits.cast(pa.int64()).to_numpy().copy()
+        odd = np.flatnonzero(~mask_of(regular))
+        for place, id_ in zip(odd.tolist(), ids.take(odd).to_pylist(), strict=True):
+            codes[place] = _REGULAR + _number(
+                id_, self._odd, "odd concept ids", _NUMBERS - _REGULAR
+            )
+        return codes[coded.indices.to_numpy()]
+
+    def decode(self, codes: IntArray) -> pa.Array:
+        """Return the ids of some numbers."""
+        digits = pc.utf8_lpad(pa.array(codes).cast(pa.string()), 7, "0")
+        ids = pc.binary_join_element_wise("C", digits, "")
+        odd = codes >= _REGULAR
+        known = pa.array(list(self._odd), type=pa.string())
+        return pc.replace_with_mask(ids, pa.array(odd), known.take(codes[odd] - _REGULAR))
+
+    def later(self, first: IntArray, second: IntArray) -> BoolArray:
+        """Return whether each id ``first`` comes after ``second`` in the alphabet."""
+        after: BoolArray = first > second
+        odd = np.flatnonzero((first >= _REGULAR) | (second >= _REGULAR))
+        after[odd] = pc.greater(self.decode(first[odd]), self.decode(second[odd]))
+        return after
+
+
+class CuiSet:
+    """A set of concept numbers: a byte for each number there could be, taken when it is used."""
+
+    def __init__(self) -> None:
+        self._present = np.zeros(_NUMBERS, dtype=np.bool_)
+
+    def __bool__(self) -> bool:
+        return bool(self._present.any())
+
+    def has(self, codes: IntArray) -> BoolArray:
+        """Return which of ``codes`` are in the set."""
+        found: BoolArray = self._present[codes]
+        return found
+
+    def new(self, codes: IntArray) -> BoolArray:
+        """Return which of ``codes`` come for the first time ever, and put them in."""
+        first = np.zeros(len(codes), dtype=np.bool_)
+        first[np.unique(codes, return_index=True)[1]] = True
+        first &= ~self.has(codes)
+        self._present[codes] = True
+        return first
+
+
+def _number(name: str, known: dict[str, int], what: str, most: int = 1 << 16) -> int:
+    """Return the number of a name in ``known``, which takes new ones."""
+    number = known.setdefault(name, len(known))
+    if number >= most:
+        raise DumpMalformedError(
+            f"The release has more than {most:,} {what}, the last {name!r}.",
+            "Take a UMLS release in Rich Release Format.",
+        )
+    return number
+
 
 # REL says what the second concept is to the first; the words complete "CUI2 … CUI1".
 REL_NAMES = {
@@ -47,12 +123,7 @@ REL_NAMES = {
 NOT_RELATED = frozenset({"XR", "DEL"})  # "not related" and deleted: no facts
 _REL_INVERSES = {"AQ": "QB", "CHD": "PAR", "RN": "RB"}  # the first of two is the canonical one
 _SYMMETRIC = ("RO", "RL", "RQ", "RU", "SIB", "SY")
-_RELATION_BITS = 63 - 2 * CUI_BITS
-_SOURCE_BITS = 15  # and a bit that says whether the row had to be turned round
-_TURNED = np.uint16(1 << _SOURCE_BITS)
-_CONCEPT = (1 << CUI_BITS) - 1
-_AT_ONCE = 1 << 21  # rows that are sorted together
-_BATCH_ROWS = 100_000
+INVERSE, AGAIN = "inverse of a loaded row", "same relation again"
 
 
 class Inverses:
@@ -90,50 +161,22 @@ def _rank(relation: str) -> tuple[bool, int, str]:
     return (relation in _REL_INVERSES.values(), len(relation), relation)
 
 
-class Codes:
-    """Numbers of strings of which there are few."""
-
-    def __init__(self, what: str, bits: int) -> None:
-        self.names: list[str] = []
-        self._codes: dict[str, int] = {}
-        self._what = what
-        self._most = 1 << bits
-
-    def of(self, name: str) -> int:
-        """Return the number of ``name``. Raises DumpMalformedError if there are too many."""
-        if name not in self._codes:
-            if len(self.names) == self._most:
-                raise DumpMalformedError(
-                    f"MRREL.RRF names more than {self._most:,} {self._what}, the last {name!r}.",
-                    "Take a UMLS release in Rich Release Format.",
-                )
-            self._codes[name] = len(self.names)
-            self.names.append(name)
-        return self._codes[name]
-
-    def encode(self, names: pa.Array) -> IntArray:
-        """Return the numbers of ``names``."""
-        coded = names.dictionary_encode()
-        codes = np.array([self.of(name) for name in coded.dictionary.to_pylist()], dtype=np.int64)
-        found: IntArray = codes[coded.indices.to_numpy()]
-        return found
-
-
 class RelationRows:
     """All rows of MRREL that may become edges, in the order they were added."""
 
     def __init__(self, cuis: Cuis) -> None:
         self._cuis = cuis
-        self._relations = Codes("relations", _RELATION_BITS)
-        self._sources = Codes("sources", _SOURCE_BITS)
-        self._keys: list[IntArray] = []
-        self._from: list[NDArray[np.uint16]] = []
+        self._relations: dict[str, int] = {}
+        self._sources: dict[str, int] = {}
+        self._rows: list[pa.RecordBatch] = []
 
     def add(self, heads: IntArray, relations: pa.Array, tails: IntArray, sources: pa.Array) -> None:
         """Take rows: numbers of concepts, names of relations and of sources."""
-        codes = self._relations.encode(relations)
-        self._keys.append(_key(heads, codes, tails))
-        self._from.append(self._sources.encode(sources).astype(np.uint16))
+        numbers = _numbers(relations, self._relations, "relations")
+        from_ = _numbers(sources, self._sources, "sources")
+        columns = zip((heads, numbers, tails, from_), _ROWS.types, strict=True)
+        arrays = [pa.array(column, type=type_) for column, type_ in columns]
+        self._rows.append(pa.RecordBatch.from_arrays(arrays, schema=_ROWS))
 
     def edges(
         self, inverses: Inverses, used: set[str], dropped: Counter[str]
@@ -144,98 +187,63 @@ class RelationRows:
         ``dropped``.
         """
         self._turn(inverses)
-        parts = -(-sum(map(len, self._keys)) // _AT_ONCE)
+        names = pa.array(list(self._relations), pa.string())
+        parts = -(-sum(map(len, self._rows)) // _AT_ONCE)
         for part in range(parts):
-            yield from self._united(*self._part(part, parts), used, dropped)
+            mine = (pa.array(rows["head"].to_numpy() % parts == part) for rows in self._rows)
+            chosen = map(pa.RecordBatch.filter, self._rows, mine)
+            facts = pa.Table.from_batches(chosen).group_by(list(_FACT), use_threads=False)
+            facts = facts.aggregate(
+                [("turned", how) for how in ("first", "sum", "count")] + [("source", "distinct")]
+            ).combine_chunks()
+            first, turned, rows = (facts[f"turned_{how}"] for how in ("first", "sum", "count"))
+            again = pc.sum(turned).as_py() - pc.sum(first).as_py()
+            others = pc.sum(rows).as_py() - len(facts) - again
+            dropped.update(+Counter({INVERSE: again, AGAIN: others}))
+            relations = names.take(facts["relation"].combine_chunks())
+            used |= set(pc.unique(relations).to_pylist())
+            heads, tails = (self._cuis.decode(facts[end].to_numpy()) for end in ("head", "tail"))
+            about = self._stated(facts["source_distinct"].combine_chunks())
+            yield edge_batch(heads, relations, tails, about)
 
     def _turn(self, inverses: Inverses) -> None:
         """Bring all rows into the canonical form of their fact.
 
         Of a symmetric relation's two forms that is the one whose head comes first.
         """
-        names = list(self._relations.names)
-        forms = [inverses.canonical(name) for name in names]
-        canonical = np.array([self._relations.of(name) for name, _ in forms], dtype=np.int64)
-        turned = np.array([turn for _, turn in forms], dtype=np.bool_)
-        symmetric = np.array([inverses.of(name) == name for name in names], dtype=np.bool_)
-        for place, keys in enumerate(self._keys):
-            heads, relations, tails = _parts(keys)
-            turn = turned[relations]
+        given = list(self._relations)
+        forms = [inverses.canonical(name) for name in given]
+        canonical = np.array([_number(n, self._relations, "relations") for n, _ in forms], np.int64)
+        inverse = np.array([turn for _, turn in forms], dtype=np.bool_)
+        symmetric = np.array([inverses.of(name) == name for name in given], dtype=np.bool_)
+        for place, rows in enumerate(self._rows):
+            heads, relations, tails, sources = (column.to_numpy() for column in rows.columns)
+            turned = inverse[relations]
             either = np.flatnonzero(symmetric[relations])
-            turn[either] = self._cuis.later(heads[either], tails[either])
-            self._keys[place] = _key(
-                np.where(turn, tails, heads), canonical[relations], np.where(turn, heads, tails)
+            turned[either] = self._cuis.later(heads[either], tails[either])
+            self._rows[place] = pa.record_batch(
+                {
+                    "head": np.where(turned, tails, heads),
+                    "relation": canonical[relations].astype(np.uint16),
+                    "tail": np.where(turned, heads, tails),
+                    "source": sources,
+                    "turned": turned,
+                }
             )
-            self._from[place] |= np.where(turn, _TURNED, np.uint16(0))
 
-    def _part(self, part: int, parts: int) -> tuple[IntArray, NDArray[np.uint16]]:
-        """Return the rows of some of the heads, by fact, in their order within each."""
-        chosen = [_parts(keys)[0] % parts == part for keys in self._keys]
-        keys = np.concatenate([each[some] for each, some in zip(self._keys, chosen, strict=True)])
-        said = np.concatenate([each[some] for each, some in zip(self._from, chosen, strict=True)])
-        order = np.argsort(keys, kind="stable")
-        return keys[order], said[order]
-
-    def _united(
-        self, keys: IntArray, said: NDArray[np.uint16], used: set[str], dropped: Counter[str]
-    ) -> Iterator[EdgeBatch]:
-        new = np.ones(len(keys), dtype=np.bool_)
-        new[1:] = keys[1:] != keys[:-1]
-        turned = (said & _TURNED) != 0
-        for reason, again in (
-            ("inverse of a loaded row", ~new & turned),
-            ("same relation again", ~new & ~turned),
-        ):
-            if again.any():
-                dropped[reason] += int(np.count_nonzero(again))
-        facts = keys[new]
-        sets, texts = _sets(np.cumsum(new) - 1, said & ~_TURNED, self._sources.names)
-        properties = pa.array(texts, type=pa.string())
-        names = pa.array(self._relations.names, type=pa.string())
-        used |= {self._relations.names[code] for code in np.unique(_parts(facts)[1]).tolist()}
-        for start in range(0, len(facts), _BATCH_ROWS):
-            heads, relations, tails = _parts(facts[start : start + _BATCH_ROWS])
-            columns = [
-                self._cuis.decode(heads),
-                names.take(relations),
-                self._cuis.decode(tails),
-                properties.take(sets[start : start + _BATCH_ROWS]),
-            ]
-            yield EdgeBatch(pa.RecordBatch.from_arrays(columns, schema=EDGE_SCHEMA))
+    def _stated(self, sources: pa.ListArray) -> pa.Array:
+        """Return sets of sources as the JSON of an edge's properties."""
+        order = sorted(self._sources)
+        rank = np.argsort([self._sources[name] for name in order])
+        owners, members = pc.list_parent_indices(sources).to_numpy(), sources.flatten().to_numpy()
+        packed = np.sort(owners.astype(np.int64) * len(order) + rank[members])
+        quoted = pa.array([json.dumps(name) for name in order], pa.string())
+        lists = pa.ListArray.from_arrays(sources.offsets, quoted.take(packed % len(order)))
+        return pc.binary_join_element_wise('{"sources": [', pc.binary_join(lists, ", "), "]}", "")
 
 
-def _key(heads: IntArray, relations: IntArray, tails: IntArray) -> IntArray:
-    return (((heads << _RELATION_BITS) | relations) << CUI_BITS) | tails
-
-
-def _parts(keys: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    relations = (keys >> CUI_BITS) & ((1 << _RELATION_BITS) - 1)
-    return keys >> (CUI_BITS + _RELATION_BITS), relations, keys & _CONCEPT
-
-
-def _sets(
-    facts: IntArray, sources: NDArray[np.uint16], names: list[str]
-) -> tuple[IntArray, list[str]]:
-    """Return which set of sources states each fact, and the sets as JSON.
-
-    ``facts``: of each row the number of its fact, rising; ``sources``: of each row the place of its
-    source in ``names``.
-    """
-    many = len(names)
-    stated = np.sort(facts * many + sources)
-    stated = stated[np.diff(stated, prepend=-1) != 0]  # a source that says it twice says it once
-    facts, members = stated // many, stated % many
-    starts = np.flatnonzero(np.diff(facts, prepend=-1))
-    sizes = np.diff(np.append(starts, len(facts)))
-    sets: list[tuple[int, ...]] = [(source,) for source in range(many)]
-    found: IntArray = members[starts]
-    # The sets grow source by source; Python sees each different one once.
-    for size in range(1, int(sizes.max(initial=1))):
-        more = np.flatnonzero(sizes > size)
-        grown, which = np.unique(
-            found[more] * many + members[starts[more] + size], return_inverse=True
-        )
-        found[more] = len(sets) + which
-        sets += [(*sets[code // many], code % many) for code in grown.tolist()]
-    texts = [json.dumps({"sources": sorted(names[source] for source in some)}) for some in sets]
-    return found, texts
+def _numbers(names: pa.Array, known: dict[str, int], what: str) -> IntArray:
+    coded = names.dictionary_encode()
+    codes = [_number(name, known, what) for name in coded.dictionary.to_pylist()]
+    found: IntArray = np.array(codes, dtype=np.int64)[coded.indices.to_numpy()]
+    return found

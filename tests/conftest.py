@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
+from tests.tiny import tiny
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -140,27 +142,16 @@ def minilm() -> None:
 @pytest.fixture(scope="session")
 def tiny_folder(smollm_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model folder: a tiny Llama with random weights behind SmolLM2's own tokenizer."""
-    import torch
-    from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
+    from transformers import AutoTokenizer
 
     folder = tmp_path_factory.mktemp("models") / "Tiny-Llama"
     tokenizer = AutoTokenizer.from_pretrained(smollm_folder)
-    torch.manual_seed(7)
-    config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=16,
-        intermediate_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        max_position_embeddings=512,
-        bos_token_id=1,
-        eos_token_id=2,
-        pad_token_id=2,
-        tie_word_embeddings=True,
-        initializer_range=0.3,  # else nothing it could learn would change what it says
-    )
-    LlamaForCausalLM(config).save_pretrained(folder)
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "max_position_embeddings": 512}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "tie_word_embeddings": True}
+    ids = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 2}
+    # with a smaller range nothing it could learn would change what it says
+    model = tiny(len(tokenizer), 7, **sizes, **heads, **ids, initializer_range=0.3)
+    model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 

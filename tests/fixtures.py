@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 import pytest
-import torch
+
+from tests.tiny import tiny
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -124,21 +125,10 @@ def shared() -> Path:
 
 def random_model(llm: KgLLM, seed: int) -> KgLLM:
     """SmolLM2's tokenizer before a tiny model with random weights: it prefers nothing sensible."""
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    torch.manual_seed(seed)
-    config = LlamaConfig(
-        vocab_size=llm.encoder.vocab_size,
-        hidden_size=32,
-        intermediate_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        initializer_range=0.3,
-        bos_token_id=None,
-        eos_token_id=llm.encoder.eos_id,
-    )
-    model = LlamaForCausalLM(config).eval().requires_grad_(False)
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "intermediate_size": 32}
+    ids = {"bos_token_id": None, "eos_token_id": llm.encoder.eos_id}
+    model = tiny(llm.encoder.vocab_size, seed, **heads, **ids, initializer_range=0.3)
+    model.requires_grad_(False)
     return replace(llm, model=model, name=f"random weights {seed}", adapter=None, plans=None)
 
 

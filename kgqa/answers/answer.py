@@ -166,9 +166,9 @@ class RankedAnswer:
 
         ``types`` and ``properties`` only if there are any.
         """
-        found = {"id": self.id, "name": self.name, "score": self.score, "grounded": self.grounded}
+        content = {"id": self.id, "name": self.name, "score": self.score, "grounded": self.grounded}
         more = {"types": [*self.types], "properties": self.properties}
-        return found | {name: value for name, value in more.items() if value}
+        return content | {name: value for name, value in more.items() if value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +303,7 @@ class Answer(Tabular, Findings):
         behind = self._behind()
         for name in ("answers", "others"):
             ranked = [
-                replace(one, paths=self._behind_of(one, behind)) for one in getattr(self, name)
+                replace(item, paths=self._behind_of(item, behind)) for item in getattr(self, name)
             ]
             object.__setattr__(self, name, tuple(ranked))
 
@@ -313,12 +313,12 @@ class Answer(Tabular, Findings):
         question: str,
         method: str,
         topics: Sequence[TopicEntity],
-        found: Findings,
+        findings: Findings,
         link_seconds: float = 0.0,
     ) -> Answer:
         """Return the answer of ``method`` to ``question``; linking took ``link_seconds``."""
-        given = {one.name: getattr(found, one.name) for one in fields(Findings)}
-        given["timings"] = replace(found.timings, link=link_seconds)
+        given = {one.name: getattr(findings, one.name) for one in fields(Findings)}
+        given["timings"] = replace(findings.timings, link=link_seconds)
         return cls(question=question, method=method, topic_entities=tuple(topics), **given)
 
     @property
@@ -346,9 +346,11 @@ class Answer(Tabular, Findings):
         passed: dict[str | None, list[AnyPath]] = {}  # of an entity that no path ends in
         every: tuple[AnyPath, ...] = (*self.paths, *self.expanded)
         for path in every:
-            for id_ in {one.tail.id: None for one in path.groundings}:
+            for id_ in {grounding.tail.id: None for grounding in path.groundings}:
                 ends.setdefault(id_, []).append(path)
-            for id_ in {edge.tail.id: None for one in path.groundings for edge in one.edges}:
+            for id_ in {
+                edge.tail.id: None for grounding in path.groundings for edge in grounding.edges
+            }:
                 passed.setdefault(id_, []).append(path)
         return passed | ends
 
@@ -365,16 +367,16 @@ class Answer(Tabular, Findings):
 
     def facts(self) -> list[Fact]:
         """Return the stored triples behind paths and expanded answers, the best path's first."""
-        shown = [one for path in self.paths for one in path.groundings]
-        shown += [one.grounding for one in self.expanded_answers()]
-        shown += [one.grounding for answer in self.answers for one in answer.conditions]
+        shown = [grounding for path in self.paths for grounding in path.groundings]
+        shown += [expanded_path.grounding for expanded_path in self.expanded_answers()]
+        shown += [condition.grounding for answer in self.answers for condition in answer.conditions]
         edges = (edge for path in shown for edge in path.edges)
         return list(dict.fromkeys(fact for edge in edges for fact in edge.facts))
 
     def expanded_answers(self) -> list[ExpandedPath]:
         """Return the expanded paths that end in an answer."""
         ids = {answer.id for answer in self.answers}
-        return [one for one in self.expanded if one.grounding.tail.id in ids]
+        return [path for path in self.expanded if path.grounding.tail.id in ids]
 
     def to_dict(
         self, browser_url: str | None = None, *, listed: int | None = None
@@ -392,12 +394,12 @@ class Answer(Tabular, Findings):
             "method": self.method,
             "topic_entities": [topic.to_dict() for topic in self.topic_entities],
             "answers": [
-                one.to_dict()
+                answer.to_dict()
                 | {
-                    "paths": [place[id(path)] for path in one.paths if id(path) in place],
-                    "conditions": [each.to_dict() for each in one.conditions],
+                    "paths": [place[id(path)] for path in answer.paths if id(path) in place],
+                    "conditions": [each.to_dict() for each in answer.conditions],
                 }
-                for one in self.answers
+                for answer in self.answers
             ],
             "others": [other.to_dict() for other in self.others],
             "confidence": self.confidence,
@@ -452,15 +454,15 @@ class Answer(Tabular, Findings):
 
     def __repr__(self) -> str:
         lines = [visible(self.question)]
-        names = [one.name for one in self.answers]
-        for number, one in enumerate(self.answers, 1):
-            shared = one.id is not None and names.count(one.name) > 1
-            named = shown_name(one.name) + (f" ({shown_name(str(one.id))})" if shared else "")
-            lines.append(f"{number}. {named}  {one.score:.3f}")
-            lines += [f"     {''.join(path_parts(path.edges))}" for path in one.paths]
+        names = [answer.name for answer in self.answers]
+        for number, answer in enumerate(self.answers, 1):
+            shared = answer.id is not None and names.count(answer.name) > 1
+            named = shown_name(answer.name) + (f" ({shown_name(str(answer.id))})" if shared else "")
+            lines.append(f"{number}. {named}  {answer.score:.3f}")
+            lines += [f"     {''.join(path_parts(path.edges))}" for path in answer.paths]
             lines += [
                 f"     {visible(each.asked)}: {''.join(path_parts(each.grounding.edges))}"
-                for each in one.conditions
+                for each in answer.conditions
             ]
         why = f"Error: {self.error}" if self.error else "No answer."
         return "\n".join(lines if self.answers else [*lines, why])

@@ -56,19 +56,19 @@ def parse_choices(text: str) -> list[str]:
     ['Paris', 'Washington, D.C.']
     """
     parts = text.replace("\\,", "\0").split(",")
-    found = list(dict.fromkeys(one.replace("\0", ",").strip() for one in parts))
-    return check_choices([one for one in found if one])
+    texts = list(dict.fromkeys(part.replace("\0", ",").strip() for part in parts))
+    return check_choices([one for one in texts if one])
 
 
 def check_choices(choices: Sequence[str]) -> list[str]:
     """Return ``choices``. Raises UsageError if there are fewer than two different ones."""
-    found = list(choices)
-    if len(set(found)) < 2 or len(set(found)) < len(found):
+    listed = list(choices)
+    if len(set(listed)) < 2 or len(set(listed)) < len(listed):
         raise UsageError(
-            f"Choices are at least two, each another one, not: {', '.join(found) or 'none'}.",
+            f"Choices are at least two, each another one, not: {', '.join(listed) or 'none'}.",
             "Give `choices` as 'Paris,Rome'; a comma inside one is written \\,",
         )
-    return found
+    return listed
 
 
 def find_choices(store: GraphStore, choices: Sequence[str]) -> list[AnswerChoice]:
@@ -83,11 +83,11 @@ def find_choices(store: GraphStore, choices: Sequence[str]) -> list[AnswerChoice
     rows, named = store.find_names([forms[number] for number in asked])
     for row, key in zip(rows.tolist(), named.tolist(), strict=True):
         keys[asked[row]].append(key)
-    found = []
+    answer_choices = []
     for text, own in zip(texts, keys, strict=True):
         ids = store.entities(np.array(own, np.int64)).ids if own else []
-        found.append(AnswerChoice(text, tuple(ids), tuple(own)))
-    return found
+        answer_choices.append(AnswerChoice(text, tuple(ids), tuple(own)))
+    return answer_choices
 
 
 def paths_between(
@@ -105,14 +105,14 @@ def paths_between(
     within = _hops_to(store, ends, rules)
     topic = np.unique(topics)
     taken = np.full((len(topic), rules.hops, 4), -1, np.int64)
-    found: list[PathTable] = []
+    tables: list[PathTable] = []
     number = 0
 
     def leads_on(left: IntArray, hops: Hops) -> BoolArray:
         return np.isin(hops.hop[:, TAIL], left)
 
     def joined() -> PathTable:
-        return joined_tables(found) if found else empty_paths(rules.hops)
+        return joined_tables(tables) if tables else empty_paths(rules.hops)
 
     for depth in range(rules.hops):
         if not len(topic):
@@ -127,7 +127,7 @@ def paths_between(
         if ended + number > most:
             return joined(), True
         number += ended
-        found.append(PathTable(topic[here], np.full(ended, depth + 1, np.int64), taken[here]))
+        tables.append(PathTable(topic[here], np.full(ended, depth + 1, np.int64), taken[here]))
         onward = kind != Kind.VALUE
         topic, taken = topic[onward], taken[onward]
     return joined(), False
@@ -145,11 +145,11 @@ def choice_paths(
     A note says which choices no path leads to, and whether paths were left out. Raises
     EmptyLanguageError if no choice can be reached.
     """
-    ends = np.unique(np.array([key for one in choices for key in one.keys], np.int64))
+    ends = np.unique(np.array([key for choice in choices for key in choice.keys], np.int64))
     table, cut = paths_between(store, topics, ends, rules, most)
     reached = set(table.ends().tolist())
-    missing = [one.text for one in choices if not reached.intersection(one.keys)]
-    unknown = [one.text for one in choices if not one.keys]
+    missing = [choice.text for choice in choices if not reached.intersection(choice.keys)]
+    unknown = [choice.text for choice in choices if not choice.keys]
     if not len(table):
         said = f" The graph does not know: {', '.join(map(said_name, unknown))}." if unknown else ""
         raise EmptyLanguageError(
@@ -178,7 +178,7 @@ def rank_choices(
     ends in several entities gives each an equal part. Scores sum to 1 if any path ends in a choice.
     A choice without a path has score 0 and is not grounded; equal ones stay in their order.
     """
-    of = {one: number for number, choice in enumerate(choices) for one in choice.ids}
+    of = {id_: number for number, choice in enumerate(choices) for id_ in choice.ids}
     logs = [path.score for path in paths] if weights is None else weights
     top = max(logs, default=0.0)
     weight = [0.0] * len(choices)
@@ -208,15 +208,15 @@ def chosen_first(ranked: Sequence[RankedAnswer], choice: AnswerChoice) -> list[R
     def mine(one: RankedAnswer) -> bool:
         return one.id in choice.ids if one.id is not None else one.name == choice.text
 
-    scored = [replace(one, score=one.score / 2 + 0.5 * mine(one)) for one in ranked]
-    return sorted(scored, key=lambda one: -one.score)
+    scored = [replace(answer, score=answer.score / 2 + 0.5 * mine(answer)) for answer in ranked]
+    return sorted(scored, key=lambda answer: -answer.score)
 
 
 def named_choice(text: str, choices: Sequence[AnswerChoice]) -> AnswerChoice | None:
     """Return the one choice that ``text`` is the name of, a letter before it aside, or None."""
     for written in (text, _LABEL.sub("", text)):
-        named = [one for one in choices if is_name_of(written, one.text)]
-        exact = [one for one in named if normalise(one.text) == normalise(written)]
+        named = [choice for choice in choices if is_name_of(written, choice.text)]
+        exact = [choice for choice in named if normalise(choice.text) == normalise(written)]
         if named:
             return (exact or named)[0] if len(exact or named) == 1 else None
     return None
@@ -229,7 +229,9 @@ def rank_by_score(
 
     ``names``: of the ids that a path ends in; a choice without one has score 0 and is not grounded.
     """
-    weight = [math.fsum(scores.get(key, 0.0) for key in one.keys) for one in choices]
+    weight = [
+        math.fsum(scores.get(key, 0.0) for key in answer_choice.keys) for answer_choice in choices
+    ]
     total = math.fsum(weight) or 1.0
     ranked = []
     for number in sorted(range(len(choices)), key=lambda one: -weight[one]):

@@ -21,15 +21,15 @@ from kgqa.paths.ground import ground
 from kgqa.paths.walk import FIRST, MEDIATOR, SECOND, TAIL, PathTable, hops_out_of, joined_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from kgqa.answers.values import ValueCondition
     from kgqa.graph.model import IntArray
     from kgqa.graph.quantities import Kind, Value
     from kgqa.graph.store import GraphStore
     from kgqa.linking.linker import Candidate
+    from kgqa.linking.literals import ValueCondition
     from kgqa.paths.format import PathFormat
     from kgqa.paths.walk import WalkRules
 
@@ -60,13 +60,15 @@ class Narrowed:
 
     ``scores``: of all entities, lower for those that do not meet the conditions; ``conditions``: of
     those that do; ``rows``: for each topic entity which of its paths meet them, empty if none was
-    used; ``left_out``: the words of comparisons that no path meets.
+    used; ``left_out``: the words of comparisons that no path meets; ``over``: whether facts that no
+    longer hold were left out; None if all are such, or it was not asked.
     """
 
     scores: dict[int, float]
     conditions: dict[int, tuple[Condition, ...]] = field(default_factory=dict)
     rows: list[IntArray] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
+    over: bool | None = False
 
 
 def narrow(
@@ -79,21 +81,30 @@ def narrow(
     named: Sequence[Candidate],
     values: Sequence[ValueCondition],
     fits: Fits,
+    until: Collection[int] = (),
+    today: int = 0,
 ) -> Narrowed:
     """Return what is left of ``scores`` (above 0) by what a question asks beside its paths.
 
     ``tables``: the paths out of each topic entity, with their ``probabilities``. ``named``: what
-    may be named beside the topics, the likeliest first. Raises GraphError.
+    may be named beside the topics, the likeliest first. ``until``: relations (as steps) to the day
+    on which a fact ended, if facts count that hold ``today``. Raises GraphError.
     """
     narrowed = Narrowed(scores)
-    if not (named or values):
+    if not (named or values or until):
         return narrowed
     least = _CONSIDERED * max(scores.values())
-    ends = np.array(sorted(key for key, one in scores.items() if one >= least), np.int64)
+    ends = np.array(sorted(key for key, score in scores.items() if score >= least), np.int64)
     answers = set(ends.tolist())
-    named = [one for one in named if one.key not in answers and read_value(one.name) is None]
-    rows = [_best_rows(*one, ends) for one in zip(tables, probabilities, strict=True)]
-    table = joined_tables([one.take(at) for one, at in zip(tables, rows, strict=True)])
+    named = [
+        candidate
+        for candidate in named
+        if candidate.key not in answers and read_value(candidate.name) is None
+    ]
+    rows = [_best_rows(*pair, ends) for pair in zip(tables, probabilities, strict=True)]
+    table = joined_tables(
+        [path_table.take(at) for path_table, at in zip(tables, rows, strict=True)]
+    )
     if len(table) > MOST_PATHS:
         return narrowed
     weight = [scores[key] for key in table.ends().tolist()]
@@ -101,12 +112,17 @@ def narrow(
     left = list(range(len(table)))
     used: list[tuple[str, dict[int, Edge]]] = []
     taken: list[Candidate] = []
-    for one in named:
-        if any(one.start < other.end and other.start < one.end for other in taken):
+    if over := _over(store, beside, table, until, today):
+        still = [row for row in left if row not in over]
+        likely = _NEARLY * max(weight)
+        narrowed.over = True if any(weight[row] >= likely for row in still) else None
+        left = still if narrowed.over else left
+    for candidate in named:
+        if any(candidate.start < other.end and other.start < candidate.end for other in taken):
             continue
-        if met := _named(one, beside, left, fits):
-            taken.append(one)
-            used.append((one.mention, met))
+        if met := _named(candidate, beside, left, fits):
+            taken.append(candidate)
+            used.append((candidate.mention, met))
             left = [row for row in left if row in met]
     best = max(weight[row] for row in left)
     left = [row for row in left if weight[row] >= _NEARLY * best]
@@ -114,15 +130,17 @@ def narrow(
         if met := _valued(store, asked, beside, left, fits):
             used.append((asked.words, met))
             left = [row for row in left if row in met]
-        elif asked.operator not in (None, "="):
+        elif asked.operator not in (None, "=") or (
+            asked.each and not any(words in asked.words for words, _ in used)
+        ):
             narrowed.left_out.append(asked.words)
-    found = _grounded(store, form, [[(words, met[row]) for words, met in used] for row in left])
+    path = _grounded(store, form, [[(words, met[row]) for words, met in used] for row in left])
     met_by: dict[int, tuple[Condition, ...]] = {}
-    good = [row for row, one in zip(left, found, strict=True) if one is not None]
-    for end, conditions in zip(table.ends()[left].tolist(), found, strict=True):
+    good = [row for row, edge in zip(left, path, strict=True) if edge is not None]
+    for end, conditions in zip(table.ends()[left].tolist(), path, strict=True):
         if conditions is not None:
             met_by.setdefault(end, conditions)
-    if not used or not good:
+    if not (used or narrowed.over) or not good:
         return narrowed
     starts = np.cumsum([0, *map(len, rows)])
     at = np.array(good)
@@ -130,9 +148,32 @@ def narrow(
         rows[number][at[(starts[number] <= at) & (at < starts[number + 1])] - starts[number]]
         for number in range(len(rows))
     ]
-    narrowed.conditions = met_by
-    narrowed.scores = {key: one if key in met_by else _UNMET * one for key, one in scores.items()}
+    narrowed.conditions = met_by if used else {}
+    narrowed.scores = {
+        key: score if key in met_by else _UNMET * score for key, score in scores.items()
+    }
     return narrowed
+
+
+def _over(
+    store: GraphStore,
+    beside: Sequence[Mapping[Place, list[Edge]]],
+    table: PathTable,
+    ends: Collection[int],
+    today: int,
+) -> set[int]:
+    """Return the paths on which a fact, or what stands for one between two hops, ended before."""
+    ended = [
+        (row, edge.hop[TAIL])
+        for row, places in enumerate(beside if ends else ())
+        for place, edges in places.items()
+        if place[1] == MEDIATOR or place[0] < table.length[row] - 1
+        for edge in edges
+        if _relation(place, edge)[0] in ends
+    ]
+    entities = store.entities(np.unique(np.array([key for _, key in ended], np.int64)))
+    days = {key: read_value(entities.label(row)) for row, key in enumerate(entities.keys.tolist())}
+    return {row for row, key in ended if (one := days[key]) and one.days and one.days[1] < today}
 
 
 def _best_rows(table: PathTable, probability: NDArray[np.float64], wanted: IntArray) -> IntArray:
@@ -142,8 +183,8 @@ def _best_rows(table: PathTable, probability: NDArray[np.float64], wanted: IntAr
     _, at = np.unique(ends[rows], return_inverse=True)
     most = np.zeros(len(wanted) + 1)
     np.maximum.at(most, at, probability[rows])
-    found: IntArray = rows[probability[rows] >= most[at]]
-    return found
+    best: IntArray = rows[probability[rows] >= most[at]]
+    return best
 
 
 def _edges_beside(
@@ -157,7 +198,7 @@ def _edges_beside(
     out = hops_out_of(store, nodes, replace(rules, types=True))
     starts = out.offsets(len(nodes))
     position = {key: row for row, key in enumerate(nodes.tolist())}
-    found = []
+    edges_beside = []
     for row in range(len(table)):
         hops = table.hops[row].tolist()
         on_path = {int(table.topic[row]), *(key for hop in hops for key in (hop[1], hop[3]))}
@@ -180,8 +221,8 @@ def _edges_beside(
                 else:
                     continue
                 mine.setdefault((hop, part), []).append(edge)
-        found.append(mine)
-    return found
+        edges_beside.append(mine)
+    return edges_beside
 
 
 def _relation(place: Place, edge: Edge) -> Step:
@@ -207,8 +248,8 @@ def _named(
     share = fits(entity, back)
     best = max(share)
     met: dict[int, Edge] = {}
-    for one, way in sorted(zip(share, ways.values(), strict=True), key=lambda pair: -pair[0]):
-        if one >= _NEARLY * best:
+    for value, way in sorted(zip(share, ways.values(), strict=True), key=lambda pair: -pair[0]):
+        if value >= _NEARLY * best:
             met = {**way, **met}
     return met
 
@@ -247,12 +288,14 @@ def _kind(
 ) -> Kind | None:
     """Return as what the values of a relation can be compared as ``asked``, None if they cannot."""
     every = [value[edge.hop[TAIL]] for edges in way.values() for edge in edges]
-    known = [one for one in every if one is not None]
+    known = [quantity for quantity in every if quantity is not None]
     if len(known) < _USUAL * max(len(every), len(rows)):
         return None
-    kind: Kind = "days" if all(one.days for one in known) else "amount"
-    if kind == "amount" and len({one.unit for one in known if one.amount is not None}) > 1:
+    kind: Kind = "days" if all(value_.days for value_ in known) else "amount"
+    if kind == "amount" and len({value_.unit for value_ in known if value_.amount is not None}) > 1:
         return None
+    if asked.each:
+        return kind if kind == "days" else None
     if asked.operator is not None:
         return kind if asked.low is not None and asked.low.range(kind) else None
     return kind if (asked.days if kind == "days" else asked.amount) else None
@@ -268,12 +311,12 @@ def _met(
     sign = asked.days if kind == "days" else asked.amount
     for row, edges in way.items():
         for edge in edges:
-            one = value[edge.hop[TAIL]]
-            span = one.range(kind) if one is not None else None
-            if one is None or span is None:
+            quantity = value[edge.hop[TAIL]]
+            span = quantity.range(kind) if quantity is not None else None
+            if quantity is None or span is None:
                 continue
             if asked.operator is not None:
-                if asked.met_by(one, kind):
+                if asked.met_by(quantity, kind):
                     good.setdefault(row, (0.0, edge))
             elif row not in good or sign * span[0] > good[row][0]:
                 good[row] = (sign * span[0], edge)
@@ -285,7 +328,7 @@ def _grounded(
     store: GraphStore, form: PathFormat, used: Sequence[Sequence[tuple[str, Edge]]]
 ) -> list[tuple[Condition, ...] | None]:
     """Return the conditions of each path, None if one of them is not in the store."""
-    every = [edge for one in used for _, edge in one]
+    every = [edge for steps in used for _, edge in steps]
     if not every:
         return [() for _ in used]
     table = PathTable(
@@ -294,9 +337,9 @@ def _grounded(
         np.array([[edge.hop] for edge in every], np.int64),
     )
     paths = iter(ground(store, table, form))
-    found: list[tuple[Condition, ...] | None] = []
-    for one in used:
-        checked = [(words, next(paths)) for words, _ in one]
+    conditions: list[tuple[Condition, ...] | None] = []
+    for steps in used:
+        checked = [(words, next(paths)) for words, _ in steps]
         kept = tuple(Condition(words, path) for words, path in checked if path is not None)
-        found.append(kept if len(kept) == len(one) else None)
-    return found
+        conditions.append(kept if len(kept) == len(steps) else None)
+    return conditions

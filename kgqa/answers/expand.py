@@ -79,8 +79,12 @@ def expanded(
 
     ``path`` is the decoded path they come from, ``source`` its text.
     """
-    found = ground(store, tails, form)
-    return [ExpandedPath(one, source) for one in found if one is not None and one != path]
+    table = ground(store, tails, form)
+    return [
+        ExpandedPath(grounded_path, source)
+        for grounded_path in table
+        if grounded_path is not None and grounded_path != path
+    ]
 
 
 def tails(store: GraphStore, path: GroundedPath, rules: WalkRules) -> IntArray:
@@ -153,14 +157,14 @@ def walked_back(edge: PathEdge) -> list[bool]:
 
 def _steps(store: GraphStore, path: GroundedPath) -> list[tuple[int, int]]:
     """Return the (first step, second step or -1) of each edge of ``path``."""
-    relations = {one: number for number, one in enumerate(store.relations().ids)}
-    found = []
+    relations = {id_: number for number, id_ in enumerate(store.relations().ids)}
+    steps = []
     for edge in path.edges:
         back = walked_back(edge)
         facts = zip(edge.facts, back, strict=True)
         first, *second = [2 * relations[fact.predicate] + against for fact, against in facts]
-        found.append((first, second[0] if second else -1))
-    return found
+        steps.append((first, second[0] if second else -1))
+    return steps
 
 
 def _takes(step: tuple[int, int], hops: Hops) -> BoolArray:
@@ -232,9 +236,9 @@ def _within(
     inside, onward = frontier[:0], frontier
     for _ in range(hops):
         ends, kinds = [frontier[:0]], [frontier[:0]]
-        for found in hops_in_turn(store, frontier, rules):
-            ends.append(found.hop[:, TAIL])
-            kinds.append(found.kind.astype(np.int64))
+        for hop in hops_in_turn(store, frontier, rules):
+            ends.append(hop.hop[:, TAIL])
+            kinds.append(hop.kind.astype(np.int64))
         every, first = np.unique(np.concatenate(ends), return_index=True)
         walkable = every[np.concatenate(kinds)[first] != Kind.VALUE]
         inside = np.union1d(inside, every)

@@ -123,7 +123,7 @@ def with_reply(
     Without such a choice it keeps its own, and a note says so. Raises GraphError.
     """
     lines = listed(answer.paths)
-    numbers = read_numbers(reply.written.text, len(choices) or len(lines), one=bool(choices))
+    numbers = read_numbers(reply.written.text, len(choices) or len(lines), single=bool(choices))
     changed: dict[str, Any] = {
         "general_llm": general_use(general, [reply.written]),
         "timings": replace(answer.timings, answer=answer.timings.answer + reply.seconds),
@@ -131,10 +131,10 @@ def with_reply(
     if numbers is None:
         return replace(answer, **changed, notes=(*answer.notes, NOT_KEPT))
     if choices:
-        found = find_choices(store, choices)
-        ranked = rank_choices(found, answer.paths)
+        answer_choices = find_choices(store, choices)
+        ranked = rank_choices(answer_choices, answer.paths)
         if numbers:
-            ranked = chosen_first(ranked, found[numbers[0] - 1])
+            ranked = chosen_first(ranked, answer_choices[numbers[0] - 1])
     else:
         ends = [node for number in numbers for node in lines[number - 1].ends]
         ranked = [
@@ -166,7 +166,7 @@ def ask_which(
     prompt = _PLACE.sub(lambda place: _masked(values[place[1]], mask), _PLANS)
     schema = reply_schema(len(readings))
     written = general.complete(prompt, max_tokens=max_tokens, schema=schema)
-    numbers = read_numbers(written.text, len(readings), one=True)
+    numbers = read_numbers(written.text, len(readings), single=True)
     return numbers, general_use(general, [written])
 
 
@@ -175,8 +175,8 @@ def general_use(general: GeneralLLM, written: Sequence[Completion]) -> GeneralLl
     return GeneralLlmUse(
         model=general.model,
         calls=len(written),
-        prompt_tokens=sum(one.prompt_tokens for one in written),
-        completion_tokens=sum(one.completion_tokens for one in written),
+        prompt_tokens=sum(reply.prompt_tokens for reply in written),
+        completion_tokens=sum(reply.completion_tokens for reply in written),
     )
 
 
@@ -187,7 +187,10 @@ def listed(paths: Iterable[ScoredPath]) -> list[Listed]:
         for grounding in path.groundings:
             for length in range(1, len(grounding.edges) + 1):
                 edges = grounding.edges[:length]
-                read = (edges[0].head.name, *(f"{one.relation}\0{one.tail.name}" for one in edges))
+                read = (
+                    edges[0].head.name,
+                    *(f"{edge.relation}\0{edge.tail.name}" for edge in edges),
+                )
                 known = found.get(read, Listed(edges, ()))
                 ends = tuple(dict.fromkeys((*known.ends, edges[-1].tail)))
                 found[read] = replace(known, ends=ends)
@@ -201,18 +204,18 @@ def general_prompt(answer: Answer, choices: Sequence[str] = (), *, masked: bool 
     question and nothing else leave the machine.
     """
     lines = listed(answer.paths)
-    names = [node.name for one in lines for edge in one.edges for node in (edge.head, edge.tail)]
-    topics = [text for one in answer.topic_entities for text in (one.name, one.mention)]
+    names = [node.name for line in lines for edge in line.edges for node in (edge.head, edge.tail)]
+    topics = [text for entity in answer.topic_entities for text in (entity.name, entity.mention)]
     mask = _mask([*filter(None, topics), *names, *choices]) if masked else {}
     question = _masked(answer.question, mask) if masked else answer.question
-    walked = [[_hidden(edge, mask) if masked else edge for edge in one.edges] for one in lines]
+    walked = [[_hidden(edge, mask) if masked else edge for edge in line.edges] for line in lines]
     shown = ["".join(path_parts(edges, LONGEST)) for edges in walked]
     values = {
         "paths": "\n".join(f"{number}. {text}" for number, text in enumerate(shown, 1)) or "none",
         "question": question,
         "choices": "\n".join(
-            f"{number}. {mask.get(one.casefold()) or said_name(one)}"
-            for number, one in enumerate(choices, 1)
+            f"{number}. {mask.get(choice.casefold()) or said_name(choice)}"
+            for number, choice in enumerate(choices, 1)
         ),
     }
     # in one pass: a name may itself contain "{question}"
@@ -232,15 +235,15 @@ def _mask(names: Iterable[str]) -> dict[str, str]:
 def _masked(text: str, mask: dict[str, str]) -> str:
     """Return ``text`` with every name of ``mask`` in it as what stands for it, longest first."""
     either = "|".join(map(re.escape, sorted(mask, key=len, reverse=True)))
-    found = re.compile(rf"(?<!\w)(?:{either})(?!\w)", re.IGNORECASE)
-    return found.sub(lambda one: mask.get(one[0].casefold(), _NAMES), text) if mask else text
+    pattern = re.compile(rf"(?<!\w)(?:{either})(?!\w)", re.IGNORECASE)
+    return pattern.sub(lambda match: mask.get(match[0].casefold(), _NAMES), text) if mask else text
 
 
-def read_numbers(text: str, count: int, *, one: bool = False) -> list[int] | None:
+def read_numbers(text: str, count: int, *, single: bool = False) -> list[int] | None:
     """Return the numbers up to ``count`` that a reply chooses, None if it is not of the form.
 
     The form is one JSON object and nothing else, but for thoughts in tags before it and a fence
-    around it. ``one``: of multiple choice, where several numbers are no choice.
+    around it. ``single``: of multiple choice, where several numbers are not a choice.
 
     >>> read_numbers('{"answers": [2, 1]}', 3), read_numbers('Not these: {"answers": [2]}', 3)
     ([2, 1], None)
@@ -264,4 +267,4 @@ def read_numbers(text: str, count: int, *, one: bool = False) -> list[int] | Non
     numbers = pairs[0][1]
     if not isinstance(numbers, list) or not all(type(n) is int and 0 < n <= count for n in numbers):
         return None
-    return None if one and len(numbers) > 1 else list(dict.fromkeys(numbers))
+    return None if single and len(numbers) > 1 else list(dict.fromkeys(numbers))

@@ -68,11 +68,11 @@ class PathNames:
     """
 
     def __init__(self, paths: Iterable[GroundedPath]) -> None:
-        found = list(paths)
-        self._ends = _by_form(one.tail for one in found)
-        inner = [edge.tail for one in found for edge in one.edges]
+        grounded_paths = list(paths)
+        self._ends = _by_form(path.tail for path in grounded_paths)
+        inner = [edge.tail for path in grounded_paths for edge in path.edges]
         self._inner = _by_form(inner)
-        self._heads = _by_form(one.head for one in found)
+        self._heads = _by_form(path.head for path in grounded_paths)
         self._grounded = {node.id for node in inner}
 
     def is_grounded(self, node: Node) -> bool:
@@ -82,10 +82,10 @@ class PathNames:
     def exact(self, text: str) -> list[Node]:
         """Return the entities called ``text``; ends of paths before those inside, then topics."""
         form = form_of(text)
-        for one in (form, _bare(form)):
+        for spelling in (form, _bare(form)):
             for known in (self._ends, self._inner, self._heads):
-                if found := known.get(one):
-                    return list(found.values())
+                if value := known.get(spelling):
+                    return list(value.values())
         return []
 
 
@@ -94,12 +94,12 @@ def in_graph(store: GraphStore, texts: Sequence[str]) -> list[Node | None]:
 
     Of equally connected ones the first by key stands. Raises GraphError.
     """
-    found: list[Node | None] = [None] * len(texts)
+    nodes: list[Node | None] = [None] * len(texts)
     forms = [normalise(text) for text in texts]
     asked = [number for number, form in enumerate(forms) if form]
     rows, keys = store.find_names([forms[number] for number in asked])
     if not len(keys):
-        return found
+        return nodes
     unique = np.unique(keys)
     degree = dict(zip(unique.tolist(), store.degrees(unique).tolist(), strict=True))
     best: dict[int, int] = {}
@@ -108,8 +108,8 @@ def in_graph(store: GraphStore, texts: Sequence[str]) -> list[Node | None]:
             best[row] = key
     entities = store.entities(np.array(list(best.values()), np.int64))
     for at, row in enumerate(best):
-        found[asked[row]] = Node(entities.ids[at], entities.label(at))
-    return found
+        nodes[asked[row]] = Node(entities.ids[at], entities.label(at))
+    return nodes
 
 
 class WrittenAnswer(NamedTuple):
@@ -156,7 +156,7 @@ def tally(
             beyond.setdefault(path.hypothesis.strip(), []).append(half)
     if not beyond:
         return Ballots(tuple(counted))
-    names = PathNames(one for path in paths for one in path.groundings)
+    names = PathNames(grounding for path in paths for grounding in path.groundings)
     texts = list(beyond)
     looked_up = in_graph(store, texts) if store is not None else [None] * len(texts)
     written = []
@@ -165,19 +165,19 @@ def tally(
         grounded = bool(nodes) and all(names.is_grounded(node) for node in nodes)
         name = nodes[0].name if nodes else text
         top = max(beyond[text])
-        score = top + math.log(math.fsum(math.exp(one - top) for one in beyond[text]))
+        score = top + math.log(math.fsum(math.exp(other - top) for other in beyond[text]))
         written.append(WrittenAnswer(name, nodes, grounded, score))
     return Ballots(tuple(counted), tuple(written))
 
 
 def _up_to(path: ScoredPath, form: PathFormat) -> ScoredPath | None:
     cut: dict[tuple[object, ...], GroundedPath] = {}
-    for one in path.groundings:
-        for place, edge in enumerate(one.edges[:-1], start=1):
+    for grounding in path.groundings:
+        for place, edge in enumerate(grounding.edges[:-1], start=1):
             if is_name_of(path.hypothesis, edge.tail.name):
-                edges = one.edges[:place]
+                edges = grounding.edges[:place]
                 hops = [(each.relation, each.tail.name) for each in edges]
-                short = GroundedPath(edges, form.path(one.head.name, hops))
+                short = GroundedPath(edges, form.path(grounding.head.name, hops))
                 cut.setdefault(edges, short)  # several may be the same up to there
                 break
     if not cut:
@@ -191,10 +191,10 @@ def _bare(form: str) -> str:
 
 
 def _by_form(nodes: Iterable[Node]) -> Mapping[str, dict[str, Node]]:
-    found: dict[str, dict[str, Node]] = {}
+    variants: dict[str, dict[str, Node]] = {}
     for node in nodes:
         form = form_of(node.name)
-        for one in dict.fromkeys((form, _bare(form))):
-            if one:
-                found.setdefault(one, {})[node.id] = node
-    return found
+        for spelling in dict.fromkeys((form, _bare(form))):
+            if spelling:
+                variants.setdefault(spelling, {})[node.id] = node
+    return variants

@@ -21,16 +21,16 @@ _COLUMN, _ROW, _BOX = 330, 46, 180  # pixels
 def answer_html(answer: Mapping[str, Any]) -> str:
     """Return the HTML of an answer's JSON object."""
     rows = "".join(
-        f"<li><b>{as_html(one['name'])}</b> <code>{as_html(one['id'] or '')}</code> "
-        f"{one['score']:.3f}{'' if one['grounded'] else ' <i>(not in the graph)</i>'}</li>"
-        for one in answer["answers"]
+        f"<li><b>{as_html(entry['name'])}</b> <code>{as_html(entry['id'] or '')}</code> "
+        f"{entry['score']:.3f}{'' if entry['grounded'] else ' <i>(not in the graph)</i>'}</li>"
+        for entry in answer["answers"]
     )
     paths = [path for path in [*answer["paths"], *answer["expanded"]] if path["edges"]]
-    ids = {one["id"] for one in answer["answers"]}
+    ids = {entry["id"] for entry in answer["answers"]}
     paths.sort(key=lambda path: path["edges"][-1]["tail"]["id"] not in ids)  # answers' first
-    for one in answer["answers"]:  # beside the path that they belong to
-        met = [edge for condition in one["conditions"] for edge in condition["edges"]]
-        behind = [answer["paths"][number]["edges"] for number in one["paths"][:1]]
+    for entry in answer["answers"]:  # beside the path that they belong to
+        met = [edge for condition in entry["conditions"] for edge in condition["edges"]]
+        behind = [answer["paths"][number]["edges"] for number in entry["paths"][:1]]
         paths[:0] = [{"edges": [*edges, *met]} for edges in behind if met]
     notes = "".join(f"<li>{as_html(note)}</li>" for note in answer["notes"])
     return (

@@ -74,7 +74,7 @@ class RankingOptions:
         for name, fits in (
             ("tail_temperature", self.tail_temperature > 0.0),
             ("max_tails", self.max_tails >= 1),
-            ("answer_threshold", all(0.0 <= one <= 1.0 for one in shares[:2])),
+            ("answer_threshold", all(0.0 <= share <= 1.0 for share in shares[:2])),
             ("min_confidence", 0.0 <= shares[2] <= 1.0),
             ("slope", 0.0 < self.slope < math.inf),
             ("shift", math.isfinite(self.shift)),
@@ -160,28 +160,30 @@ def relation_paths(paths: Sequence[ScoredPath]) -> list[WeighedRelationPath]:
     A path whose text stands for several id paths (entities may share a name) gives each an equal
     part of its probability.
     """
-    found: dict[Signature, WeighedRelationPath] = {}
+    by_signature: dict[Signature, WeighedRelationPath] = {}
     least = max((path.lost for path in paths), default=0.0)
     scale = to_probability(paths)
     for path in paths:
         part = scale(path.score) / len(path.groundings)
-        for one in path.groundings:
-            key = signature(one)
-            mine = found.setdefault(key, WeighedRelationPath(key, path, one))
+        for grounding in path.groundings:
+            key = signature(grounding)
+            mine = by_signature.setdefault(key, WeighedRelationPath(key, path, grounding))
             mine.probability += part
             mine.weight += part * math.exp(path.lost - least)
-            mine.tails[one.tail.id] = mine.tails.get(one.tail.id, 0.0) + part
-    return sorted(found.values(), key=lambda one: -one.weight)  # stable: the best path's first
+            mine.tails[grounding.tail.id] = mine.tails.get(grounding.tail.id, 0.0) + part
+    return sorted(
+        by_signature.values(), key=lambda weighed_relation_path: -weighed_relation_path.weight
+    )  # stable: the best path's first
 
 
-def worth_expanding(found: Sequence[WeighedRelationPath]) -> list[WeighedRelationPath]:
+def worth_expanding(paths: Sequence[WeighedRelationPath]) -> list[WeighedRelationPath]:
     """Return which relation paths have enough of the decoded probability to be expanded."""
-    total = math.fsum(one.weight for one in found)
-    return [one for one in found if one.weight >= EXPANDED * total] if total else []
+    total = math.fsum(path.weight for path in paths)
+    return [path for path in paths if path.weight >= EXPANDED * total] if total else []
 
 
 def aggregate(
-    found: Iterable[WeighedRelationPath],
+    weighed: Iterable[WeighedRelationPath],
     paths: Sequence[ScoredPath],
     tail_temperature: float = TAIL_TEMPERATURE,
     reached: Mapping[str, Iterable[str]] | None = None,
@@ -199,10 +201,12 @@ def aggregate(
     decoded: dict[str, float] = {}
     shown: dict[tuple[Signature, str], GroundedPath] = {}  # the best path to each tail
     for path in paths:
-        for one in path.groundings:
-            shown.setdefault((signature(one), one.tail.id), one)
-    for relation in found:
-        ends = {one.grounding.tail.id: one for one in relation.expanded}
+        for grounding in path.groundings:
+            shown.setdefault((signature(grounding), grounding.tail.id), grounding)
+    for relation in weighed:
+        ends = {
+            expanded_path.grounding.tail.id: expanded_path for expanded_path in relation.expanded
+        }
         for entity, part in _parts(relation, ends, tail_temperature).items():
             weight = relation.weight * part
             heads = weights.setdefault(entity, {})
@@ -227,7 +231,13 @@ def aggregate(
             WeighedEntity(way.tail, weight + more, decoded[entity], heads_of, way, walked, more)
         )
     return sorted(
-        entities, key=lambda one: (-one.weight, -one.probability, one.node.name, one.node.id)
+        entities,
+        key=lambda weighed_entity: (
+            -weighed_entity.weight,
+            -weighed_entity.probability,
+            weighed_entity.node.name,
+            weighed_entity.node.id,
+        ),
     )
 
 
@@ -237,12 +247,12 @@ def _written(
     probability: dict[str, float] = {}
     nodes: dict[str, tuple[Node, bool]] = {}
     scale = to_probability(paths)
-    for one in written:
-        meant = one.nodes or (Node("", one.name),)
+    for answer in written:
+        meant = answer.nodes or (Node("", answer.name),)
         for node in meant:
-            key = node.id or f"\0{one.name}"
-            probability[key] = probability.get(key, 0.0) + scale(one.score) / len(meant)
-            nodes.setdefault(key, (node, one.grounded))
+            key = node.id or f"\0{answer.name}"
+            probability[key] = probability.get(key, 0.0) + scale(answer.score) / len(meant)
+            nodes.setdefault(key, (node, answer.grounded))
     return probability, nodes
 
 
@@ -257,7 +267,7 @@ def _parts(
     if not top:
         return dict.fromkeys([*relation.tails, *ends], 1.0)
     power = 1.0 / tail_temperature
-    parts = {entity: (one / top) ** power for entity, one in relation.tails.items()}
+    parts = {entity: (tail / top) ** power for entity, tail in relation.tails.items()}
     least = min(parts.values())
     return {**dict.fromkeys(ends, least), **parts}
 
@@ -276,7 +286,7 @@ class Decision(NamedTuple):
 
 def decide(
     entities: Sequence[WeighedEntity],
-    found: Sequence[WeighedRelationPath],
+    paths: Sequence[WeighedRelationPath],
     options: RankingOptions,
     topics: int = 1,
 ) -> Decision:
@@ -287,21 +297,21 @@ def decide(
     """
     if not entities:
         return Decision((), 0, 0.0)
-    confidence = calibrated(evidence_for(entities[0], found), options.slope, options.shift)
-    weights = [one.weight for one in entities]
+    confidence = calibrated(evidence_for(entities[0], paths), options.slope, options.shift)
+    weights = [entity.weight for entity in entities]
     sure = confidence >= options.min_confidence
     chosen = near_first(weights, options.threshold(topics)) if sure else 0
-    written = (one.written for one in entities)
-    decoded = min(1.0, math.fsum([*(one.probability for one in found), *written]))
+    written = (entity.written for entity in entities)
+    decoded = min(1.0, math.fsum([*(path.probability for path in paths), *written]))
     total = math.fsum(weights)
-    scores = tuple(decoded * one / total if total else 0.0 for one in weights)
+    scores = tuple(decoded * weight / total if total else 0.0 for weight in weights)
     return Decision(scores, chosen, confidence)
 
 
 def near_first(weights: Sequence[float], threshold: float) -> int:
     """Return how many of ``weights`` are at least ``threshold`` times the first one."""
     least = threshold * weights[0] * (1.0 - ROUNDING) if weights else 0.0
-    return sum(one >= least for one in weights)
+    return sum(weight >= least for weight in weights)
 
 
 def calibrated(evidence: float, slope: float, shift: float) -> float:
@@ -316,19 +326,19 @@ def calibrated(evidence: float, slope: float, shift: float) -> float:
     return 1.0 / (1.0 + math.exp(-odds)) if odds > -700.0 else 0.0
 
 
-def evidence_for(first: WeighedEntity, found: Sequence[WeighedRelationPath]) -> float:
+def evidence_for(first: WeighedEntity, paths: Sequence[WeighedRelationPath]) -> float:
     """Return the probability of the relation paths of ``found`` that lead to ``first``.
 
     Each counts by weight, times its coverage if that was measured, and what was written for it.
     """
-    decoded = math.fsum(one.probability for one in found)
-    total = math.fsum(one.weight for one in found)
+    decoded = math.fsum(path.probability for path in paths)
+    total = math.fsum(path.weight for path in paths)
     leading = (
         decoded
-        * (one.weight / total if total else 0.0)
-        * (1.0 if one.source.coverage is None else one.source.coverage)
-        for one in found
-        if one.leads_to(first.node.id)
+        * (path.weight / total if total else 0.0)
+        * (1.0 if path.source.coverage is None else path.source.coverage)
+        for path in paths
+        if path.leads_to(first.node.id)
     )
     return min(1.0, math.fsum([*leading, first.written]))
 
@@ -352,24 +362,24 @@ def weigh(
     ballots = tally(paths, form, store)
     found = relation_paths(ballots.paths)
     notes: list[str] = []
-    for one in worth_expanding(found):
-        tails = paths_along(store, one.grounding, rules, options.max_tails)
+    for path in worth_expanding(found):
+        tails = paths_along(store, path.grounding, rules, options.max_tails)
         if tails is not None:
-            one.expanded = expanded(store, one.grounding, one.source.text, tails, form)
+            path.expanded = expanded(store, path.grounding, path.source.text, tails, form)
             continue
-        label = " -> ".join(said_name(edge.relation) for edge in one.grounding.edges)
-        head = one.grounding.head
+        label = " -> ".join(said_name(edge.relation) for edge in path.grounding.edges)
+        head = path.grounding.head
         notes.append(
             f"{label} leads from {said_entity(head.name, head.id)} to more than "
             f"{options.max_tails:,} entities; only those that the KG-LLM wrote are listed "
-            f"({len(one.tails)})."
+            f"({len(path.tails)})."
         )
     reached = _reached(store, topics, found, rules, notes)
     entities = aggregate(found, ballots.paths, options.tail_temperature, reached, ballots.written)
     judged = decide(entities, found, options, len(topics))
     ranked = [
-        RankedAnswer(one.node.id or None, one.node.name, score, one.grounded)
-        for one, score in zip(entities, judged.scores, strict=True)
+        RankedAnswer(entity.node.id or None, entity.node.name, score, entity.grounded)
+        for entity, score in zip(entities, judged.scores, strict=True)
     ]
     if entities and not judged.chosen:
         first = entities[0].node
@@ -381,7 +391,7 @@ def weigh(
     return Findings(
         answers=tuple(ranked[: judged.chosen]),
         others=tuple(ranked[judged.chosen :]),
-        expanded=tuple(one.expanded for one in entities if one.expanded is not None),
+        expanded=tuple(entity.expanded for entity in entities if entity.expanded is not None),
         confidence=judged.confidence,
         notes=tuple(notes),
     )
@@ -400,15 +410,15 @@ def vote(paths: Sequence[ScoredPath], store: GraphStore | None = None) -> list[R
     name: dict[str, str] = {}
     beyond: set[str] = set()
     for path in ballots.paths:
-        for tail in {one.tail.id: one.tail for one in path.groundings}.values():
+        for tail in {grounding.tail.id: grounding.tail for grounding in path.groundings}.values():
             weight[tail.id] = weight.get(tail.id, 0.0) + math.exp(path.score)
             name[tail.id] = tail.name
-    for one in ballots.written:
-        for id_, shown in [(node.id, node.name) for node in one.nodes] or [("", one.name)]:
+    for answer in ballots.written:
+        for id_, shown in [(node.id, node.name) for node in answer.nodes] or [("", answer.name)]:
             key = id_ or f"\0{shown}"
-            if key not in weight and not one.grounded:
+            if key not in weight and not answer.grounded:
                 beyond.add(key)
-            weight[key] = weight.get(key, 0.0) + math.exp(one.score)
+            weight[key] = weight.get(key, 0.0) + math.exp(answer.score)
             name[key] = shown
     total = sum(weight.values())
     if total == 0.0:  # every path is too unlikely for a float: their order still stands
@@ -417,24 +427,31 @@ def vote(paths: Sequence[ScoredPath], store: GraphStore | None = None) -> list[R
     ranked = sorted(weight, key=lambda one: (-weight[one], name[one], one))
     return [
         RankedAnswer(
-            None if one.startswith("\0") else one, name[one], weight[one] / total, one not in beyond
+            None if text.startswith("\0") else text,
+            name[text],
+            weight[text] / total,
+            text not in beyond,
         )
-        for one in ranked
+        for text in ranked
     ]
 
 
 def _reached(
     store: GraphStore,
     topics: Sequence[TopicEntity],
-    found: Sequence[WeighedRelationPath],
+    paths: Sequence[WeighedRelationPath],
     rules: WalkRules,
     notes: list[str],
 ) -> dict[str, list[str]]:
     """Return for each entity that ``found`` leads to which of several topic entities reach it."""
     if len(topics) < 2:
         return {}
-    decoded = (entity for one in found for entity in one.tails)
-    walked = (path.grounding.tail.id for one in found for path in one.expanded)
+    decoded = (entity for weighed_relation_path in paths for entity in weighed_relation_path.tails)
+    walked = (
+        path.grounding.tail.id
+        for weighed_relation_path in paths
+        for path in weighed_relation_path.expanded
+    )
     ids = list(dict.fromkeys([*decoded, *walked]))
     keys = store.keys_of(ids)
     by, left_out = reached_by(store, keys_array([topic.key for topic in topics]), keys, rules)

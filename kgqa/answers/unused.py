@@ -1,15 +1,16 @@
 """Which numbers and dates of a question had no part in its answer: said, and less sure.
 
-Where a question asks whether a value is that one, and the graph has another, there is no yes.
+Where a question asks whether a value is that one, and the graph has another, it is not yes.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from kgqa.display import NOT_HERE, said_name
+from kgqa.display import NO, said_name
 from kgqa.graph.quantities import read_value
 from kgqa.linking.asked import asks_whether
 
@@ -33,17 +34,21 @@ def with_unused(answer: Answer) -> Answer:
     """
     if not answer.answers:
         return answer
-    topics = [text for one in answer.topic_entities for text in (one.name, one.mention, one.id)]
-    ranked = [one.name for one in answer.answers]
-    ranked += [met.asked for one in answer.answers for met in one.conditions]
-    paths = [one.text for one in answer.paths] + [one.text for one in answer.expanded]
+    topics = [
+        text
+        for entity in answer.topic_entities
+        for text in (entity.name, entity.mention, entity.id)
+    ]
+    ranked = [ranked_answer.name for ranked_answer in answer.answers]
+    ranked += [met.asked for ranked_answer in answer.answers for met in ranked_answer.conditions]
+    paths = [path.text for path in answer.paths] + [path.text for path in answer.expanded]
     plan = [str(answer.plan)] if answer.plan is not None else []
     shown = "\n".join([*topics, *ranked, *paths, *plan, *answer.notes])
     if not (unused := unused_values(answer.question, shown)):
         return answer
     best = answer.answers[0].name
     if asks_whether(answer.question) and (read_value(best) or best[:1].isdigit()):
-        note = f"{NOT_HERE}: it has {said_name(best)}, not {', '.join(map(said_name, unused))}."
+        note = f"{NO} it is {said_name(best)}, not {', '.join(map(said_name, unused))}."
         others = (*answer.answers, *answer.others)
         return replace(answer, answers=(), others=others, notes=(*answer.notes, note))
     note = f"Not used for the answer: {', '.join(map(said_name, unused))}."
@@ -55,13 +60,19 @@ def unused_values(question: str, shown: str) -> list[str]:
     """Return the values of ``question`` none of whose numbers stands in ``shown``."""
     known = _numbers(shown)
     return [
-        found[0]
-        for found in _VALUE.finditer(question)
-        if not known.intersection(_numbers(found[0]))
+        match[0]
+        for match in _VALUE.finditer(question)
+        if not known.intersection(_numbers(match[0]))
     ]
 
 
 def _numbers(text: str) -> set[str]:
-    """Return the whole numbers of a text, without leading zeros; a sign stands before a number."""
-    found = re.findall(r"(?:(?<!\S)[-−])?\d+", text.replace(",", ""))
-    return {str(int(one.replace("−", "-"))) for one in found}
+    """Return the numbers of a text, without leading zeros; a sign stands before a number.
+
+    >>> sorted(_numbers("-26.10, 07:30, on 13.7.2023"))
+    ['-26.1', '13', '2023', '30', '7']
+    """
+    found = re.findall(
+        r"(?:(?<!\S)[-−])?(?:(?<![\d.])\d+\.\d+(?![.\d])|\d+)", text.replace(",", "")
+    )
+    return {f"{Decimal(one.replace('−', '-')).normalize():f}" for one in found}

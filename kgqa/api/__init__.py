@@ -101,10 +101,10 @@ def setup(
     from kgqa.models.profile import plan_for
 
     home = home if isinstance(home, Home) else Home(home, progress=progress)
-    found = install_offline_models(home.progress)
+    installed = install_offline_models(home.progress)
     settings = home.settings  # what takes half a minute once need not wait for the first question
     kg_llm = open_kg_llm(
         None, None, device=settings.device, cache=settings.cache_folder, progress=home.progress
     )
     plan_for(kg_llm, progress=home.progress)
-    return found
+    return installed

@@ -1,4 +1,4 @@
-"""Questions with approved answers: lines that ``learn --questions`` and ``eval`` read."""
+"""Questions that people judged: right answers as ``learn --questions`` and ``eval`` read them."""
 
 from __future__ import annotations
 
@@ -22,13 +22,16 @@ def approve(
     topic_entities: Sequence[str],
     answers: Sequence[str],
     plan: str | None = None,
+    *,
+    right: bool = True,
 ) -> int:
-    """Keep a question with its right answers; returns how many are kept. Raises UsageError.
+    """Keep a question with its answers; returns how many have right ones. Raises UsageError.
 
     ``question``: as it was resolved, so that it stands alone; no ``answers``: it is not in the KG.
+    Those that are not ``right`` are kept as ``wrong`` until right ones are given.
     """
     line: dict[str, Any] = {"question": question, "topic_entities": [*topic_entities]}
-    line["answers"] = [*answers]
+    line["answers" if right else "wrong"] = [*answers]
     if plan:
         line["plan"] = plan
     folder.mkdir(parents=True, exist_ok=True)
@@ -43,13 +46,14 @@ def approve(
     return len(approved(folder).splitlines())
 
 
-def approved(folder: Path) -> str:
-    """Return the lines that are kept; of a question that was approved twice, the later one."""
+def approved(folder: Path, *, right: bool = True) -> str:
+    """Return the lines with right answers, or with wrong ones; of a question the last one."""
     path = folder / _FILE
-    found: dict[Any, str] = {}
+    lines: dict[Any, str] = {}
     for text in path.read_text("utf-8").splitlines() if path.exists() else ():
         line = json.loads(text)
         key = line["question"], *line["topic_entities"]
-        found.pop(key, None)
-        found[key] = text
-    return "".join(f"{text}\n" for text in found.values())
+        lines.pop(key, None)
+        lines[key] = text
+    kind = "answers" if right else "wrong"
+    return "".join(f"{text}\n" for text in lines.values() if kind in json.loads(text))

@@ -66,7 +66,7 @@ class Check:
     def to_dict(self) -> dict[str, Any]:
         """Return the check as ``kgqa check --json`` prints it."""
         paths, near = (
-            [{"text": one.text, "edges": [edge.to_dict() for edge in one.edges]} for one in each]
+            [{"text": path.text, "edges": [edge.to_dict() for edge in path.edges]} for path in each]
             for each in (self.paths, self.near)
         )
         return {
@@ -85,10 +85,10 @@ def check(store: GraphStore, statement: Any) -> Check:
     """
     triples = triples_of(statement)
     at, parts = "", list[str]()
-    for one in triples:
-        parts += [f"{' | ' * bool(parts)}{shown_name(one[0])}"] if one[0] != at else []
-        parts.append(_shown_onward(one))
-        at = one[2]
+    for triple in triples:
+        parts += [f"{' | ' * bool(parts)}{shown_name(triple[0])}"] if triple[0] != at else []
+        parts.append(_shown_onward(triple))
+        at = triple[2]
     text = "".join(parts)
     exact, missing = _paths(store, triples, exact=True)
     if missing is None:
@@ -108,7 +108,7 @@ def triples_of(statement: Any) -> list[Triple]:
                 "Write it as: head -> relation -> tail.",
             )
         names = [read_name(part) for part in parts]
-        names[1::2] = [_QUOTED.sub(lambda one: read_name(one[0]), part) for part in parts[1::2]]
+        names[1::2] = [_QUOTED.sub(lambda match: read_name(match[0]), part) for part in parts[1::2]]
         return [(names[i], names[i + 1], names[i + 2]) for i in range(0, len(parts) - 2, 2)]
     if groundings := getattr(statement, "groundings", None):  # a path of an answer
         statement = groundings[0]
@@ -193,7 +193,7 @@ class _Names:
         if self._exact:
             return _nfc(text)
         halves = text.split(_FORM.joiner)
-        return _FORM.joiner.join("^" * one.startswith("^") + normalise(one) for one in halves)
+        return _FORM.joiner.join("^" * word.startswith("^") + normalise(word) for word in halves)
 
     @staticmethod
     def _is_called(store: GraphStore, key: int, label: str | None, name: str) -> bool:
@@ -211,7 +211,7 @@ def _paths(
 ) -> tuple[list[GroundedPath], int | None]:
     """Return the paths that match ``triples``, and the place of the first that none matches.
 
-    A triple goes on where the one before it ended if it names that entity; else it begins anew.
+    A triple goes on where the one before it ended if it names that entity; else it starts again.
     """
     names = _Names(store, triples, exact=exact)
     edges = _edges(store, triples, names)
@@ -229,7 +229,7 @@ def _paths(
             return [], place
         runs[-1].append(reached)
         ends, before = {row[1] for rows in reached.values() for row in rows}, tail
-    found: list[GroundedPath] = []
+    paths: list[GroundedPath] = []
     for run in runs:
         hops = list(_walked(run))
         table = PathTable(
@@ -237,8 +237,8 @@ def _paths(
             np.full(len(hops), len(run), np.int64),
             np.array([[row[2] for row in path] for path in hops], np.int64),
         )
-        found += [path for path in ground(store, table, _FORM) if path is not None]
-    return found, None
+        paths += [path for path in ground(store, table, _FORM) if path is not None]
+    return paths, None
 
 
 def _walked(run: Sequence[dict[int, list[Row]]]) -> Iterator[list[Row]]:
@@ -280,7 +280,7 @@ def _edges(
     heads = {head for head, _ in meant}
     keys = np.unique(keys_array(sorted({key for head in heads for key in names.keys[head]})))
     relations = store.relations()
-    found = defaultdict[Triple, dict[int, list[Row]]](dict)
+    edges = defaultdict[Triple, dict[int, list[Row]]](dict)
     for start in range(0, len(keys), _AT_ONCE):
         table = _hops(store, keys[start : start + _AT_ONCE])
         hop = table.hops[:, 0]
@@ -294,7 +294,7 @@ def _edges(
             for first, second in pairs.tolist()
         ]
         row = row.ravel()
-        fits = np.flatnonzero(np.array([bool(one) for one in read], bool)[row])
+        fits = np.flatnonzero(np.array([bool(reading) for reading in read], bool)[row])
         ends = store.entities(np.unique(hop[fits, TAIL]))
         texts_of = {
             key: [*names.texts.get(key, ()), *names.of_value(ends.label(at), ends.kinds[at])]
@@ -307,9 +307,9 @@ def _edges(
                 for name in names.texts[first]:
                     for relation in read[row[at]]:
                         for triple in meant.get((name, relation), {}).get(text, ()):
-                            found[triple].setdefault(first, []).append(edge)
-    _add_loops(store, names, found, dict.fromkeys(triples))
-    return found
+                            edges[triple].setdefault(first, []).append(edge)
+    _add_loops(store, names, edges, dict.fromkeys(triples))
+    return edges
 
 
 def _add_loops(
@@ -319,7 +319,9 @@ def _add_loops(
     triples: Iterable[Triple],
 ) -> None:
     """Add the edges of ``triples`` from an entity to itself, which no walk takes."""
-    loops = [(one, key) for one in triples for key in names.keys[one[0]] & names.keys[one[2]]]
+    loops = [
+        (triple, key) for triple in triples for key in names.keys[triple[0]] & names.keys[triple[2]]
+    ]
     if not loops:
         return
     relations = store.relations()
@@ -328,11 +330,11 @@ def _add_loops(
         for relation, text in enumerate(texts):
             steps[names.relation(text)].add(2 * relation)
             steps[names.relation(f"{_FORM.inverse}{text}")].add(2 * relation + 1)
-    rows = [(one, key, step) for one, key in loops for step in steps[names.relation(one[1])]]
+    rows = [(loop, key, step) for loop, key in loops for step in steps[names.relation(loop[1])]]
     keys = keys_array([key for _, key, _ in rows])
     there = store.has_edges(keys, keys_array([step // 2 for _, _, step in rows]), keys)
-    for one, key, step in itertools.compress(rows, there.tolist()):
-        found.setdefault(one, {}).setdefault(key, []).append((key, key, (step, -1, -1, key)))
+    for loop, key, step in itertools.compress(rows, there.tolist()):
+        found.setdefault(loop, {}).setdefault(key, []).append((key, key, (step, -1, -1, key)))
 
 
 def _hops(store: GraphStore, keys: Any) -> PathTable:

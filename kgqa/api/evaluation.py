@@ -68,7 +68,7 @@ def evaluate(
     if format == QUERY_FORMAT:
         return _of_queries(home, store, Path(file), session, options)
     questions = split_of(read_questions(Path(file), format, options.limit), options.split)
-    own_graphs = all(one.graph is not None for one in questions.questions)
+    own_graphs = all(question.graph is not None for question in questions.questions)
     if own_graphs:
         if own_options.get("sample") is not None:
             raise UsageError(
@@ -87,7 +87,7 @@ def evaluate(
         asking = partial(_asking, _elsewhere(home), info, method, own_options, options.linked)
         workers = Workers(executor, asking)
     try:
-        found = run(
+        query_result = run(
             session.store,
             questions,
             lambda graph, some: session.answers(graph, some, linked=options.linked),
@@ -105,7 +105,7 @@ def evaluate(
                 f"{cached:,} of {cached + calls:,} calls of the general LLM had been answered "
                 "before and were not made again (set `cache_calls` to false to make them)."
             )
-        return found
+        return query_result
     finally:
         session.close()
         if opened is not None:
@@ -133,7 +133,7 @@ def _of_queries(
         options.out.mkdir(parents=True, exist_ok=True)
         figures, answers = options.out / "figures.json", options.out / "answers.jsonl"
         figures.write_text(json.dumps(found.figures, indent=1), "utf-8")
-        lines = [json.dumps(one, ensure_ascii=False) for one in found.records]
+        lines = [json.dumps(record, ensure_ascii=False) for record in found.records]
         answers.write_text("\n".join(lines) + "\n", "utf-8")
         found.reports = (figures, answers)
     return found

@@ -24,21 +24,23 @@ def example_questions(
 
     ``relations``: each with a ``plan`` that gives its heads; ``query`` runs one.
     """
-    found: dict[str, str] = {}  # by relation
-    for place, one in enumerate(relations):
-        if len(found) == most:
+    questions: dict[str, str] = {}  # by relation
+    for place, relation in enumerate(relations):
+        if len(questions) == most:
             break
-        if one["relation"] in found:
+        if relation["relation"] in questions:
             continue
         try:
-            rows = query(f"{one['plan']} | limit 8", rows=8, seconds=_SECONDS).rows
+            rows = query(f"{relation['plan']} | limit 8", rows=8, seconds=_SECONDS).rows
         except KgqaError:  # too slow, or no plan of this KG
             continue
         names = [getattr(row[0], "name", None) or "" for row in rows]
         names = [name for name in names if 0 < len(name) <= _LONGEST]
         if names:
-            found[one["relation"]] = _question(one["relation"], names[place % len(names)])
-    return list(found.values())
+            questions[relation["relation"]] = _question(
+                relation["relation"], names[place % len(names)]
+            )
+    return list(questions.values())
 
 
 def _question(relation: str, name: str) -> str:

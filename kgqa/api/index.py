@@ -172,26 +172,26 @@ def trie_text(
 
     options: PathOptions = validated(PathOptions, given, "a trie")
     sample = options.sampled()
-    found = resolve_entity(store, entity)
-    if found.others:
-        home.note(shared_name(entity, found))
+    resolution = resolve_entity(store, entity)
+    if resolution.others:
+        home.note(shared_name(entity, resolution))
     settings = home.settings
     model, adapter = model_and_adapter(settings, store, options.model, options.adapter)
     loaded = load_encoder(model, adapter, cache=settings.cache_folder, progress=home.progress)
     card = card_of(options.preset) if options.preset else loaded.card
     lexicon = PathLexicon(loaded.encoder, path_format(card))
     rules = _rules(store.info, card, options)
-    source, constraint = _entity_trie(home, store, found, lexicon, rules, sample)
+    source, constraint = _entity_trie(home, store, resolution, lexicon, rules, sample)
     if sample:
         home.note(f"The trie is a sample: {sample}.")
     trie, encoder = constraint.trie, lexicon.encoder
     drawn: str | list[str] = (
         text_lines(trie, encoder, limit)
         if form == "txt"
-        else dot(trie, encoder, limit, f"{found.name} ({found.id})")
+        else dot(trie, encoder, limit, f"{resolution.name} ({resolution.id})")
     )
     return {
-        "entity": {"id": found.id, "name": found.name},
+        "entity": {"id": resolution.id, "name": resolution.name},
         "source": source,
         "sample": sample and asdict(sample),
         "paths": constraint.paths,
@@ -206,7 +206,7 @@ def trie_text(
 def _entity_trie(
     home: Home,
     store: GraphStore,
-    found: Resolution,
+    resolution: Resolution,
     lexicon: PathLexicon,
     rules: WalkRules,
     sample: Sample | None,
@@ -221,12 +221,12 @@ def _entity_trie(
     from kgqa.trie.stored import path_tokens, stored_constraint
 
     key = IndexKey.of(store.info, lexicon.encoder, lexicon.form, rules, sample)
-    who = f"{found.name} ({found.id})"
+    who = f"{resolution.name} ({resolution.id})"
     reason = f"The index has no trie of {who}."
     try:
         with open_index(home.tries(store.info.name), key) as index:
-            stored = index.look_up(found.id, found.key)
-            if index.is_composed(found.id):
+            stored = index.look_up(resolution.id, resolution.key)
+            if index.is_composed(resolution.id):
                 reason = f"{who} has more paths than the index stores."
             if stored is not None:
                 constraint = stored_constraint([(stored.sequences, stored.table)])
@@ -235,7 +235,7 @@ def _entity_trie(
     except IndexFault as error:
         reason = error.message
     home.note(f"{reason} The trie is built from the graph.")
-    keys = keys_array([found.key])
+    keys = keys_array([resolution.key])
     if sample:
         table, over = sample_walk(store, keys, rules, sample), keys[:0]
     else:
@@ -270,7 +270,7 @@ def tries_of(home: Home, info: KGInfo, entity_id: str, entity: int) -> list[dict
     from kgqa.trie.index.manifest import Manifest
     from kgqa.trie.index.reader import TrieIndex, all_manifests
 
-    found = []
+    tries = []
     for folder, manifest in all_manifests(home.tries(info.name)):
         if not isinstance(manifest, Manifest) or manifest.key.kg_version != info.version:
             continue
@@ -283,7 +283,7 @@ def tries_of(home: Home, info: KGInfo, entity_id: str, entity: int) -> list[dict
             continue
         if stored is not None:
             key, sample = manifest.key, manifest.key.sampled
-            found.append(
+            tries.append(
                 {
                     "model": manifest.tokenizer_name,
                     "hops": key.hops,
@@ -295,7 +295,7 @@ def tries_of(home: Home, info: KGInfo, entity_id: str, entity: int) -> list[dict
                     "bytes": stored.bytes,
                 }
             )
-    return found
+    return tries
 
 
 def _resources(
@@ -368,4 +368,4 @@ def _topics_of_line(home: Home, line: str, where: str) -> list[str]:
     except (ValueError, TypeError, AttributeError) as error:
         home.note(f"{where} is not a question and is left out: {error}.")
         return []
-    return [str(one) for one in named]
+    return [str(entity) for entity in named]

@@ -184,24 +184,24 @@ class KG:
 
         candidates = self.link(question, limit, encoder=encoder)
         topics = linker.topic_entities(candidates, two=asks_whether(question))
-        chosen = {one.id for one in topics}
+        chosen = {topic.id for topic in topics}
         return {
             "question": question,
             "candidates": [
                 {
-                    "id": one.id,
-                    "name": one.name,
-                    "score": round(one.score, 4),
-                    "mention": one.mention,
-                    "start": one.start,
-                    "end": one.end,
-                    "match": one.match,
-                    "edges": one.degree,
-                    "parts": one.features.points(),
-                    "features": one.features.values(),
-                    "chosen": one.id in chosen,
+                    "id": candidate.id,
+                    "name": candidate.name,
+                    "score": round(candidate.score, 4),
+                    "mention": candidate.mention,
+                    "start": candidate.start,
+                    "end": candidate.end,
+                    "match": candidate.match,
+                    "edges": candidate.degree,
+                    "parts": candidate.features.points(),
+                    "features": candidate.features.values(),
+                    "chosen": candidate.id in chosen,
                 }
-                for one in candidates
+                for candidate in candidates
             ],
         }
 
@@ -224,13 +224,13 @@ class KG:
         store = self.store
         entities = store.entities(store.suggest(typed, 4 * limit, prefix=True))
         degrees = store.degrees(entities.keys).tolist()
-        found = [
+        infos = [
             {"id": id_, "name": entities.label(row), "edges": degrees[row]}
             for row, id_ in enumerate(entities.ids)
         ]
         begun = normalise(typed)
-        found.sort(key=lambda one: (not normalise(one["name"]).startswith(begun), -one["edges"]))
-        return found[:limit]
+        infos.sort(key=lambda info: (not normalise(info["name"]).startswith(begun), -info["edges"]))
+        return infos[:limit]
 
     def paths(
         self,
@@ -255,17 +255,17 @@ class KG:
         from kgqa.paths.walk import WalkRules, ordered, walk
 
         store = self.store
-        found = resolve_entity(store, entity)
-        if found.others:
+        resolution = resolve_entity(store, entity)
+        if resolution.others:
             from kgqa.api.qa import shared_name
 
-            self.home.note(shared_name(entity, found))
+            self.home.note(shared_name(entity, resolution))
         rules = WalkRules(hops, direction or store.info.direction, mediators)
-        walked, over = walk(store, keys_array([found.key]), rules, most)
+        walked, over = walk(store, keys_array([resolution.key]), rules, most)
         if len(over):
             raise UsageError(
-                f"{said_entity(found.name, found.id)} has more than {most:,} paths of at most "
-                f"{hops} hops.",
+                f"{said_entity(resolution.name, resolution.id)} has more than {most:,} paths of at "
+                f"most {hops} hops.",
                 "Ask for fewer with `hops`.",
             )
         table = ordered(walked)
@@ -273,7 +273,7 @@ class KG:
             keys_array(range(min(offset, len(table)), min(offset + limit, len(table))))
         )
         shown = tuple(path for path in ground(store, first, PathFormat()) if path is not None)
-        return EntityPaths(found, shown, len(table), hops)
+        return EntityPaths(resolution, shown, len(table), hops)
 
     def check(self, statement: Any) -> Check:
         """Return whether a statement is in the graph, and its edges.
@@ -389,7 +389,7 @@ class KG:
         from kgqa.paths.walk import WalkRules
 
         store = self.store
-        keys = [resolve_entity(store, one).key for one in entities]
+        keys = [resolve_entity(store, entity).key for entity in entities]
         rules = WalkRules(hops, direction or store.info.direction, mediators)
         form = PathFormat(start=start, end=end)
         return path_language(store, keys, rules, form, tokenizer, vocab_size)
@@ -412,8 +412,8 @@ class KG:
         from kgqa.linking.resolve import resolve_entity
 
         store = self.store
-        found = resolve_entity(store, entity)
-        return tries_of(self.home, store.info, found.id, found.key)
+        resolution = resolve_entity(store, entity)
+        return tries_of(self.home, store.info, resolution.id, resolution.key)
 
     def trie_text(
         self, entity: str, form: Literal["txt", "dot"] = "txt", limit: int = 50, **options: Any
@@ -474,13 +474,13 @@ class KG:
         self._close_sessions()
         return report
 
-    def browser_url(self, found: Answer | EntityPaths) -> str | None:
+    def browser_url(self, result: Answer | EntityPaths) -> str | None:
         """Return a Neo4j Browser link that draws the facts, or None if the store is not Neo4j."""
         if self._store.url.startswith("sqlite"):
             return None
         from kgqa.graph.browser import browser_url
 
-        triples = [(fact.head, fact.predicate, fact.tail) for fact in found.facts()]
+        triples = [(fact.head, fact.predicate, fact.tail) for fact in result.facts()]
         return browser_url(self._store, triples, self.home.settings.neo4j_browser)
 
     def close(self) -> None:
@@ -519,7 +519,7 @@ class KG:
 def _paths(given: str | Path | Sequence[str | Path]) -> list[Path]:
     from pathlib import Path
 
-    return [Path(one) for one in ([given] if isinstance(given, str | Path) else given)]
+    return [Path(path) for path in ([given] if isinstance(given, str | Path) else given)]
 
 
 def _path_dict(path: GroundedPath) -> dict[str, Any]:

@@ -62,12 +62,14 @@ class PathLanguage:
         from kgqa.decoding.generate import accepted
         from kgqa.paths.ground import ground
 
-        found: dict[tuple[object, ...], GroundedPath] = {}
-        for one in accepted(self.constraint, sequences, prompt):
-            for path in ground(self.store, self.constraint.ground(one.state), self.lexicon.form):
+        paths: dict[tuple[object, ...], GroundedPath] = {}
+        for sequence in accepted(self.constraint, sequences, prompt):
+            for path in ground(
+                self.store, self.constraint.ground(sequence.state), self.lexicon.form
+            ):
                 if path is not None:
-                    found.setdefault(path.edges, path)
-        return list(found.values())
+                    paths.setdefault(path.edges, path)
+        return list(paths.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +98,10 @@ class WrittenPlans:
         """
         from kgqa.decoding.generate import accepted
 
-        found = accepted(self.constraint, sequences, prompt)
-        return list(dict.fromkeys(self.constraint.plan(one.state) for one in found))
+        sequences_accepted = accepted(self.constraint, sequences, prompt)
+        return list(
+            dict.fromkeys(self.constraint.plan(sequence.state) for sequence in sequences_accepted)
+        )
 
 
 def plan_language(
@@ -161,5 +165,5 @@ def processor(
     if not languages:
         raise UsageError("There is no language, and without one anything could be written.")
     end = languages[0].lexicon.encoder.eos_id if eos_token_id is None else eos_token_id
-    constraints = [one.constraint for one in languages]
+    constraints = [language.constraint for language in languages]
     return ConstraintLogitsProcessor(constraints, prompt, eos_token_id=end)

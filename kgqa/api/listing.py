@@ -28,20 +28,20 @@ def options(name: str | None = None) -> dict[str, Any]:
             kind: {entry.name: entry.help for entry in table.entries()}
             for kind, table in REGISTRIES.items()
         }
-    found = {}
+    infos = {}
     for kind, table in REGISTRIES.items():
         if name not in table.names():
             continue
         model = table.entry(name).options_model()
-        found[kind] = _fields(model)
+        infos[kind] = _fields(model)
         for part, of in model.parts.items():
             for entry in of.entries():
                 extra = _fields(entry.options_model())
                 if extra:
-                    found[f"{part} {entry.name}"] = extra
-    if not found:
+                    infos[f"{part} {entry.name}"] = extra
+    if not infos:
         raise UsageError(f"Unknown name '{name}'.", "List them with `kgqa options`.")
-    return found
+    return infos
 
 
 def _fields(model: type[registry.Options]) -> dict[str, Any]:

@@ -197,8 +197,8 @@ def _extracted(
     }
 
 
-def _stem(found: Sources) -> str:
-    return found.paths[0].resolve().name.split(".")[0]
+def _stem(sources: Sources) -> str:
+    return sources.paths[0].resolve().name.split(".")[0]
 
 
 def _check_store(home: Home, how: StoringOptions) -> None:
@@ -259,8 +259,8 @@ def attach(
     from kgqa.graph.open import open_store
 
     place = Home(home, graph=url, kg=kg, progress=progress)
-    found = attach_to(place, **options)
-    return KG(place, open_store(place.url, found.kg, **place.account))
+    attached = attach_to(place, **options)
+    return KG(place, open_store(place.url, attached.kg, **place.account))
 
 
 def attach_to(home: Home, **taken: Any) -> Attached:
@@ -282,30 +282,30 @@ def attach_to(home: Home, **taken: Any) -> Attached:
         return survey(connection, home.settings.home, kg, Taken(**taken), home.progress)
 
 
-def attached_lines(found: Attached) -> list[str]:
+def attached_lines(attached: Attached) -> list[str]:
     """Return what attaching found as ``kgqa attach`` prints it."""
     from kgqa.graph.attached_attach import described
 
-    return described(found)
+    return described(attached)
 
 
-def attached_dict(found: Attached) -> dict[str, Any]:
+def attached_dict(attached: Attached) -> dict[str, Any]:
     """Return what attaching found as ``kgqa attach --json`` prints it."""
-    info, record = found.survey.info, found.record
+    info, record = attached.survey.info, attached.record
     return {
-        "kg": found.kg,
+        "kg": attached.kg,
         "graph": record.url,
         "database": record.database,
         "entities": info.entities,
         "relations": info.relations,
         "edges": info.edges,
         "version": info.version,
-        "types": {label: asdict(one) for label, one in record.types.items()},
+        "types": {label: asdict(type_) for label, type_ in record.types.items()},
         "only": list(record.only),
         "skip": list(record.skip),
-        "sampled": found.survey.schema.sampled,
-        "named": found.survey.named,
-        "seconds": round(found.seconds, 3),
+        "sampled": attached.survey.schema.sampled,
+        "named": attached.survey.named,
+        "seconds": round(attached.seconds, 3),
     }
 
 

@@ -35,15 +35,15 @@ def about(store: QueryStore, most: int) -> dict[str, Any]:
         return quoted_name(name) if name else ANY
 
     graph, info = queryable(store), store.info
-    found = described_schema(graph.schema(), most)
-    counts = {one.name: one.count for one in graph.schema().types}
+    schema = described_schema(graph.schema(), most)
+    counts = {type_.name: type_.count for type_ in graph.schema().types}
     instances = cache(graph.instances)
     ids = graph.relations().ids
-    for one in found["types"]:
+    for one in schema["types"]:
         one["plan"] = written(one["name"])
         if one["count"] <= _EXAMPLED and len(keys := instances(one["name"])):
             one["example"] = graph.entities(keys[:1]).label(0)
-    for one in found["relations"]:
+    for one in schema["relations"]:
         head, relation, tail = (written(one[part]) for part in ("head", "relation", "tail"))
         one["plan"] = f"{head} {relation}> {tail}"
         if counts.get(one["head"], info.nodes) > _EXAMPLED or one["relation"] not in ids:
@@ -57,7 +57,7 @@ def about(store: QueryStore, most: int) -> dict[str, Any]:
                     one["example"] = f"{ends.label(0)} -> {one['relation']} -> {ends.label(1)}"
             if "example" in one:
                 break
-    return {"kg": info.name, "entities": info.entities, "edges": info.edges, **found}
+    return {"kg": info.name, "entities": info.entities, "edges": info.edges, **schema}
 
 
 def status(home: str | Path | Home | None = None, *, verify: bool = False) -> dict[str, Any]:
@@ -87,7 +87,7 @@ def status(home: str | Path | Home | None = None, *, verify: bool = False) -> di
         f"No index of {kg['name']} fits the model, so paths are composed on the fly. "
         f"Build one: kgqa precompute-tries --kg {kg['name']}"
         for kg in kgs
-        if encoder and kg["indexes"] and not any(one["fits"] for one in kg["indexes"])
+        if encoder and kg["indexes"] and not any(index["fits"] for index in kg["indexes"])
     ]
     dumps = settings.dumps_folder
     files = sorted(path.name for path in dumps.iterdir()) if dumps.is_dir() else []

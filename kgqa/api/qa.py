@@ -140,13 +140,13 @@ class QA:
 
         def asked() -> Iterator[Asked]:
             for given in questions:
-                one = (
+                executor = (
                     Asked(given)
                     if isinstance(given, str)
                     else Asked(given.question, tuple(given.topic_entities), tuple(given.choices))
                 )
-                texts.append(one.question)
-                yield one
+                texts.append(executor.question)
+                yield executor
 
         waiting: dict[int, Answer | KgqaError] = {}
         turn = 0
@@ -188,16 +188,16 @@ class QA:
         from kgqa.questions.meanings import known_topics
 
         def linked_questions() -> Iterator[LinkedQuestion | KgqaError]:
-            for one in questions:
+            for question in questions:
                 try:
-                    given = () if linked else tuple(known_topics(store, one))
-                    asked = Asked(one.question, given, tuple(one.choices))
+                    given = () if linked else tuple(known_topics(store, question))
+                    asked = Asked(question.question, given, tuple(question.choices))
                     yield self._linked(store, asked, [])
                 except KgqaError as error:
-                    yield self._unlinked(one, error)
+                    yield self._unlinked(question, error)
 
-        with closing(self.method.answers(store, linked_questions())) as found:
-            yield from found
+        with closing(self.method.answers(store, linked_questions())) as results:
+            yield from results
 
     def calls(self) -> tuple[int, int]:
         """Return the numbers of the general LLM's calls and of those answered from the cache."""
@@ -275,11 +275,11 @@ class QA:
             for number, asked in enumerate(questions):
                 meant = self._readings(store, asked)
                 answers: list[Answer | KgqaError | None] = [None] * len(meant)
-                for place, one in enumerate(meant):
-                    this = open_[at] = _Open(number, place, one, answers)
+                for place, reading in enumerate(meant):
+                    this = open_[at] = _Open(number, place, reading, answers)
                     at += 1
-                    said = one.entities or asked.entities
-                    one_asked = replace(asked, question=one.question, entities=said)
+                    said = reading.entities or asked.entities
+                    one_asked = replace(asked, question=reading.question, entities=said)
                     try:
                         with deadline(asked.stop):
                             linked = self._linked(store, one_asked, this.notes)
@@ -304,8 +304,8 @@ class QA:
 
         from kgqa.answers.unused import with_unused
 
-        with closing(self.method.answers(store, every())) as found:
-            for at, answer in found:
+        with closing(self.method.answers(store, every())) as results:
+            for at, answer in results:
                 this = open_.pop(at)
                 if isinstance(answer, EmptyLanguageError):
                     names = _listed(this.topics)
@@ -314,10 +314,10 @@ class QA:
                     )
                 elif not isinstance(answer, KgqaError):
                     answer = with_unused(_kept(answer, this.reading))
-                    if this.notes:
-                        answer = replace(answer, notes=(*this.notes, *answer.notes))
+                    notes, said = (*this.notes, *answer.notes), this.reading.question
+                    answer = replace(answer, notes=notes, question=said)
                 this.answers[this.place] = answer
-                done = [one for one in this.answers if one is not None]
+                done = [result for result in this.answers if result is not None]
                 if len(done) == len(this.answers):
                     yield this.number, _chosen(done)
 
@@ -330,6 +330,7 @@ class QA:
         return readings(store, asked.question, asked.after)
 
     def _linked(self, store: GraphStore, asked: Asked, notes: list[str]) -> LinkedQuestion:
+        from kgqa.linking.clock import written_out
         from kgqa.linking.linker import check_question, question_words
         from kgqa.methods.base import LinkedQuestion
 
@@ -346,8 +347,13 @@ class QA:
                     raise
                 unlinked = error
         seconds = time.perf_counter() - began
+        mentions = [one.mention or one.name for one in topics]
+        question, said = written_out(
+            asked.question, mentions, self.options.today, self.options.zone
+        )
+        notes += said
         linked = LinkedQuestion(
-            asked.question,
+            question,
             tuple(topics),
             seconds,
             asked.choices,
@@ -355,7 +361,9 @@ class QA:
             unlinked,
             asked.stop,
         )
-        linked.tell("linked", topic_entities=[one.to_dict() for one in topics], notes=list(notes))
+        linked.tell(
+            "linked", topic_entities=[topic.to_dict() for topic in topics], notes=list(notes)
+        )
         return linked
 
     def _check_language(self, store: GraphStore, question: str) -> None:
@@ -408,23 +416,23 @@ def turns_of(after: Answer | Sequence[Answer]) -> tuple[Turn, ...]:
 
     return tuple(
         Turn(
-            one.question,
-            tuple(topic.id for topic in one.topic_entities),
-            tuple(answer.id for answer in one.answers if answer.id is not None),
+            turn.question,
+            tuple(topic.id for topic in turn.topic_entities),
+            tuple(answer.id for answer in turn.answers if answer.id is not None),
         )
-        for one in ((after,) if isinstance(after, Answer) else after)
+        for turn in ((after,) if isinstance(after, Answer) else after)
     )
 
 
 def _chosen(answers: Sequence[Answer | KgqaError]) -> Answer | KgqaError:
     """Return the first answer that is about as sure as the surest, of readings in their order."""
 
-    def sure(one: Answer | KgqaError) -> float:
-        answered = not isinstance(one, KgqaError) and one.answers
-        return (one.confidence or 0.0) if answered else -1.0  # type: ignore[union-attr]
+    def sure(result: Answer | KgqaError) -> float:
+        answered = not isinstance(result, KgqaError) and result.answers
+        return (result.confidence or 0.0) if answered else -1.0  # type: ignore[union-attr]
 
     surest = max(map(sure, answers))
-    return next(one for one in answers if sure(one) >= surest - _ABOUT_AS_SURE)
+    return next(answer for answer in answers if sure(answer) >= surest - _ABOUT_AS_SURE)
 
 
 def _kept(answer: Answer, reading: Reading) -> Answer:
@@ -435,17 +443,22 @@ def _kept(answer: Answer, reading: Reading) -> Answer:
     if not (reading.among or reading.apart):
         return answer
     every = [
-        one
-        for one in (*answer.answers, *(answer.others if reading.among else ()))
-        if one.id not in reading.apart and (not reading.among or one.id in reading.among)
+        ranked_answer
+        for ranked_answer in (*answer.answers, *(answer.others if reading.among else ()))
+        if ranked_answer.id not in reading.apart
+        and (not reading.among or ranked_answer.id in reading.among)
     ]
-    kept = {one.id for one in every}
+    kept = {ranked_answer.id for ranked_answer in every}
     return replace(
         answer,
         answers=tuple(every),
-        others=tuple(one for one in answer.others if one.id not in kept),
+        others=tuple(
+            ranked_answer for ranked_answer in answer.others if ranked_answer.id not in kept
+        ),
         paths=tuple(
-            path for path in answer.paths if any(one.tail.id in kept for one in path.groundings)
+            path
+            for path in answer.paths
+            if any(grounding.tail.id in kept for grounding in path.groundings)
         ),
         confidence=answer.confidence if every else None,
     )
@@ -474,46 +487,68 @@ def topic_entities(
             "Name fewer `entities`.",
         )
     if named:
-        found = resolve_entities(store, list(named))
-        notes += [shared_name(one.name, one) for one in found if one.others]
-        notes += _taken([*named], found)
-        return [TopicEntity(one.key, one.id, one.name, 1.0) for one in found]
+        resolutions = resolve_entities(store, list(named))
+        notes += [
+            shared_name(resolution.name, resolution)
+            for resolution in resolutions
+            if resolution.others
+        ]
+        notes += _taken([*named], resolutions)
+        return [
+            TopicEntity(resolution.key, resolution.id, resolution.name, 1.0)
+            for resolution in resolutions
+        ]
     candidates = linker.link(store, question)
     chosen = linker.topic_entities(candidates, two=asks_whether(question))
     for topic in chosen:
         span = (topic.start, topic.end)
-        others = [one for one in candidates if (one.start, one.end) == span and one.id != topic.id]
+        others = [
+            candidate
+            for candidate in candidates
+            if (candidate.start, candidate.end) == span and candidate.id != topic.id
+        ]
         if others:
             notes.append(
                 f"Interpreted '{topic.mention}' as {said_entity(topic.name, topic.id)}. "
                 f"Others of that name: {_listed(others)}. Choose with `entities`."
             )
-    notes += _taken([as_written(question, one.start, one.end) for one in chosen], chosen)
+    notes += _taken(
+        [as_written(question, candidate.start, candidate.end) for candidate in chosen], chosen
+    )
     return [
-        TopicEntity(one.key, one.id, one.name, round(one.score, 4), one.mention) for one in chosen
+        TopicEntity(
+            candidate.key,
+            candidate.id,
+            candidate.name,
+            round(candidate.score, 4),
+            candidate.mention,
+        )
+        for candidate in chosen
     ]
 
 
-def _taken(texts: Sequence[str], found: Sequence[Any]) -> list[str]:
+def _taken(texts: Sequence[str], resolutions: Sequence[Any]) -> list[str]:
     """Return the notes that a text was taken for a name with other symbols."""
     from kgqa.linking.exact import is_taken_for
 
     return [
-        f"Took {said_name(text)} for {said_entity(one.name, one.id)}."
-        for text, one in zip(texts, found, strict=False)
-        if is_taken_for(text, one.name)
+        f"Took {said_name(text)} for {said_entity(resolution.name, resolution.id)}."
+        for text, resolution in zip(texts, resolutions, strict=False)
+        if is_taken_for(text, resolution.name)
     ]
 
 
-def shared_name(asked: str, found: Resolution) -> str:
+def shared_name(asked: str, resolution: Resolution) -> str:
     """Return the note that other entities have the name ``asked``, too."""
     return (
-        f"Interpreted {said_name(asked)} as {found.id}, the best connected one; others: "
-        f"{_listed(found.others)}."
+        f"Interpreted {said_name(asked)} as {resolution.id}, the best connected one; others: "
+        f"{_listed(resolution.others)}."
     )
 
 
-def _listed(found: Sequence[Any]) -> str:
-    shown = ", ".join(said_entity(one.name, one.id) for one in found[:_OTHERS])
-    more = len(found) - _OTHERS
+def _listed(resolutions: Sequence[Any]) -> str:
+    shown = ", ".join(
+        said_entity(resolution.name, resolution.id) for resolution in resolutions[:_OTHERS]
+    )
+    more = len(resolutions) - _OTHERS
     return f"{shown} and {more} more" if more > 0 else shown

@@ -156,13 +156,13 @@ class _Indexes:
         from kgqa.trie.index.reader import all_manifests
 
         self._changed = change.info.version
-        found: dict[Any, IntArray] = {}
+        edges: dict[Any, IntArray] = {}
         for folder, manifest in all_manifests(self._home.tries(self._store.info.name)):
             if isinstance(manifest, Manifest) and manifest.key.kg_version == self._version:
                 rules = manifest.key.rules
-                if rules not in found:
-                    found[rules] = affected(self._store, change, rules)
-                self._affected.append((folder, found[rules]))
+                if rules not in edges:
+                    edges[rules] = affected(self._store, change, rules)
+                self._affected.append((folder, edges[rules]))
 
     def rebase(self) -> None:
         """Let the indexes serve the new version with the rows that are still right."""

@@ -117,7 +117,7 @@ def _choices(text: str | None) -> tuple[str, ...]:
         return ()
     import re
 
-    choices = [one.replace("\\,", ",").strip() for one in re.split(r"(?<!\\),", text)]
+    choices = [word.replace("\\,", ",").strip() for word in re.split(r"(?<!\\),", text)]
     if not all(choices) or len(choices) < 2:
         raise UsageError(
             "Multiple choice needs at least two choices, none of them empty.",
@@ -158,7 +158,10 @@ class _Shown:
 
         result = answer.to_dict(link)
         if self.verbose:
-            result |= {"linked": linked, "relations": [asdict(one) for one in answer.relations]}
+            result |= {
+                "linked": linked,
+                "relations": [asdict(relation) for relation in answer.relations],
+            }
         if self.run.as_json:
             for note in answer.notes:
                 self.run.note(note)

@@ -38,7 +38,7 @@ def attach(
     """
     if url:
         run.options = replace(run.options, graph=url)
-    found = attach_to(
+    attached = attach_to(
         run.home,
         name=dict(map(_pair, name or ())),
         only=_several(only),
@@ -49,10 +49,10 @@ def attach(
     def human() -> None:
         from kgqa.cli.terminal import say
 
-        for line in attached_lines(found):
+        for line in attached_lines(attached):
             say(line)
 
-    run.print(human, attached_dict(found))
+    run.print(human, attached_dict(attached))
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -63,4 +63,4 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _several(given: list[str] | None) -> list[str] | None:
-    return None if given is None else [part for one in given for part in one.split(",") if part]
+    return None if given is None else [part for text in given for part in text.split(",") if part]

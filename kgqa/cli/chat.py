@@ -86,8 +86,8 @@ class Chat:
         from kgqa.cli.terminal import path_line, say
 
         if entity:
-            found = self.kg.paths(entity, limit=_SHOWN)
-            shown, total = list(found.paths), found.total
+            selection = self.kg.paths(entity, limit=_SHOWN)
+            shown, total = list(selection.paths), selection.total
         else:
             answer = self._last()
             every: list[Any] = [*answer.paths, *answer.expanded]
@@ -106,9 +106,9 @@ class Chat:
         if not 1 <= number <= len(answer.answers):
             print(f"The last answer has {len(answer.answers)} answers.")
             return
-        one = answer.answers[number - 1]
-        say(one.name, style="bold")
-        for path in one.paths:
+        ranked_answer = answer.answers[number - 1]
+        say(ranked_answer.name, style="bold")
+        for path in ranked_answer.paths:
             say(path_line(path.groundings[0]))
             for edge in path.groundings[0].edges:
                 for fact in edge.facts:
@@ -117,18 +117,18 @@ class Chat:
         if rows is not None and number <= len(rows):
             for fact in rows.evidence(number - 1, _SHOWN).facts:
                 say(f"  {fact.head}  {fact.predicate}  {fact.tail}", style="dim")
-        elif not one.paths:
+        elif not ranked_answer.paths:
             print("No path of the graph leads there.")
 
     def entity(self, name: str) -> None:
         """Show an entity and the facts about it."""
         from kgqa.cli.terminal import path_line, say
 
-        found = self.kg.paths(name, hops=1, direction="both", limit=_SHOWN)
-        say(f"{found.entity.name} ({found.entity.id})", style="bold")
-        for path in found.paths:
+        paths = self.kg.paths(name, hops=1, direction="both", limit=_SHOWN)
+        say(f"{paths.entity.name} ({paths.entity.id})", style="bold")
+        for path in paths.paths:
             say(path_line(path))
-        say(f"{len(found.paths):,} of {found.total:,} facts", style="dim")
+        say(f"{len(paths.paths):,} of {paths.total:,} facts", style="dim")
 
     def _last(self) -> Answer:
         if self.last is None:

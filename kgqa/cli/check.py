@@ -27,20 +27,20 @@ def check(
     Give heads and tails by id or exact name, and relations as `kgqa paths` shows them.
     """
     with run.kg() as kg:
-        found = kg.check(statement)
-        run.print(lambda: _show(kg, found), found.to_dict())
-    if not found:
+        checked = kg.check(statement)
+        run.print(lambda: _show(kg, checked), checked.to_dict())
+    if not checked:
         raise typer.Exit(1)
 
 
-def _show(kg: KG, found: Check) -> None:
+def _show(kg: KG, checked: Check) -> None:
     from kgqa.cli.terminal import path_line, say
 
-    if not found:
-        say(f"Not in the graph: {found.missing}")
-    for path in found.near:
+    if not checked:
+        say(f"Not in the graph: {checked.missing}")
+    for path in checked.near:
         say("Near it, and not the same: " + path_line(path).plain)
-    for path in found.paths:
+    for path in checked.paths:
         say(path_line(path))
         nodes = [node for edge in path.edges for node in (edge.head, edge.tail)]
         names = {node.id: _named(kg, node.id, node.name) for node in nodes}

@@ -197,10 +197,10 @@ def add_command(app: typer.Typer, name: str, function: Callable[..., None]) -> N
         function(Run(Global(**chosen)), **given)
 
     own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
-    own = [one for one in own if one.name != "options" or not sources]
+    own = [parameter for parameter in own if parameter.name != "options" or not sources]
     keyword = inspect.Parameter.KEYWORD_ONLY
     parameters = [inspect.Parameter("ctx", keyword, annotation=typer.Context)]
-    parameters += [one.replace(kind=keyword) for one in own]
+    parameters += [parameter.replace(kind=keyword) for parameter in own]
     parameters += [_parameter(field, info) for field, info in fields.items()]
     if sources:
         parameters += [
@@ -213,7 +213,7 @@ def add_command(app: typer.Typer, name: str, function: Callable[..., None]) -> N
         default = False if field in ("as_json", "debug") else None
         parameters.append(inspect.Parameter(field, keyword, annotation=kind, default=default))
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     del run.__wrapped__
     app.command(name, cls=GroupedCommand)(run)
 
@@ -241,19 +241,19 @@ def _fields(sources: tuple[Registry | type[Options], ...], every: bool) -> dict[
             models += [entry.options_model() for entry in source.table]
         else:
             models.append(source)
-    found: dict[str, FieldInfo] = {}
+    fields: dict[str, FieldInfo] = {}
     for model in models:
         for name, info in model.model_fields.items():
             if every or is_flag(info):
-                found.setdefault(name, info)
-    return found
+                fields.setdefault(name, info)
+    return fields
 
 
 def _parameter(name: str, info: FieldInfo) -> inspect.Parameter:
     """Return the flag of a field: None if it is not given, so that the model's default holds."""
     kind: Any = info.annotation
     if get_origin(kind) in (Union, UnionType):
-        kinds = [one for one in get_args(kind) if one is not type(None)]
+        kinds = [part for part in get_args(kind) if part is not type(None)]
         kind = kinds[0] if len(kinds) == 1 else str
     if get_origin(kind) in (list, tuple):
         kind = list[get_args(kind)[0]]  # type: ignore[misc]
@@ -262,7 +262,7 @@ def _parameter(name: str, info: FieldInfo) -> inspect.Parameter:
     flag = _flag(name)
     declared = f"{flag}/--no-{flag[2:]}" if kind is bool and info.default is not False else flag
     extra = info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
-    text = re.sub(r"`(\w+)`", lambda found: _flag(found[1]), info.description or "")
+    text = re.sub(r"`(\w+)`", lambda match: _flag(match[1]), info.description or "")
     if isinstance(info.default, str | int | float) and not isinstance(info.default, bool):
         text += f" [{info.default}]"
     option = typer.Option(declared, help=text, rich_help_panel=str(extra.get("group") or "Options"))

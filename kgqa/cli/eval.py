@@ -47,47 +47,47 @@ def eval(
     if format is None or file is None:
         raise UsageError("Missing FORMAT and FILE.", "kgqa eval FORMAT FILE; see kgqa eval --help.")
     method = method or options.pop("method", None) or DEFAULT_METHOD
-    found = evaluate(run.home, None, file, format, method, options)
-    if found.reports:
-        run.note(f"Written: {' and '.join(map(str, found.reports))}.")
-    run.print(lambda: _show(found), found.figures)
+    evaluation = evaluate(run.home, None, file, format, method, options)
+    if evaluation.reports:
+        run.note(f"Written: {' and '.join(map(str, evaluation.reports))}.")
+    run.print(lambda: _show(evaluation), evaluation.figures)
 
 
-def _show(found: Measured) -> None:
+def _show(measured: Measured) -> None:
     from kgqa.cli.terminal import say, show_rows
 
-    figures = found.figures
+    figures = measured.figures
     say(
         f"{figures['questions']} questions of the format {figures['format']}, "
         f"{figures['answered']} answered; KG {figures['kg']}"
     )
-    for table in found.tables():
+    for table in measured.tables():
         say()
         show_rows("", table.heads, table.rows)
-    if times := found.times():
+    if times := measured.times():
         say()
         say(times)
 
 
 def _compare(run: Run, a: Path, b: Path) -> None:
-    found = kgqa.compare(a, b)
+    comparison = kgqa.compare(a, b)
 
     def show() -> None:
         from kgqa.cli.terminal import say, show_rows
 
-        table = found.table()
+        table = comparison.table()
         show_rows("", table.heads, table.rows)
         say()
         say(
-            f"{found.shared} questions in both runs; {len(found.only_a)} in A alone, "
-            f"{len(found.only_b)} in B alone."
+            f"{comparison.shared} questions in both runs; {len(comparison.only_a)} in A alone, "
+            f"{len(comparison.only_b)} in B alone."
         )
-        right = found.right
+        right = comparison.right
         say(
             f"First answer right: both {right['both']}, A alone {right['only_a']}, "
             f"B alone {right['only_b']}, neither {right['neither']}."
         )
-        for name, (first, second) in found.settings.items():
+        for name, (first, second) in comparison.settings.items():
             say(f"{name}: A {first}, B {second}")
 
-    run.print(show, found.to_dict())
+    run.print(show, comparison.to_dict())

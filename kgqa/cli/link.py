@@ -33,16 +33,21 @@ def link(
         say()
         # a column for each feature that adds or takes anything here
         names = candidates[0]["parts"] if candidates else {}
-        shown = [name for name in names if any(one["parts"][name] for one in candidates)]
+        shown = [
+            name for name in names if any(candidate["parts"][name] for candidate in candidates)
+        ]
         show_rows(
             "what the scores are made of",
             ["name", *shown],
             [
                 (
-                    one["name"],
-                    *(f"{one['parts'][n]:+.3f}" if one["parts"][n] else "" for n in shown),
+                    candidate["name"],
+                    *(
+                        f"{candidate['parts'][n]:+.3f}" if candidate["parts"][n] else ""
+                        for n in shown
+                    ),
                 )
-                for one in candidates
+                for candidate in candidates
             ],
         )
 

@@ -17,26 +17,26 @@ def options(
     ] = None,
 ) -> None:
     """List methods, searches, loaders, stores and question formats; or the options of one."""
-    found = kgqa.options(name)
+    training = kgqa.options(name)
 
     def human() -> None:
         from kgqa.cli.terminal import say, show_rows
 
-        for kind, entries in found.items():
+        for kind, entries in training.items():
             if name is None:
                 show_rows(kind, ["name", "what it is"], list(entries.items()))
             else:
                 rows = [
                     (
                         key,
-                        one["type"],
-                        "" if one["default"] is None else one["default"],
-                        one["help"],
+                        entry["type"],
+                        "" if entry["default"] is None else entry["default"],
+                        entry["help"],
                     )
-                    for key, one in entries.items()
+                    for key, entry in entries.items()
                 ]
                 title = f"Options of {kind.removesuffix('s')} {name}"
                 show_rows(title, ["option", "type", "default", "what it does"], rows)
             say()
 
-    run.print(human, found)
+    run.print(human, training)

@@ -29,19 +29,21 @@ def paths(
 ) -> None:
     """Show the paths of an entity."""
     with run.kg() as kg:
-        found = kg.paths(entity, hops=hops, limit=limit, direction=direction, mediators=mediators)
-        link = kg.browser_url(found) if browser or run.as_json else None
-        tries = kg.tries(found.entity.id)
+        selection = kg.paths(
+            entity, hops=hops, limit=limit, direction=direction, mediators=mediators
+        )
+        link = kg.browser_url(selection) if browser or run.as_json else None
+        tries = kg.tries(selection.entity.id)
 
     def human() -> None:
         from kgqa.cli.terminal import path_line, say
 
-        for path in found.paths:
+        for path in selection.paths:
             say(path_line(path))
         say()
         say(
-            f"{len(found.paths):,} of {found.total:,} paths of at most {hops} hops out of "
-            f"{found.entity.name} ({found.entity.id})",
+            f"{len(selection.paths):,} of {selection.total:,} paths of at most {hops} hops out of "
+            f"{selection.entity.name} ({selection.entity.id})",
             style="dim",
         )
         for trie in tries:
@@ -49,7 +51,7 @@ def paths(
         if link:
             say(f"Neo4j Browser: {link}", style="dim")
 
-    run.print(human, found.to_dict() | {"browser_url": link, "tries": tries})
+    run.print(human, selection.to_dict() | {"browser_url": link, "tries": tries})
 
 
 def _in_index(trie: dict[str, Any]) -> str:

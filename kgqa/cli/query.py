@@ -66,11 +66,11 @@ def _show(run: Run, result: QueryResult, facts: bool) -> None:
         if len(result) > 1:
             say(" · ".join(map(cell_text, row)))
         show_counted(result.evidence(number, COUNTED).counted)
-        found = result.evidence(number, _SHOWN)
-        for fact in found.facts:
+        evidence = result.evidence(number, _SHOWN)
+        for fact in evidence.facts:
             say(f"  {fact.head}  {fact.predicate}  {fact.tail}", style="dim")
-        if found.facts_in_all > len(found.facts):
-            say(f"  … {found.facts_in_all:,} facts in all", style="dim")
+        if evidence.facts_in_all > len(evidence.facts):
+            say(f"  … {evidence.facts_in_all:,} facts in all", style="dim")
     if result.tied:
         tied = ", ".join(cell_text(row[0]) for row in result.tied)
         say(f"  equal in this order: {tied}", style="dim")
@@ -78,11 +78,13 @@ def _show(run: Run, result: QueryResult, facts: bool) -> None:
 
 
 def _show_schema(run: Run, kg: KG) -> None:
-    found = kg.about(_ALL)
-    for one in (*found["types"], *found["relations"]):
-        names = ", ".join(f"{each['name']} ({each['type']})" for each in one.get("properties", ()))
-        names = names or ("" if "relation" in one else "no properties")
-        run.say(f"{one['plan']} ({one['count']:,})" + (f": {names}" if names else ""))
+    schema = kg.about(_ALL)
+    for entry in (*schema["types"], *schema["relations"]):
+        names = ", ".join(
+            f"{each['name']} ({each['type']})" for each in entry.get("properties", ())
+        )
+        names = names or ("" if "relation" in entry else "no properties")
+        run.say(f"{entry['plan']} ({entry['count']:,})" + (f": {names}" if names else ""))
 
 
 def _schema_dict(schema: Any) -> dict[str, Any]:

@@ -26,5 +26,5 @@ def rm(
             raise UsageError(f"Deleting {name} needs to be confirmed.", "Add --yes.")
         place = without_secrets(str(run.home.url))
         typer.confirm(f"Delete {name} in {place} for good?", abort=True)
-    found = kgqa.delete(name, home=run.home)
-    run.print(lambda: run.say(f"Deleted {name}."), found)
+    deleted = kgqa.delete(name, home=run.home)
+    run.print(lambda: run.say(f"Deleted {name}."), deleted)

@@ -13,5 +13,7 @@ def setup(run: Run) -> None:
     is configured for. Installed packages are left unchanged. The language model is then prepared
     for use, which takes half a minute once.
     """
-    found = kgqa.setup(run.home)
-    run.print(lambda: run.say(*(f"{name}: {state}" for name, state in found.items())), found)
+    installed = kgqa.setup(run.home)
+    run.print(
+        lambda: run.say(*(f"{name}: {state}" for name, state in installed.items())), installed
+    )

@@ -22,26 +22,26 @@ def status(
 
     With --kg also what that KG holds: types, properties and relations, with examples.
     """
-    found = kgqa.status(run.home, verify=verify)
+    report = kgqa.status(run.home, verify=verify)
     if run.options.kg:
         with run.kg() as kg:
-            found["about"] = kg.about()
-    run.print(lambda: _show(found), found)
-    if verify and any(index["faults"] for kg in found["kgs"] for index in kg["indexes"]):
+            report["about"] = kg.about()
+    run.print(lambda: _show(report), report)
+    if verify and any(index["faults"] for kg in report["kgs"] for index in kg["indexes"]):
         raise typer.Exit(1)
 
 
-def _show(found: dict[str, Any]) -> None:
+def _show(report: dict[str, Any]) -> None:
     from kgqa.cli.terminal import say, show_rows
 
-    say(f"home   {found['home']}")
-    say(f"graph  {found['graph']}")
-    model = found["kg_llm"]
+    say(f"home   {report['home']}")
+    say(f"graph  {report['graph']}")
+    model = report["kg_llm"]
     if model:
         adapter = f" with the adapter {model['adapter']}" if model["adapter"] else ""
         say(f"model  {model['model']}{adapter}")
         say(f"decoding  {_decoding(model['decoding'])}")
-    say(f"general model  {found['general_llm'] or 'none (answers come from path scores)'}")
+    say(f"general model  {report['general_llm'] or 'none (answers come from path scores)'}")
     rows = [
         (
             kg["name"],
@@ -51,7 +51,7 @@ def _show(found: dict[str, Any]) -> None:
             kg["direction"],
             _ranker(kg["ranker"]),
         )
-        for kg in found["kgs"]
+        for kg in report["kgs"]
     ]
     if rows:
         titles = ["name", "source", "entities", "edges", "direction", "ranker"]
@@ -65,44 +65,45 @@ def _show(found: dict[str, Any]) -> None:
             f"{index.get('bytes', 0) / 1e6:.1f}",
             _fits(index),
         )
-        for kg in found["kgs"]
+        for kg in report["kgs"]
         for index in kg["indexes"]
     ]
     if indexes:
         say()
         show_rows("indexes", ["KG", "tries", "paths", "MB", "fits"], indexes)
-    if "about" in found:
-        _show_schema(found["about"])
-    for kg in found["kgs"]:
+    if "about" in report:
+        _show_schema(report["about"])
+    for kg in report["kgs"]:
         for index in kg["indexes"]:
             if index.get("verified_seconds") is not None:
                 say(f"verified {kg['name']}: {_verified(index)}")
-    faults = [fault for kg in found["kgs"] for i in kg["indexes"] for fault in i["faults"]]
-    faults += [kg["ranker"]["fault"] for kg in found["kgs"] if "fault" in (kg["ranker"] or {})]
-    for line in [*faults, *found["missing"]]:
+    faults = [fault for kg in report["kgs"] for i in kg["indexes"] for fault in i["faults"]]
+    faults += [kg["ranker"]["fault"] for kg in report["kgs"] if "fault" in (kg["ranker"] or {})]
+    for line in [*faults, *report["missing"]]:
         say(f"! {line}", style="yellow")
 
 
 def _show_schema(about: dict[str, Any]) -> None:
     from kgqa.cli.terminal import say, show_rows
 
-    def held(one: dict[str, Any]) -> str:
+    def held(entry: dict[str, Any]) -> str:
         return ", ".join(
-            f"{each['name']} ({each['type']}{example(each)})" for each in one.get("properties", ())
+            f"{each['name']} ({each['type']}{example(each)})"
+            for each in entry.get("properties", ())
         )
 
-    def example(one: dict[str, Any]) -> str:
-        text = str(one.get("example", ""))
+    def example(entry: dict[str, Any]) -> str:
+        text = str(entry.get("example", ""))
         return f": {text}" if 0 < len(text) <= _SHORT else ""
 
     counted = "about " if about["sampled"] else ""
     for what, rows in (
-        ("types", [(one["name"], one) for one in about["types"]]),
+        ("types", [(entry["name"], entry) for entry in about["types"]]),
         (
             "relations",
             [
-                (f"{one['head']} -> {one['relation']} -> {one['tail']}", one)
-                for one in about["relations"]
+                (f"{relation['head']} -> {relation['relation']} -> {relation['tail']}", relation)
+                for relation in about["relations"]
             ],
         ),
     ):
@@ -112,8 +113,8 @@ def _show_schema(about: dict[str, Any]) -> None:
             f"{what} of {about['kg']}{left}",
             ["name", "count", "example", "properties"],
             [
-                (name, f"{counted}{one['count']:,}", one.get("example", ""), held(one))
-                for name, one in rows
+                (name, f"{counted}{entry['count']:,}", entry.get("example", ""), held(entry))
+                for name, entry in rows
             ],
         )
 

@@ -23,7 +23,7 @@ from rich.progress import (
 from rich.progress import Progress as Bars
 from rich.text import Text
 
-from kgqa.display import NOT_HERE, path_parts, refusal, shown_name, visible
+from kgqa.display import REFUSED, path_parts, refusal, shown_name, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -127,7 +127,7 @@ def say(line: str | Text = "", style: str = "") -> None:
         shown = Text(visible(line))
     else:
         parts = line.render(_console())
-        shown = Text.assemble(*((visible(one.text), one.style or "") for one in parts))
+        shown = Text.assemble(*((visible(part.text), part.style or "") for part in parts))
     _console().print(shown, style=style, soft_wrap=True)
 
 
@@ -184,12 +184,12 @@ def show_answer(answer: Answer, browser_url: str | None = None) -> None:
 def shown_with(answer: Answer) -> tuple[str, ...]:
     """Return what notes begin with that say what is printed with the answer itself."""
     if answer.result is None:
-        return (NOT_HERE,)
+        return REFUSED
     counted = [
-        f"{one.aggregate}: "
-        for one in (answer.result.evidence(0, 0).counted if len(answer.result) else ())
+        f"{group.aggregate}: "
+        for group in (answer.result.evidence(0, 0).counted if len(answer.result) else ())
     ]
-    return (NOT_HERE, f"Read as: {answer.result.sentence}", *counted)
+    return (*REFUSED, f"Read as: {answer.result.sentence}", *counted)
 
 
 def _show_plan(answer: Answer, result: QueryResult) -> None:
@@ -205,14 +205,14 @@ def _show_plan(answer: Answer, result: QueryResult) -> None:
     if len(rows) > _ANSWERS:
         say(f"and {len(rows) - _ANSWERS:,} more; --json gives all", style="dim")
     behind = result.evidence(0, COUNTED)
-    names = {one.id: shown_name(one.name) for one in behind.nodes}
+    names = {node.id: shown_name(node.name) for node in behind.nodes}
     facts = [(fact.head, fact.predicate, fact.tail) for fact in behind.facts[:_FACTS]]
     facts += [
-        (one.id, one.property, cell_text(one.value))
-        for one in behind.held
-        if not one.id.startswith("[")  # a fact has no name, and stands above
+        (value.id, value.property, cell_text(value.value))
+        for value in behind.held
+        if not value.id.startswith("[")  # a fact has no name, and stands above
     ]
-    if not any(one.members for one in behind.counted):
+    if not any(group.members for group in behind.counted):
         for head, relation, tail in facts[:_FACTS]:
             line = _joined(("  because ", "dim"), (names.get(head, shown_name(head)), ""))
             line.append(" -> ").append(shown_name(relation), style="cyan").append(" -> ")
@@ -224,11 +224,11 @@ def _show_plan(answer: Answer, result: QueryResult) -> None:
 
 def show_counted(counted: Sequence[Any]) -> None:
     """Print the sets that the numbers of a row count, as its evidence has them."""
-    for one in counted:
-        members = ", ".join(shown_name(cell_text(each)) for each in one.members)
-        more = f", … ({one.size:,} in all)" if one.size > len(one.members) else ""
+    for group in counted:
+        members = ", ".join(shown_name(cell_text(each)) for each in group.members)
+        more = f", … ({group.size:,} in all)" if group.size > len(group.members) else ""
         if members:
-            say(f"  {one.aggregate}: {members}{more}", style="dim")
+            say(f"  {group.aggregate}: {members}{more}", style="dim")
 
 
 def show_next(result: QueryResult) -> None:
@@ -282,13 +282,13 @@ def show_details(answer: Answer, candidates: Sequence[dict[str, Any]]) -> None:
         say("linking", style="bold")
         show_candidates(candidates)
     for topic in answer.topic_entities:
-        ranked = [one for one in answer.relations if one.topic == topic.id]
+        ranked = [relation for relation in answer.relations if relation.topic == topic.id]
         if ranked:
             say()
             say(f"candidate relation paths (x = {topic.name}, ? = answer)", "bold")
-        for one in ranked:
-            has = "" if not one.missing else f"  (not in this graph for {topic.name})"
-            say(f"{percent(one.probability):>8}  {one.words}{has}")
+        for share in ranked:
+            has = "" if not share.missing else f"  (not in this graph for {topic.name})"
+            say(f"{percent(share.probability):>8}  {share.words}{has}")
     tries = sorted({_TRIES[use.source] for use in answer.constraints})
     model = " + ".join(filter(None, (answer.kg_llm.model, answer.kg_llm.adapter)))
     say()
@@ -303,32 +303,34 @@ def show_candidates(candidates: Sequence[dict[str, Any]]) -> None:
     """Print what a question may be about, as ``kgqa link --json`` has it; topics have a star."""
     rows = [
         (
-            "*" if one["chosen"] else "",
-            one["name"],
-            one["id"],
-            f"{one['score']:.3f}",
-            one["mention"],
-            one["match"],
-            one["edges"],
+            "*" if candidate["chosen"] else "",
+            candidate["name"],
+            candidate["id"],
+            f"{candidate['score']:.3f}",
+            candidate["mention"],
+            candidate["match"],
+            candidate["edges"],
         )
-        for one in candidates
+        for candidate in candidates
     ]
     show_rows("", ["", "name", "id", "score", "mention", "by", "edges"], rows)
 
 
 def _show_conditions(answer: Answer) -> None:
     """Print what the question asks for beyond the paths, and the first answers have."""
-    met = dict.fromkeys(one for each in answer.answers[:_ANSWERS] for one in each.conditions)
+    met = dict.fromkeys(
+        condition for each in answer.answers[:_ANSWERS] for condition in each.conditions
+    )
     if met:
         say()
         say(_joined(("conditions", "bold"), (" (each edge is in the graph)", "dim")))
-    for one in met:
-        say(_joined((f"  {one.asked}  ", "dim")) + path_line(one.grounding))
+    for condition in met:
+        say(_joined((f"  {condition.asked}  ", "dim")) + path_line(condition.grounding))
 
 
 def _by_answer(answer: Answer) -> list[Any]:
     """Return the paths, those behind the first answer first."""
-    behind = [path for one in answer.answers[:_ANSWERS] for path in one.paths]
+    behind = [path for ranked_answer in answer.answers[:_ANSWERS] for path in ranked_answer.paths]
     place = {id(path): number for number, path in reversed(list(enumerate(behind)))}
     return sorted(answer.paths, key=lambda path: place.get(id(path), len(behind)))
 
@@ -337,14 +339,16 @@ def _show_names(answer: Answer) -> None:
     """Print the answers' names, with scores if there are several, with ids if names are shared."""
     shown = answer.answers[:_ANSWERS]
     several = len(shown) > 1
-    names = [one.name for one in shown]
-    for rank, one in enumerate(shown, 1):
-        line = _joined((f"{rank}. " if several else "", ""), (shown_name(one.name), "bold"))
-        if one.id is not None and names.count(one.name) > 1:
-            line.append(f" ({one.id})")
-        line.append(f"{'' if one.grounded else ' (in no path)'}")
+    names = [ranked_answer.name for ranked_answer in shown]
+    for rank, ranked_answer in enumerate(shown, 1):
+        line = _joined(
+            (f"{rank}. " if several else "", ""), (shown_name(ranked_answer.name), "bold")
+        )
+        if ranked_answer.id is not None and names.count(ranked_answer.name) > 1:
+            line.append(f" ({ranked_answer.id})")
+        line.append(f"{'' if ranked_answer.grounded else ' (in no path)'}")
         if several and answer.general_llm is None and any(each.score < 1 for each in shown):
-            line.append(f"  {percent(one.score)}", style="dim")
+            line.append(f"  {percent(ranked_answer.score)}", style="dim")
         say(line)
     if len(answer.answers) > _ANSWERS:
         say(f"and {len(answer.answers) - _ANSWERS} more; --json gives all", style="dim")
@@ -356,16 +360,20 @@ def _show_answers(answer: Answer) -> None:
     rows = [
         (
             rank,
-            f"{one.name}{'' if one.grounded else ' (in no path)'}",
-            *([percent(one.score)] if voted else []),
-            one.id or "-",
+            f"{ranked_answer.name}{'' if ranked_answer.grounded else ' (in no path)'}",
+            *([percent(ranked_answer.score)] if voted else []),
+            ranked_answer.id or "-",
         )
-        for rank, one in enumerate(answer.answers[:_ANSWERS], 1)
+        for rank, ranked_answer in enumerate(answer.answers[:_ANSWERS], 1)
     ]
     show_rows("", ["", "answer", *(["score"] if voted else []), "id"], rows)
     more = len(answer.answers) - _ANSWERS
     if more > 0:
-        rest = f", {percent(sum(one.score for one in answer.answers[_ANSWERS:]))}" if voted else ""
+        rest = (
+            f", {percent(sum(ranked_answer.score for ranked_answer in answer.answers[_ANSWERS:]))}"
+            if voted
+            else ""
+        )
         say(f"and {more} more{rest}; --json gives all", style="dim")
 
 

@@ -163,29 +163,29 @@ class Engine:
                 if live:
                     self._round(live)
         finally:
-            for one in live:
-                one.request.search.close()
+            for search in live:
+                search.request.search.close()
             self._tree.clear()
             self._running = False
 
     def _leaving(self, live: list[_ActiveSearch]) -> Iterator[tuple[int, DecodingOutcome]]:
         now = self._clock()
-        for one in list(live):
-            one.advance()
-            if not one.ended:
+        for search in list(live):
+            search.advance()
+            if not search.ended:
                 try:
-                    one.check_deadline(now)
+                    search.check_deadline(now)
                 except KgqaError as error:
-                    one.fail(error)
-            if one.ended:
-                live.remove(one)
-                one.request.search.close()
-                self._tree.forget(one.asked)
-                yield one.number, one.outcome()
+                    search.fail(error)
+            if search.ended:
+                live.remove(search)
+                search.request.search.close()
+                self._tree.forget(search.asked)
+                yield search.number, search.outcome()
 
     def _round(self, live: list[_ActiveSearch]) -> None:
         # a plain pass is one question's alone: its rows begin with the same prompt
-        plain = next((one for one in live if self._plainly(one)), None)
+        plain = next((search for search in live if self._plainly(search)), None)
         while True:
             self._attempted = 0
             try:
@@ -199,8 +199,8 @@ class Engine:
                 fault = self._halve(error)
                 if fault is None:
                     continue
-                for one in live:
-                    one.fail(fault)
+                for search in live:
+                    search.fail(fault)
             return
 
     def _halve(self, error: Exception) -> ModelError | None:
@@ -223,29 +223,29 @@ class Engine:
         )
         return None
 
-    def _plainly(self, one: _ActiveSearch) -> list[int]:
+    def _plainly(self, search: _ActiveSearch) -> list[int]:
         """Return the states, of those that ``one`` waits for, that cannot be scored in a tree."""
-        tree, limit = one.asked.tree, self.plan.limit
-        missing = tree.missing(one.demanded)
+        tree, limit = search.asked.tree, self.plan.limit
+        missing = tree.missing(search.demanded)
         if self.plan.way == "plain":
             return missing
         if limit is None:
             return []
-        prompt = len(one.asked.prompt)
+        prompt = len(search.asked.prompt)
         return [state for state in missing if prompt + tree.node(state).depth > limit]
 
-    def _plain_forward(self, one: _ActiveSearch) -> None:
-        asked, began = one.asked, time.perf_counter()
+    def _plain_forward(self, search: _ActiveSearch) -> None:
+        asked, began = search.asked, time.perf_counter()
         try:
             widest = self._widest or DEFAULT_WIDEST
-            runs = self._plain.next_batch(asked, self._plainly(one), widest)
+            runs = self._plain.next_batch(asked, self._plainly(search), widest)
             depths = [asked.tree.node(run[-1]).depth for run in runs]
             self._attempted = len(runs) * (len(asked.prompt) + max(depths))
             self._plain.score(asked, runs)
         except KgqaError as error:
-            one.fail(error)
+            search.fail(error)
             return
-        one.count(time.perf_counter() - began)
+        search.count(time.perf_counter() - began)
         self.forward_passes += 1
 
     def _parts(self, live: Sequence[_ActiveSearch]) -> list[tuple[_ActiveSearch, WavePart]]:
@@ -254,29 +254,29 @@ class Engine:
         room = self._widest or self._most
         limit = self.plan.limit
         parts: list[tuple[_ActiveSearch, WavePart]] = []
-        for one in live:
-            asked = one.asked
+        for search in live:
+            asked = search.asked
             if room < 1:
                 break
-            if one.demand is not None and not one.covers:
-                self._tree.keep_only(asked, one.demand)
+            if search.demand is not None and not search.covers:
+                self._tree.keep_only(asked, search.demand)
             if asked.uncached > room:
-                parts.append((one, WavePart(asked, room, [])))
+                parts.append((search, WavePart(asked, room, [])))
                 break
             deepest = None if limit is None else limit - len(asked.prompt)
             try:
-                with deadline(one.check_deadline):
-                    nodes = one.uncovered or asked.tree.choose(
-                        one.demanded, share, deepest=deepest, cached=asked.above
+                with deadline(search.check_deadline):
+                    nodes = search.uncovered or asked.tree.choose(
+                        search.demanded, share, deepest=deepest, cached=asked.above
                     )
                     # at least one: a pass that scores nothing would be asked for again for ever
                     nodes = nodes[: max(room - asked.uncached, 1)]
                     asked.tree.expansion([node.state for node in nodes])
             except KgqaError as error:  # the constraint's store may fail; others go on
-                one.fail(error)
+                search.fail(error)
                 continue
             part = WavePart(asked, asked.uncached, nodes)
-            parts.append((one, part))
+            parts.append((search, part))
             room -= part.tokens
         return parts
 
@@ -294,8 +294,8 @@ class Engine:
                 self._tree_forward([each])
             return
         seconds = time.perf_counter() - began
-        for one, part in parts:
-            one.count(seconds * part.tokens / total)
+        for search, part in parts:
+            search.count(seconds * part.tokens / total)
         self.forward_passes += 1
 
 
@@ -372,8 +372,8 @@ class _ActiveSearch:
     def _end(self) -> None:
         """End, unless the coverage of what was found is still to be learned."""
         assert self._result is not None
-        found = [one.state for one in self._result.hypotheses] if self.covers else []
-        self.uncovered = self.asked.tree.uncovered(found)
+        states = [hypothesis.state for hypothesis in self._result.hypotheses] if self.covers else []
+        self.uncovered = self.asked.tree.uncovered(states)
         self.ended = not self.uncovered
 
     def fail(self, error: KgqaError) -> None:
@@ -389,8 +389,8 @@ class _ActiveSearch:
         """Return its result or error, and what it took."""
         covered: tuple[tuple[float, ...], ...] = ()
         if self.request.coverage and self._result is not None:
-            found = self._result.hypotheses
-            covered = tuple(self.asked.tree.coverage(one.state) for one in found)
+            hypotheses = self._result.hypotheses
+            covered = tuple(self.asked.tree.coverage(hypothesis.state) for hypothesis in hypotheses)
         cost = (self._forward_passes, self._seconds)
         return DecodingOutcome(self._result, self._error, *cost, covered)
 

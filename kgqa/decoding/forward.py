@@ -134,10 +134,10 @@ class TreeForward:
             parts,
             lambda states, head: log_probabilities(states, joint, rule, head),
         )
-        starts = np.cumsum([len(one.row) for one in moves])[:-1].tolist()
+        starts = np.cumsum([len(move.row) for move in moves])[:-1].tolist()
         each = zip(parts, moves, counts, np.split(scores, starts), strict=True)
-        for part, own, count, found in each:
-            learned = by_rule(found, own, part.asked, rule, count)
+        for part, own, count, scored in each:
+            learned = by_rule(scored, own, part.asked, rule, count)
             part.asked.tree.learn([node.state for node in part.nodes], *learned)
 
     def run(self, parts: Sequence[WavePart], read: Callable[[torch.Tensor], T]) -> T:
@@ -243,7 +243,7 @@ class _Packed:
 
     def blocks(self, device: torch.device) -> list[AttentionBlock]:
         """Return what each question's tokens attend to."""
-        found = []
+        rows = []
         for part, prompt, above, first in self._new:
             columns = np.unique(np.concatenate([prompt, *above.values()]))
             count, at = part.prompt, np.searchsorted(columns, prompt)
@@ -255,8 +255,8 @@ class _Packed:
             if len(seen):
                 adjoining = bool(columns[-1] == len(columns) - 1)
                 placed, mask = (torch.from_numpy(each).to(device) for each in (columns, seen))
-                found.append(AttentionBlock(first, first + len(seen), placed, mask, adjoining))
-        return found
+                rows.append(AttentionBlock(first, first + len(seen), placed, mask, adjoining))
+        return rows
 
     def commit(self) -> None:
         """Enter the new columns with their questions: the forward pass is done."""
@@ -349,17 +349,17 @@ Head: TypeAlias = "Callable[[torch.Tensor], torch.Tensor]"
 def joined_moves(moves: Sequence[Expansion], counts: Sequence[int]) -> Expansion:
     """Return the moves of several questions, which have so many states, as those of one."""
     first = np.cumsum([0, *counts[:-1]])
-    rows = [one.row + start for one, start in zip(moves, first, strict=True)]
+    rows = [move.row + start for move, start in zip(moves, first, strict=True)]
     return Expansion(
         np.concatenate(rows),
-        np.concatenate([one.token for one in moves]),
-        np.concatenate([one.state for one in moves]),
+        np.concatenate([move.token for move in moves]),
+        np.concatenate([move.state for move in moves]),
     )
 
 
 def joint_rule(asked: Sequence[PromptTree]) -> ScoreRule:
     """Return the rule whose scores give those of every question, by :func:`by_rule`."""
-    only = all(one.rule == "allowed" and not one.coverage for one in asked)
+    only = all(tree.rule == "allowed" and not tree.coverage for tree in asked)
     return "allowed" if only else "vocabulary"
 
 

@@ -102,7 +102,7 @@ def accepted(constraint: Constraint, sequences: Any, prompt: Prompt) -> list[Acc
     ``sequences``: as ``generate`` returned them, ``[n, columns]``, prompt first; ``prompt``: as the
     processor got it. Left out: what a limit cut off, and what fills a list.
     """
-    found: dict[int, Accepted] = {}
+    by_end: dict[int, Accepted] = {}
     for tokens in _after_prompt(_rows(sequences), _columns(prompt, 1)):
         state: int | None = constraint.start()
         for count, token in enumerate(tokens, 1):
@@ -110,9 +110,9 @@ def accepted(constraint: Constraint, sequences: Any, prompt: Prompt) -> list[Acc
             if state is None:
                 break
             if constraint.is_end([state])[0]:
-                found.setdefault(state, Accepted(state, tokens[:count]))
+                by_end.setdefault(state, Accepted(state, tokens[:count]))
                 break
-    return list(found.values())
+    return list(by_end.values())
 
 
 class _Prefixes:
@@ -138,7 +138,7 @@ class _Prefixes:
         ]
 
     def _found(self, prefixes: Sequence[tuple[int, ...]]) -> list[int | None]:
-        # generate begins anew with empty prefixes: what an earlier call wrote is of no use
+        # generate begins again with empty prefixes: what an earlier call wrote is of no use
         if () in prefixes:
             self._states = {(): self._states[()]}
         new = [prefix for prefix in dict.fromkeys(prefixes) if prefix not in self._states]

@@ -52,8 +52,10 @@ class Markers:
 
     def completed(self, written: Sequence[int]) -> tuple[int, ...] | None:
         """Return the longest opening that ``written`` ends in, None if it ends in none."""
-        found = [one for one in self.openings if tuple(written[-len(one) :]) == one]
-        return max(found, key=len, default=None)
+        openings = [
+            opening for opening in self.openings if tuple(written[-len(opening) :]) == opening
+        ]
+        return max(openings, key=len, default=None)
 
 
 def _tokens(encoder: TokenEncoder, marker: str) -> tuple[int, ...]:

@@ -93,8 +93,8 @@ def _window_of(model: PreTrainedModel) -> int | None:
         return None
     if not kinds and getattr(config, "use_sliding_window", True) is False:
         return None
-    found = [getattr(config, name, None) for name in _WINDOWS]
-    return min((int(one) for one in found if one), default=None)
+    windows = [getattr(config, name, None) for name in _WINDOWS]
+    return min((int(window) for window in windows if window), default=None)
 
 
 def _compare(model: PreTrainedModel) -> tuple[float, float]:
@@ -111,20 +111,20 @@ def _compare(model: PreTrainedModel) -> tuple[float, float]:
     seen: dict[tuple[int, int], NDArray[np.float32]] = {}  # by question and node
     for depths in (range(2), range(2, _DEPTH + 1)):  # with the prompt, and on what is cached
         parts = [
-            WavePart(one, one.uncached, [node for node in wave if node.depth in depths])
-            for one, wave in zip(asked, waves, strict=True)
+            WavePart(tree, tree.uncached, [node for node in wave if node.depth in depths])
+            for tree, wave in zip(asked, waves, strict=True)
         ]
         logits = forward.run(parts, _log_softmax)
         which = [(at, node.state) for at, part in enumerate(parts) for node in part.nodes]
         seen.update(zip(which, logits, strict=True))
     differs, scale = [], []
-    for question, (one, wave) in enumerate(zip(asked, waves, strict=True)):
+    for question, (tree, wave) in enumerate(zip(asked, waves, strict=True)):
         prefixes: dict[int, list[int]] = {}
         twins: dict[tuple[int, int], NDArray[np.float32]] = {}
         for node in wave:
             own = [] if node.token == NO_TOKEN else [*prefixes[node.parent], node.token]
             prefixes[node.state] = own
-            row = [*one.prompt, *own]
+            row = [*tree.prompt, *own]
             truth = _log_softmax(plain.run([row], len(row) - 1)[0, 0])
             differs.append(float(np.abs(truth - seen[question, node.state]).mean()))
             twin = twins.setdefault((node.depth, node.token), truth)
@@ -134,8 +134,8 @@ def _compare(model: PreTrainedModel) -> tuple[float, float]:
 
 
 def _log_softmax(logits: torch.Tensor) -> NDArray[np.float32]:
-    found: NDArray[np.float32] = logits.float().log_softmax(-1).cpu().numpy()
-    return found
+    scores: NDArray[np.float32] = logits.float().log_softmax(-1).cpu().numpy()
+    return scores
 
 
 def _nodes(tokens: list[int]) -> list[WaveNode]:

@@ -86,9 +86,9 @@ def _beam(
         steps += 1
         # 2 K candidates, as generate takes: K of them may end, and K have to go on
         ranked = candidates(constraint, running, scored, 2 * k)
-        finished += [one for one, is_end in ranked[:k] if is_end]
-        running = [one for one, is_end in ranked if not is_end][:k]
-        finished.sort(key=lambda one: -one.rank_score(length_penalty))
+        finished += [hypothesis for hypothesis, is_end in ranked[:k] if is_end]
+        running = [hypothesis for hypothesis, is_end in ranked if not is_end][:k]
+        finished.sort(key=lambda hypothesis: -hypothesis.rank_score(length_penalty))
         del finished[k:]
         if len(finished) == k and running:
             hope = running[0].rank_score(length_penalty)
@@ -114,7 +114,9 @@ def candidates(
     if not len(scored.scores):
         return []
     moves = scored.moves
-    totals = np.array([one.log_probability for one in running])[moves.row] + scored.scores
+    totals = (
+        np.array([hypothesis.log_probability for hypothesis in running])[moves.row] + scored.scores
+    )
     # a stable order, so that a search can be repeated
     best = np.argsort(penalties - totals, kind="stable")[: count + len(passed_over)]
     ends = constraint.is_end(moves.state[best].tolist())
@@ -168,16 +170,16 @@ class _Group:
         ranked = candidates(
             constraint, self.running, scored, 2 * self.size, penalty * times, passed_over
         )
-        self.finished += [one for one, is_end in ranked[: self.size] if is_end]
-        self.running = [one for one, is_end in ranked if not is_end][: self.size]
-        chosen.update(one.tokens[-1] for one in self.running)
+        self.finished += [hypothesis for hypothesis, is_end in ranked[: self.size] if is_end]
+        self.running = [hypothesis for hypothesis, is_end in ranked if not is_end][: self.size]
+        chosen.update(hypothesis.tokens[-1] for hypothesis in self.running)
 
     def settle(self, length_penalty: float) -> None:
         """Keep the best finished, and stop if no running hypothesis can beat the worst of them."""
-        self.finished.sort(key=lambda one: -one.rank_score(length_penalty))
+        self.finished.sort(key=lambda hypothesis: -hypothesis.rank_score(length_penalty))
         del self.finished[self.size :]
         if len(self.finished) == self.size and self.running:
-            best = max(self.running, key=lambda one: one.log_probability)
+            best = max(self.running, key=lambda hypothesis: hypothesis.log_probability)
             worst = self.finished[-1]
             if worst.rank_score(length_penalty) >= best.rank_score(length_penalty):
                 self.running = []
@@ -190,7 +192,11 @@ def _diverse_beam(
     groups = [_Group(k // count + (number < k % count), [root]) for number in range(count)]
     known: list[tuple[list[Hypothesis], Scored]] = []
     while any(group.running for group in groups):
-        wave = list({one.state: one for group in groups for one in group.running}.values())
+        wave = list(
+            {
+                hypothesis.state: hypothesis for group in groups for hypothesis in group.running
+            }.values()
+        )
         scored = yield demand_of(wave)
         known.append((wave, scored))
         rows = {prefix.state: row for row, prefix in enumerate(wave)}
@@ -198,14 +204,14 @@ def _diverse_beam(
         for group in groups:
             if not group.running:
                 continue
-            taken = {one.state for other in groups for one in other.finished}
-            mine = _moves_of(scored, [rows[one.state] for one in group.running])
+            taken = {hypothesis.state for other in groups for hypothesis in other.finished}
+            mine = _moves_of(scored, [rows[hypothesis.state] for hypothesis in group.running])
             group.step(constraint, mine, chosen, penalty, taken)
             group.settle(length_penalty)
-    finished = [one for group in groups for one in group.finished]
+    finished = [hypothesis for group in groups for hypothesis in group.finished]
     if len(finished) < k:
         finished += yield from _filled(constraint, known, finished, k - len(finished))
-    finished.sort(key=lambda one: -one.rank_score(length_penalty))
+    finished.sort(key=lambda hypothesis: -hypothesis.rank_score(length_penalty))
     return SearchResult(finished)
 
 
@@ -229,22 +235,24 @@ def _filled(
 
     Every sequence not ``finished`` begins with a move of ``known`` that nobody followed.
     """
-    gone = {one.state for wave, _ in known for one in wave} | {one.state for one in finished}
+    gone = {hypothesis.state for wave, _ in known for hypothesis in wave} | {
+        hypothesis.state for hypothesis in finished
+    }
     more: list[Hypothesis] = []
     while len(more) < missing:
-        found, running = _left_behind(constraint, known, gone, missing - len(more))
-        if not found and not running:
+        hypotheses, running = _left_behind(constraint, known, gone, missing - len(more))
+        if not hypotheses and not running:
             break
-        more += found
+        more += hypotheses
         while running and len(more) < missing:
             scored = yield demand_of(running)
             known.append((running, scored))
-            gone.update(one.state for one in running)
+            gone.update(hypothesis.state for hypothesis in running)
             wanted = missing - len(more)
             ranked = candidates(constraint, running, scored, 2 * wanted)
-            more += [one for one, is_end in ranked[:wanted] if is_end]
-            running = [one for one, is_end in ranked if not is_end][:wanted]
-        gone.update(one.state for one in more)
+            more += [hypothesis for hypothesis, is_end in ranked[:wanted] if is_end]
+            running = [hypothesis for hypothesis, is_end in ranked if not is_end][:wanted]
+        gone.update(hypothesis.state for hypothesis in more)
     return more
 
 
@@ -255,7 +263,8 @@ def _left_behind(
     count: int,
 ) -> tuple[list[Hypothesis], list[Hypothesis]]:
     totals = [
-        np.array([one.log_probability for one in wave])[scored.moves.row] + scored.scores
+        np.array([hypothesis.log_probability for hypothesis in wave])[scored.moves.row]
+        + scored.scores
         for wave, scored in known
     ]
     states = np.concatenate([scored.moves.state for _, scored in known])
@@ -268,8 +277,8 @@ def _left_behind(
     for place, is_end in zip(best.tolist(), constraint.is_end(states[best].tolist()), strict=True):
         wave, scored = known[int(origin[place])]
         move = int(within[place])
-        one = extended(wave[int(scored.moves.row[move])], scored, move)
-        (ended if is_end else open_).append(one)
+        text = extended(wave[int(scored.moves.row[move])], scored, move)
+        (ended if is_end else open_).append(text)
     return ended, open_
 
 
@@ -308,7 +317,7 @@ def _best_first(constraint: Constraint, k: int, width: int) -> Search:
     # open prefixes, the most probable first; among equals the one that was found first
     frontier = [(0.0, 0, Hypothesis(constraint.start(), (), 0.0))]
     finished: list[Hypothesis] = []
-    demands = found = 0
+    demands = ended = 0
 
     def bound() -> float:
         return -frontier[0][0] if frontier else -math.inf
@@ -334,8 +343,8 @@ def _best_first(constraint: Constraint, k: int, width: int) -> Search:
             if is_end:
                 finished.append(hypothesis)
             else:
-                found += 1
-                heapq.heappush(frontier, (-hypothesis.log_probability, found, hypothesis))
+                ended += 1
+                heapq.heappush(frontier, (-hypothesis.log_probability, ended, hypothesis))
         finished.sort(key=lambda one: -one.log_probability)
         del finished[k:]
     certain = sum(one.log_probability >= bound() for one in finished)
@@ -365,13 +374,13 @@ class SampleSearch(SearchStrategy[SampleSearchOptions]):
 
 def _sample(constraint: Constraint, k: int, noise: np.random.Generator) -> Search:
     kept = [_Drawn(Hypothesis(constraint.start(), (), 0.0), False, 0.0, 0.0)]
-    while running := [one for one in kept if not one.ended]:
-        scored = yield demand_of([one.hypothesis for one in running])
-        kept = [one for one in kept if one.ended]
+    while running := [draw for draw in kept if not draw.ended]:
+        scored = yield demand_of([draw.hypothesis for draw in running])
+        kept = [draw for draw in kept if draw.ended]
         kept += _drawn_below(constraint, running, scored, noise)
         kept.sort(key=lambda one: -one.noisy)
         del kept[k:]
-    return SearchResult([one.hypothesis for one in kept])
+    return SearchResult([draw.hypothesis for draw in kept])
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,18 +101,20 @@ class Writer:
 
     def free(self, chains: Sequence[Chain]) -> list[Chain]:
         """Return chains, greedily written on to a span or end. Raises ConstraintError."""
-        found = list(chains)
-        while going := [at for at, one in enumerate(found) if one.stop is None and not one.opened]:
-            full = [at for at in going if found[at].written >= self._options.limits.tokens]
+        chains_left = list(chains)
+        while going := [
+            at for at, chain in enumerate(chains_left) if chain.stop is None and not chain.opened
+        ]:
+            full = [at for at in going if chains_left[at].written >= self._options.limits.tokens]
             for at in full:
-                found[at] = self._ended(found[at], "token limit")
+                chains_left[at] = self._ended(chains_left[at], "token limit")
             going = [at for at in going if at not in full]
             if not going:
                 break
-            texts, following = self._forward.following([found[at].text for at in going])
+            texts, following = self._forward.following([chains_left[at].text for at in going])
             for at, text, scores in zip(going, texts, following, strict=True):
-                found[at] = self._with_token(replace(found[at], text=text), scores)
-        return found
+                chains_left[at] = self._with_token(replace(chains_left[at], text=text), scores)
+        return chains_left
 
     def branches(self, chain: Chain, k: int) -> list[Chain]:
         """Return up to ``k`` chains that went through the open span, best first: never none.
@@ -138,11 +140,11 @@ class Writer:
             note = f"Span {number + 1} has no path of at most {most} tokens."
             return [self._taken_back(chain, note, empty=False)]
         pieces = self._with_draft(chain).pieces
-        found = []
+        spans = []
         for hypothesis in hypotheses:
             text = self._decode((*opening, *hypothesis.tokens))
             span = Span(opening, opening_score, hypothesis, inner, text)
-            found.append(
+            spans.append(
                 Chain(
                     scorer.after(hypothesis.state, hypothesis.tokens),
                     chain.prompt,
@@ -152,7 +154,7 @@ class Writer:
                     notes=chain.notes,
                 )
             )
-        return found
+        return spans
 
     def keep(self, chains: Sequence[Chain]) -> None:
         """Give back the cache of all that is not in ``chains``; others go on, but slower."""
@@ -166,10 +168,10 @@ class Writer:
             notes = (*chain.notes, over.note) if over.note else chain.notes
             return self._ended(replace(longer, notes=notes), "ending", over.at)
         # by tokens, never by text: names and thoughts may spell a marker without opening a span
-        opening = self._options.markers.completed([one for one, _ in drafted])
+        opening = self._options.markers.completed([text for text, _ in drafted])
         if opening is not None:  # what would open and may not is never allowed
             kept, marker = drafted[: -len(opening)], drafted[-len(opening) :]
-            total = sum(one for _, one in marker)
+            total = sum(probability for _, probability in marker)
             return replace(longer, draft=kept, opened=(opening, total), before=chain)
         if token in self._options.end_tokens:
             return self._ended(longer, "end token")
@@ -229,7 +231,7 @@ class Writer:
             return chain
         tokens = tuple(token for token, _ in chain.draft)
         text = self._drafted(chain)
-        cut = min((one for one in (at, self._cut(text)) if one is not None), default=None)
+        cut = min((place for place in (at, self._cut(text)) if place is not None), default=None)
         piece = FreeText(tokens, text[:cut], sum(score for _, score in chain.draft))
         return replace(chain, pieces=(*chain.pieces, piece), draft=())
 

@@ -93,13 +93,13 @@ class TextForward:
             picked = logits[torch.arange(len(rows), device=logits.device), last]
             return list(texts), _log_softmax(picked)
         asked = [self._asked(text, NoConstraint(), "vocabulary") for text in texts]
-        for one in asked:  # the last token is run again if it was before: its logits are gone
-            one.columns = one.columns[: len(one.prompt) - 1]
-            self.begin(one)
-        parts = [WavePart(one, one.uncached, [one.tree.node(one.tree.start)]) for one in asked]
-        found = self.tree.run(parts, _log_softmax)
-        self.own(np.concatenate([one.columns for one in asked]))
-        return [self.cached(tuple(one.prompt), one.columns) for one in asked], found
+        for tree in asked:  # the last token is run again if it was before: its logits are gone
+            tree.columns = tree.columns[: len(tree.prompt) - 1]
+            self.begin(tree)
+        parts = [WavePart(tree, tree.uncached, [tree.tree.node(tree.tree.start)]) for tree in asked]
+        scores = self.tree.run(parts, _log_softmax)
+        self.own(np.concatenate([tree.columns for tree in asked]))
+        return [self.cached(tuple(tree.prompt), tree.columns) for tree in asked], scores
 
     def begin(self, asked: PromptTree) -> None:
         """Run a long prompt but for its last piece. Raises what limits this work."""

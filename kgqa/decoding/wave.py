@@ -84,12 +84,14 @@ class PrefixTree:
         while state not in self._nodes:  # a name may have more tokens than calls may be nested
             unknown.append(state)
             state = self._parent[state]
-        found = self._nodes[state]
+        wave_node = self._nodes[state]
         for state in reversed(unknown):
-            tokens, states = self._moves[found.state]
+            tokens, states = self._moves[wave_node.state]
             token = int(tokens[np.flatnonzero(states == state)[0]])
-            found = self._nodes[state] = WaveNode(state, token, found.state, found.depth + 1)
-        return found
+            wave_node = self._nodes[state] = WaveNode(
+                state, token, wave_node.state, wave_node.depth + 1
+            )
+        return wave_node
 
     def prefix(self, state: int) -> list[int]:
         """Return the tokens from the start to ``state``."""
@@ -103,35 +105,35 @@ class PrefixTree:
     def expansion(self, states: Sequence[int]) -> Expansion:
         """Return the moves out of ``states``; the constraint is asked once, for the unknown."""
         self._expand(states)
-        found = [self._moves[state] for state in states]
-        if not found:
+        moves = [self._moves[state] for state in states]
+        if not moves:
             return Expansion(*np.empty((3, 0), np.int64))
-        row = np.repeat(np.arange(len(found)), [len(tokens) for tokens, _ in found])
-        tokens, below = zip(*found, strict=True)
+        row = np.repeat(np.arange(len(moves)), [len(tokens) for tokens, _ in moves])
+        tokens, below = zip(*moves, strict=True)
         return Expansion(row, np.concatenate(tokens), np.concatenate(below))
 
     def coverage(self, state: int) -> tuple[float, ...]:
         """Return the log-coverage at each token from the start to ``state``, if it was learned."""
-        found: list[float] = []
+        probabilities: list[float] = []
         while state != self.start:
             state = self.node(state).parent
             if state not in self._covered:
                 return ()
-            found.append(self._covered[state])
-        return tuple(found[::-1])
+            probabilities.append(self._covered[state])
+        return tuple(probabilities[::-1])
 
     def uncovered(self, ends: Iterable[int]) -> list[WaveNode]:
         """Return the nodes above ``ends`` whose coverage was not learned, parents first."""
-        found: dict[int, WaveNode] = {}
+        nodes: dict[int, WaveNode] = {}
         for state in ends:
             above: list[WaveNode] = []
             while state != self.start:
                 state = self.node(state).parent
-                if state in self._covered or state in found:
+                if state in self._covered or state in nodes:
                     break
                 above.append(self.node(state))
-            found.update((node.state, node) for node in reversed(above))
-        return list(found.values())
+            nodes.update((node.state, node) for node in reversed(above))
+        return list(nodes.values())
 
     def learn(self, states: Sequence[int], scores: _Floats, covered: _Floats | None = None) -> None:
         """Keep the scores of the moves out of ``states`` (parents first), in expansion order.
@@ -167,7 +169,7 @@ class PrefixTree:
                 if up.state in cached or up.state in wave:
                     break
                 above.append(up)
-            wave.update((one.state, one) for one in reversed(above))
+            wave.update((wave_node.state, wave_node) for wave_node in reversed(above))
 
         wanted = [self.node(state) for state in self.missing(demanded)]
         for node in wanted:
@@ -190,7 +192,7 @@ class PrefixTree:
             if not taken:
                 break
             ends = self._constraint.is_end([node.state for _, node in taken])
-            edge = [one for one, end in zip(taken, ends.tolist(), strict=True) if not end]
+            edge = [batch for batch, end in zip(taken, ends.tolist(), strict=True) if not end]
             edge = edge[: budget - len(wave)]
             for _, node in edge:
                 self._nodes[node.state] = node
@@ -215,12 +217,12 @@ class PrefixTree:
         new = [state for state in dict.fromkeys(states) if state not in self._moves]
         if not new:
             return
-        found = self._constraint.expand(new)
-        bounds = np.searchsorted(found.row, np.arange(len(new) + 1)).tolist()
+        expansion = self._constraint.expand(new)
+        bounds = np.searchsorted(expansion.row, np.arange(len(new) + 1)).tolist()
         for number, state in enumerate(new):
             mine = slice(bounds[number], bounds[number + 1])
-            below = found.state[mine]
-            self._moves[state] = (found.token[mine], below)
+            below = expansion.state[mine]
+            self._moves[state] = (expansion.token[mine], below)
             self._parent.update(dict.fromkeys(below.tolist(), state))
             # the start is always run: with it the prompt is read into the cache
             if self.forced_free and len(below) == 1 and state != self.start:

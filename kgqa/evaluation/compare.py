@@ -69,15 +69,15 @@ class Comparison:
         rows = [
             (
                 TITLES[name],
-                f"{one.a:.1f}",
-                f"{one.b:.1f}",
-                f"{one.difference:+.1f}",
-                f"{one.interval[0]:+.1f} to {one.interval[1]:+.1f}",
-                str(one.better),
-                str(one.worse),
-                "< 0.0001" if one.p_value < 0.0001 else f"{one.p_value:.4f}",
+                f"{figure.a:.1f}",
+                f"{figure.b:.1f}",
+                f"{figure.difference:+.1f}",
+                f"{figure.interval[0]:+.1f} to {figure.interval[1]:+.1f}",
+                str(figure.better),
+                str(figure.worse),
+                "< 0.0001" if figure.p_value < 0.0001 else f"{figure.p_value:.4f}",
             )
-            for name, one in self.figures.items()
+            for name, figure in self.figures.items()
         ]
         heads = ("figure", "A", "B", "B - A", "95 % interval", "better", "worse", "p")
         return ReportTable("Differences", heads, rows)
@@ -95,24 +95,24 @@ def compare(
     settings_b: Mapping[str, Any] = MappingProxyType({}),
 ) -> Comparison:
     """Compare runs, records by id, over common questions. Raises DataError if there is none."""
-    shared = [one for one in a if one in b]
+    shared = [id_ for id_ in a if id_ in b]
     if not shared:
         raise DataError(
             "The two runs have no question in common.", "Compare runs over the same question file."
         )
     right = dict.fromkeys(_GROUPS.values(), 0)
-    for one in shared:
-        right[_GROUPS[a[one].hits_at_1 == 1.0, b[one].hits_at_1 == 1.0]] += 1
+    for id_ in shared:
+        right[_GROUPS[a[id_].hits_at_1 == 1.0, b[id_].hits_at_1 == 1.0]] += 1
     figures = {}
     for figure in FIGURES:
-        pairs = [(getattr(a[one], figure), getattr(b[one], figure)) for one in shared]
-        found = [(x, y) for x, y in pairs if x is not None and y is not None]
-        if found:
-            figures[figure] = _difference(np.array(found, np.float64))
+        pairs = [(getattr(a[id_], figure), getattr(b[id_], figure)) for id_ in shared]
+        both = [(x, y) for x, y in pairs if x is not None and y is not None]
+        if both:
+            figures[figure] = _difference(np.array(both, np.float64))
     return Comparison(
         shared=len(shared),
-        only_a=tuple(one for one in a if one not in b),
-        only_b=tuple(one for one in b if one not in a),
+        only_a=tuple(id_ for id_ in a if id_ not in b),
+        only_b=tuple(id_ for id_ in b if id_ not in a),
         figures=figures,
         right=right,
         settings={
@@ -135,10 +135,10 @@ def sign_test(better: int, worse: int) -> float:
     # in logarithms: a run of thousands of questions has powers of two that no float holds
     terms = [
         math.lgamma(total + 1)
-        - math.lgamma(one + 1)
-        - math.lgamma(total - one + 1)
+        - math.lgamma(wins + 1)
+        - math.lgamma(total - wins + 1)
         - total * math.log(2)
-        for one in range(min(better, worse) + 1)
+        for wins in range(min(better, worse) + 1)
     ]
     return min(1.0, round(2 * math.fsum(math.exp(term) for term in terms), 12))
 

@@ -28,19 +28,20 @@ def summarise(records: Sequence[Record], *, kg: str, method: str, format: str) -
     ``by_hop`` and ``by_type``: ``{questions, hits_at_1, hit_at_k, f1, interval}`` (of Hits@1);
     ``intervals``: ``[low, high]`` of 95 %; ``outcomes``: where questions ended.
     """
-    answered = [one for one in records if one.answered]
-    correct = [one for one in answered if one.hit_at_k]
-    choices = [one.accuracy for one in records if one.accuracy is not None]
-    recalls = [one.path_recall for one in records if one.path_recall is not None]
-    columns = {name: [float(getattr(one, name)) for one in records] for name in _STRICT}
+    answered = [record for record in records if record.answered]
+    correct = [record for record in answered if record.hit_at_k]
+    choices = [record.accuracy for record in records if record.accuracy is not None]
+    recalls = [record.path_recall for record in records if record.path_recall is not None]
+    columns = {name: [float(getattr(record, name)) for record in records] for name in _STRICT}
     legacy = {
         family: {
-            name: [one.legacy.get(family, {}).get(name, 0.0) for one in records] for name in _LEGACY
+            name: [record.legacy.get(family, {}).get(name, 0.0) for record in records]
+            for name in _LEGACY
         }
         for family in ("gcr", "rog")
     }
     columns["hit"] = legacy["gcr"]["hit"]
-    columns["reachable"] = [float(one.reachable) for one in records]
+    columns["reachable"] = [float(record.reachable) for record in records]
     if choices:
         # a malformed question of a multiple-choice file is one that was not answered
         columns["accuracy"] = [*choices, *[0.0] * _malformed(records)]
@@ -61,15 +62,19 @@ def summarise(records: Sequence[Record], *, kg: str, method: str, format: str) -
             family: {name: mean_percent(shares) for name, shares in scores.items()}
             for family, scores in legacy.items()
         },
-        "grounded_paths": mean_percent([one.grounded_paths for one in answered]),
-        "faithful_of_correct": mean_percent([float(one.grounded) for one in correct]),
+        "grounded_paths": mean_percent([record.grounded_paths for record in answered]),
+        "faithful_of_correct": mean_percent([float(record.grounded) for record in correct]),
         "path_recall": means.get("path_recall"),
         "reachable": means["reachable"],
-        "by_hop": _parts(records, lambda one: _UNREACHABLE if one.hops is None else str(one.hops)),
-        "by_type": _parts([one for one in records if one.type], lambda one: one.type),
+        "by_hop": _parts(
+            records, lambda record: _UNREACHABLE if record.hops is None else str(record.hops)
+        ),
+        "by_type": _parts(
+            [record for record in records if record.type], lambda record: record.type
+        ),
         "intervals": {name: _interval(shares) for name, shares in columns.items()},
         "unanswerable": unanswerable_figures(records),
-        "outcomes": dict(Counter(one.outcome for one in records).most_common()),
+        "outcomes": dict(Counter(record.outcome for record in records).most_common()),
         "seconds": _percentiles([o.seconds for o in answered if o.seconds is not None], 50, 95),
         "forwards": _percentiles([o.forwards for o in answered if o.forwards is not None], 50),
         "general_llm": _general(records),
@@ -84,26 +89,29 @@ def unanswerable_figures(records: Sequence[Record]) -> dict[str, Any]:
     ``found``: of those, that were not answered (None without any); ``falsely_refused``: of the
     others, right answers that were held back.
     """
-    asked = [one for one in records if one.outcome != Outcome.MALFORMED]
-    none = [float(one.hits_at_1) for one in asked if not one.gold]
+    asked = [record for record in records if record.outcome != Outcome.MALFORMED]
+    none = [float(record.hits_at_1) for record in asked if not record.gold]
     return {
         "questions": len(none),
         "found": mean_percent(none) if none else None,
-        "falsely_refused": mean_percent([float(one.refused) for one in asked if one.gold]),
+        "falsely_refused": mean_percent([float(record.refused) for record in asked if record.gold]),
     }
 
 
 def linking_figures(records: Sequence[Record]) -> dict[str, Any] | None:
     """Return percentages over questions with a given topic entity (malformed: missed), or None."""
-    found = [one.linking for one in records if one.linking is not None]
-    if not found:
+    linkings = [record.linking for record in records if record.linking is not None]
+    if not linkings:
         return None
     missed = _malformed(records)
-    columns = {name: [*(float(one[name]) for one in found), *[0.0] * missed] for name in _LINKING}
+    columns = {
+        name: [*(float(linking[name]) for linking in linkings), *[0.0] * missed]
+        for name in _LINKING
+    }
     return {
-        "questions": len(found) + missed,
+        "questions": len(linkings) + missed,
         **{name: mean_percent(shares) for name, shares in columns.items()},
-        "topics": round(sum(len(one["linked"]) for one in found) / len(found), 3),
+        "topics": round(sum(len(linking["linked"]) for linking in linkings) / len(linkings), 3),
         "intervals": {name: _interval(shares) for name, shares in columns.items()},
     }
 
@@ -114,8 +122,8 @@ def triplet_figures(records: Sequence[Record], method: str) -> dict[str, float |
     ``f1``, ``precision``, ``recall``: over questions with gold triplets (malformed: missed).
     ``ill``: of all triplets written.
     """
-    found = [one.triplets for one in records if one.triplets is not None]
-    golden = [one for one in found if one["f1"] is not None]
+    triplets = [record.triplets for record in records if record.triplets is not None]
+    golden = [triplet for triplet in triplets if triplet["f1"] is not None]
     if not golden and method != CHAINS:
         return None
     missed = _malformed(records)
@@ -123,38 +131,38 @@ def triplet_figures(records: Sequence[Record], method: str) -> dict[str, float |
         name: mean_percent([*(one[name] for one in golden), *[0.0] * missed]) if golden else None
         for name in TRIPLET_SCORES
     }
-    ill, written = (sum(one[name] for one in found) for name in ("ill", "written"))
+    ill, written = (sum(triplet[name] for triplet in triplets) for name in ("ill", "written"))
     return {**scores, "ill": round(100 * ill / written, 2) if written else None}
 
 
 def _malformed(records: Sequence[Record]) -> int:
-    return sum(one.outcome == Outcome.MALFORMED for one in records)
+    return sum(record.outcome == Outcome.MALFORMED for record in records)
 
 
 def _parts(records: Sequence[Record], part: Callable[[Record], str]) -> dict[str, dict[str, Any]]:
     parts: dict[str, list[Record]] = defaultdict(list)
-    for one in records:
-        parts[part(one)].append(one)
+    for record in records:
+        parts[part(record)].append(record)
     return {
         name: {
             "questions": len(parts[name]),
             **{
-                figure: mean_percent([getattr(one, figure) for one in parts[name]])
+                figure: mean_percent([getattr(record, figure) for record in parts[name]])
                 for figure in ("hits_at_1", "hit_at_k", "f1")
             },
-            "interval": _interval([one.hits_at_1 for one in parts[name]]),
+            "interval": _interval([record.hits_at_1 for record in parts[name]]),
         }
         for name in sorted(parts)
     }
 
 
 def _interval(shares: Sequence[float]) -> list[float] | None:
-    found = interval(shares)
-    return None if found is None else [round(100 * one, 2) for one in found]
+    bounds = interval(shares)
+    return None if bounds is None else [round(100 * bound, 2) for bound in bounds]
 
 
 def _general(records: Sequence[Record]) -> dict[str, Any] | None:
-    uses = [one.general_llm for one in records if one.general_llm]
+    uses = [record.general_llm for record in records if record.general_llm]
     if not uses:
         return None
     counts = ("calls", "prompt_tokens", "completion_tokens")
@@ -163,6 +171,6 @@ def _general(records: Sequence[Record]) -> dict[str, Any] | None:
 
 def _percentiles(values: Sequence[float], *which: int) -> dict[str, float | None]:
     return {
-        f"p{one}": round(float(np.percentile(values, one)), 3) if len(values) else None
-        for one in which
+        f"p{record}": round(float(np.percentile(values, record)), 3) if len(values) else None
+        for record in which
     }

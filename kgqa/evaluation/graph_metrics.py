@@ -99,8 +99,8 @@ def linking_of(store: GraphStore, question: Question) -> dict[str, Any] | None:
         candidates = link(store, question.question, limit=2 * _FIVE)
     except LinkingError:
         candidates = []
-    ids = [one.id for one in candidates]
-    linked = [one.id for one in topic_entities(candidates)]
+    ids = [candidate.id for candidate in candidates]
+    linked = [entity.id for entity in topic_entities(candidates)]
     gold = set(expected.ids)
     return {
         "candidates": ids[:_FIVE],
@@ -118,10 +118,10 @@ def triplets_of(store: GraphStore, question: Question, answer: Answer | None) ->
     ``f1``, ``precision``, ``recall`` (0 to 1) are None without gold triplets, 0 without a path.
     """
     paths = [path.groundings[0] for path in answer.paths if path.groundings] if answer else []
-    found = triplet_scores(store, question.gold_triplets, paths[0] if paths else None)
-    topics = [one.id for one in answer.topic_entities] if answer else []
+    scores = triplet_scores(store, question.gold_triplets, paths[0] if paths else None)
+    topics = [entity.id for entity in answer.topic_entities] if answer else []
     ill, written = ill_triplets(store, paths, topics)
-    return {**(found or dict.fromkeys(TRIPLET_SCORES)), "ill": ill, "written": written}
+    return {**(scores or dict.fromkeys(TRIPLET_SCORES)), "ill": ill, "written": written}
 
 
 def triplet_scores(
@@ -130,7 +130,7 @@ def triplet_scores(
     """Return F1, precision and recall of a chain's triplets by name, None without gold."""
     relations = store.relations()
     names = dict(zip(relations.ids, relations.names, strict=True))
-    wanted = {_formed(one) for one in gold}
+    wanted = {_formed(triple) for triple in gold}
     if not wanted:
         return None
     written = {_formed(_stored(edge, names)) for edge in path.edges} if path is not None else set()
@@ -149,7 +149,7 @@ def ill_triplets(
 
     Well-formed: every fact is stored, and an end is a topic or a non-value end of one before.
     """
-    relations = {one: number for number, one in enumerate(store.relations().ids)}
+    relations = {id_: number for number, id_ in enumerate(store.relations().ids)}
     asked = frozenset(topics)
     ill = total = 0
     for path in paths:
@@ -163,7 +163,7 @@ def ill_triplets(
             if known:
                 kinds = store.entities(ends).kinds.tolist()
                 both = zip((edge.head.id, edge.tail.id), kinds, strict=True)
-                visited |= {one for one, kind in both if kind != Kind.VALUE}
+                visited |= {entity for entity, kind in both if kind != Kind.VALUE}
     return ill, total
 
 

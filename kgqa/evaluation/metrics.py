@@ -60,7 +60,7 @@ def strict_scores(
     """
     ranked = list(dict.fromkeys(predictions))
     wanted = set(gold)
-    rank = next((place for place, one in enumerate(ranked, 1) if one in wanted), 0)
+    rank = next((place for place, id_ in enumerate(ranked, 1) if id_ in wanted), 0)
     right = len(wanted.intersection(ranked))
     precision = right / len(ranked) if ranked else 0.0
     recall = right / len(wanted) if wanted else 0.0
@@ -128,8 +128,8 @@ def _lines(prediction: str | Sequence[str]) -> list[str]:
 
 def _found(predictions: Sequence[str], gold: Sequence[str]) -> tuple[float, float]:
     everything = normalise_answer(" ".join(predictions))
-    found = sum(normalise_answer(answer) in everything for answer in gold)
-    return (found / len(gold) if gold else 0.0), float(found > 0)
+    hits = sum(normalise_answer(answer) in everything for answer in gold)
+    return (hits / len(gold) if gold else 0.0), float(hits > 0)
 
 
 def _harmonic(precision: float, recall: float) -> float:

@@ -18,7 +18,7 @@ def cell_forms(cell: Any) -> frozenset[str]:
         forms = {form for value in values for form in cell_forms(value)}
         return frozenset(form for form in forms if len(form) <= _SHORT)
     if isinstance(cell, list | tuple):
-        inner = sorted(form for one in cell for form in cell_forms(one))
+        inner = sorted(form for member in cell for form in cell_forms(member))
         return frozenset(["[" + "|".join(inner) + "]"])
     if cell is None:
         return frozenset(["null"])
@@ -64,7 +64,7 @@ def same_rows(given: Sequence[Sequence[Any]], gold: Mapping[str, Any]) -> bool:
 def _covers(some: Iterable[frozenset[str]], by: Sequence[frozenset[str]]) -> bool:
     """Return whether each of ``some`` has a form in common with one of ``by``."""
     every = frozenset().union(*by) if by else frozenset()
-    return all(one & every for one in some)
+    return all(cells & every for cells in some)
 
 
 def _within(

@@ -51,8 +51,8 @@ class QueryEvaluation:
         shares = ["right", "wrong", "refused", "failed", "valid"]
         every = Table(shares, [[f"{self.figures[name]:.1f}" for name in shares]])
         shapes = [
-            [shape, str(one["questions"]), f"{one['right']:.1f}"]
-            for shape, one in self.figures["by_shape"].items()
+            [shape, str(figure["questions"]), f"{figure['right']:.1f}"]
+            for shape, figure in self.figures["by_shape"].items()
         ]
         return [every, Table(["shape", "questions", "right"], shapes)]
 
@@ -65,7 +65,7 @@ class QueryEvaluation:
 
 def read_gold(file: Path, limit: int | None = None) -> list[dict[str, Any]]:
     """Return the lines of a file of gold queries. Raises DataError."""
-    found = []
+    golds = []
     try:
         with file.open(encoding="utf-8") as lines:
             for number, line in enumerate(lines, 1):
@@ -77,14 +77,14 @@ def read_gold(file: Path, limit: int | None = None) -> list[dict[str, Any]]:
                         f"Line {number} of {file} is not a gold query.",
                         f"Each has {', '.join(_FIELDS)}.",
                     )
-                found.append(row)
-                if limit is not None and len(found) >= limit:
+                golds.append(row)
+                if limit is not None and len(golds) >= limit:
                     break
     except OSError as error:
         raise DataError(f"{file} cannot be read: {error.strerror}.") from None
     except ValueError as error:
         raise DataError(f"Line {number} of {file} is not JSON: {error}.") from None
-    return found
+    return golds
 
 
 def evaluate_queries(
@@ -128,17 +128,19 @@ def _figures(records: list[dict[str, Any]], kg: str, method: str) -> dict[str, A
         return round(100 * right / len(some), 1) if some else 0.0
 
     shapes: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for one in records:
-        shapes[one["shape"]].append(one)
-    seconds = [one["seconds"] for one in records] or [0.0]
+    for record in records:
+        shapes[record["shape"]].append(record)
+    seconds = [record["seconds"] for record in records] or [0.0]
     return {
         "format": QUERY_FORMAT,
         "kg": kg,
         "method": method,
         "questions": len(records),
-        "answered": sum(one["outcome"] in ("right", "wrong") for one in records),
+        "answered": sum(record["outcome"] in ("right", "wrong") for record in records),
         **{name: share(records, name) for name in ("right", "wrong", "refused", "failed")},
-        "valid": share([one for one in records if one["outcome"] != "refused"], "right", "wrong"),
+        "valid": share(
+            [record for record in records if record["outcome"] != "refused"], "right", "wrong"
+        ),
         "by_shape": {
             shape: {"questions": len(some), "right": share(some, "right")}
             for shape, some in sorted(shapes.items(), key=lambda item: -len(item[1]))

@@ -148,20 +148,22 @@ def record_of(
     answer = None if isinstance(given, Exception) else given
     gold = meanings_of(store, question.answers, question.names)
     expected = meanings_of(store, known_topics(store, question), question.names)
-    topics = [one.id for one in answer.topic_entities] if answer else list(expected.ids)
+    topics = [entity.id for entity in answer.topic_entities] if answer else list(expected.ids)
     keys = store.keys_of(topics)
-    wanted = store.keys_of([one for one in gold.same if one not in gold.unknown])
+    wanted = store.keys_of([id_ for id_ in gold.same if id_ not in gold.unknown])
     away = distance(store, keys[keys >= 0], wanted[wanted >= 0], rules)
     found_topic = bool(set(expected.canonical(topics)).intersection(expected.ids))
     relations = store.relations()
     pairs = zip(relations.ids, relations.inverses, strict=True)
-    inverses = {one: other for one, other in pairs if other is not None}
+    inverses = {relation: other for relation, other in pairs if other is not None}
     own = (
         _failure(given, gold, seconds)
         if isinstance(given, Exception)
         else _findings(given, gold, inverses, k)
     )
-    every = [one for path in (answer.paths if answer else ()) for one in path.groundings]
+    every = [
+        grounding for path in (answer.paths if answer else ()) for grounding in path.groundings
+    ]
     in_triplets = question.gold_triplets or (answer is not None and answer.method == CHAINS)
     outcome = _outcome(
         store,
@@ -207,17 +209,22 @@ def _findings(
     given = answer.answers
     # if nothing is answered, what stands behind the answers is not an answer either
     ranked = (*given, *answer.others) if given else ()
-    predictions = gold.canonical([one.id or one.name for one in ranked])
+    predictions = gold.canonical(
+        [ranked_answer.id or ranked_answer.name for ranked_answer in ranked]
+    )
     # a list that was expanded is longer than the paths; what is right far down does not count
     limits = [len(answer.paths) if answer.expanded else None, k]
-    most = min((one for one in limits if one is not None), default=None)
+    most = min((limit for limit in limits if limit is not None), default=None)
     scores = strict_scores(predictions, gold.ids, k=most)
-    answers = strict_scores(gold.canonical([one.id or one.name for one in given]), gold.ids)
+    answers = strict_scores(
+        gold.canonical([ranked_answer.id or ranked_answer.name for ranked_answer in given]),
+        gold.ids,
+    )
     # to say that the graph has no answer is right where the file has none
     if not given and not gold.ids:
         scores = answers = ALL_RIGHT
-    held_back = [one.id or one.name for one in answer.others[:1]]
-    names = [one.name for one in given]
+    held_back = [ranked_answer.id or ranked_answer.name for ranked_answer in answer.others[:1]]
+    names = [ranked_answer.name for ranked_answer in given]
     return {
         "predictions": predictions[:_KEPT],
         "answers": names[:_KEPT],
@@ -233,7 +240,7 @@ def _findings(
         "confidence": answer.confidence,
         "grounded": bool(ranked) and ranked[0].grounded,
         "grounded_paths": _grounded_share(answer),
-        "paths": [_path(one, inverses) for one in answer.paths[:_KEPT]],
+        "paths": [_path(path, inverses) for path in answer.paths[:_KEPT]],
         "seconds": round(answer.timings.total, 4),
         "forwards": answer.forward_passes,
         "general_llm": None if answer.general_llm is None else asdict(answer.general_llm),
@@ -245,17 +252,17 @@ def _grounded_share(answer: Answer) -> float:
     if answer.result is not None and not answer.paths:
         rows = [answer.result.evidence(row, 1) for row in range(len(answer.result))[:_KEPT]]
         return sum(bool(one.facts or one.held or one.nodes) for one in rows) / max(len(rows), 1)
-    return sum(bool(one.groundings) for one in answer.paths) / max(len(answer.paths), 1)
+    return sum(bool(path.groundings) for path in answer.paths) / max(len(answer.paths), 1)
 
 
 def _path(path: ScoredPath, inverses: Mapping[str, str]) -> dict[str, Any]:
     """Return a path with its relation path, and how it is shown if its text is ambiguous."""
-    found: dict[str, Any] = {"text": path.text, "score": path.score, "relation_path": None}
+    row: dict[str, Any] = {"text": path.text, "score": path.score, "relation_path": None}
     if path.groundings:
-        found["relation_path"] = " -> ".join(relation_path(path.groundings[0], inverses))
+        row["relation_path"] = " -> ".join(relation_path(path.groundings[0], inverses))
         if (shown := "".join(path_parts(path.groundings[0].edges))) != path.text:
-            found["shown"] = shown
-    return found
+            row["shown"] = shown
+    return row
 
 
 def _legacy(names: Sequence[str], gold: Sequence[str] = ()) -> dict[str, dict[str, float]]:
@@ -269,9 +276,11 @@ def _accuracy(
     store: GraphStore, question: Question, answer: Answer | None, gold: Meanings
 ) -> float:
     choices = meanings_of(store, question.choices, question.names)
-    by_name = {normalise(name): one for one, name in zip(choices.ids, choices.names, strict=True)}
-    for one in answer.answers if answer else ():
-        chosen = choices.same.get(one.id or "") or by_name.get(normalise(one.name))
+    by_name = {normalise(name): id_ for id_, name in zip(choices.ids, choices.names, strict=True)}
+    for ranked_answer in answer.answers if answer else ():
+        chosen = choices.same.get(ranked_answer.id or "") or by_name.get(
+            normalise(ranked_answer.name)
+        )
         if chosen is not None:
             return float(chosen in gold.same)
     return 0.0

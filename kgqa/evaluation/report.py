@@ -87,13 +87,13 @@ def figure_tables(figures: Mapping[str, Any]) -> list[ReportTable]:
             "Where questions ended",
             ("outcome", "questions", "%"),
             [
-                (one.value, str(count), f"{100 * count / figures['questions']:.1f}")
-                for one in Outcome
-                if (count := figures["outcomes"].get(one.value))
+                (outcome.value, str(count), f"{100 * count / figures['questions']:.1f}")
+                for outcome in Outcome
+                if (count := figures["outcomes"].get(outcome.value))
             ],
         ),
     ]
-    return [one for one in tables if one.rows]
+    return [table for table in tables if table.rows]
 
 
 def figure_rows(figures: Mapping[str, Any]) -> list[tuple[str, ...]]:
@@ -125,7 +125,7 @@ def worst(records: Sequence[Record]) -> list[Record]:
 
     Those are the ones without a right answer, of them those of the lowest F1, the surest first.
     """
-    failed = [at for at, one in enumerate(records) if one.outcome != Outcome.RIGHT]
+    failed = [at for at, record in enumerate(records) if record.outcome != Outcome.RIGHT]
     failed.sort(
         key=lambda at: (
             records[at].hit_at_k,
@@ -153,7 +153,9 @@ def markdown(
     for table in figure_tables(figures):
         lines += [f"## {table.title}", *_table(table.heads, table.rows)]
     confident = [
-        (one.confidence, one.hits_at_1 == 1.0) for one in records if one.confidence is not None
+        (record.confidence, record.hits_at_1 == 1.0)
+        for record in records
+        if record.confidence is not None
     ]
     if confident:
         rows, error = calibration(confident)
@@ -162,13 +164,16 @@ def markdown(
     shown = worst(records)
     if shown:
         lines += [f"## The worst {len(shown)} failures", ""]
-    for one in shown:
+    for record in shown:
         lines += [
-            f"- **{_cell(one.question or one.id)}** (`{_cell(one.id)}`, {one.outcome})",
-            *(f"  - gold: `{_cell(path)}`" for path in one.gold_relation_paths[:3]),
-            f"  - wanted: {_cell(', '.join(one.gold_names[:5])) or '–'}",
-            f"  - given: {_cell(', '.join(one.answers[:5])) or _cell(one.error) or '–'}",
-            *(f"  - `{_cell(_path_text(path))}` ({path['score']:.2f})" for path in one.paths[:3]),
+            f"- **{_cell(record.question or record.id)}** (`{_cell(record.id)}`, {record.outcome})",
+            *(f"  - gold: `{_cell(path)}`" for path in record.gold_relation_paths[:3]),
+            f"  - wanted: {_cell(', '.join(record.gold_names[:5])) or '–'}",
+            f"  - given: {_cell(', '.join(record.answers[:5])) or _cell(record.error) or '–'}",
+            *(
+                f"  - `{_cell(_path_text(path))}` ({path['score']:.2f})"
+                for path in record.paths[:3]
+            ),
         ]
     lines += ["", "## Glossary", "", *(f"- {word}: {said}" for word, said in GLOSSARY.items())]
     return "\n".join(lines).rstrip() + "\n"
@@ -201,7 +206,7 @@ def calibration(confident: Sequence[tuple[float, bool]]) -> tuple[list[tuple[str
     rows: list[tuple[str, ...]] = []
     off = 0.0
     for at in range(_BINS):
-        inside = [one for one in confident if min(int(one[0] * _BINS), _BINS - 1) == at]
+        inside = [pair for pair in confident if min(int(pair[0] * _BINS), _BINS - 1) == at]
         if inside:
             said, right = (sum(column) / len(inside) for column in zip(*inside, strict=True))
             span = f"{at / _BINS:.1f} to {(at + 1) / _BINS:.1f}"

@@ -110,7 +110,7 @@ def evaluate(
                 log.write(record)
 
         every = len(questions.questions)
-        left = [one for one in questions.questions if one.id not in done]
+        left = [question for question in questions.questions if question.id not in done]
         if len(left) < every:
             note(
                 f"{every - len(left):,} of {every:,} questions have been answered before; the run "
@@ -131,8 +131,10 @@ def evaluate(
         for bad in questions.bad_entries:
             if bad.place not in done:
                 keep(bad_entry_record(bad))
-        names = [one.id for one in questions.questions]
-        records = [done[name] for name in (*names, *(one.place for one in questions.bad_entries))]
+        names = [question.id for question in questions.questions]
+        records = [
+            done[name] for name in (*names, *(entry.place for entry in questions.bad_entries))
+        ]
         figures = summarise(
             records, kg=kg, method=str(settings.get("method", "")), format=questions.format
         )
@@ -242,7 +244,7 @@ class Workers:
                 return
             note(
                 f"A worker ended while it was asked {len(lost):,} of the questions; they are asked "
-                f"again, one by one: {', '.join(one.id for one in lost[:_UNIT])}."
+                f"again, one by one: {', '.join(question.id for question in lost[:_UNIT])}."
             )
             units = _units(lost, 1)
 

@@ -102,8 +102,8 @@ def read_attachment(folder: Path) -> Attachment:
     """Return the record in a KG's folder. Raises GraphError that says what is wrong."""
     path = folder / RECORD_NAME
     try:
-        found = tomllib.loads(path.read_bytes().decode())
-        return TypeAdapter(Attachment).validate_python(found)
+        content = tomllib.loads(path.read_bytes().decode())
+        return TypeAdapter(Attachment).validate_python(content)
     except FileNotFoundError:
         raise GraphError(
             f"{folder / OLD_NAME} is of an older version of kgqa.",
@@ -140,24 +140,24 @@ def as_toml(record: Attachment) -> str:
     given = record.mediators
     rule = {name: getattr(given, name) for name in ("label", "property", "pattern")}
     lines.append(f"mediators = {_inline({name: text for name, text in rule.items() if text})}")
-    for label, one in record.types.items():
+    for label, type_ in record.types.items():
         lines += [
             "",
             f"[types.{_key(label)}]",
-            f"name = {_toml(one.name)}",
-            f"id = {_toml(one.id or '')}",
+            f"name = {_toml(type_.name)}",
+            f"id = {_toml(type_.id or '')}",
         ]
-        lines += _called(one)
+        lines += _called(type_)
     for name, called in record.relations.items():
         lines += ["", f"[relations.{_key(name)}]", *_called(called)]
     return "\n".join(lines) + "\n"
 
 
-def _called(one: Naming | Called) -> list[str]:
-    lines = [f"also = {_toml(one.also)}"]
-    if one.description:
-        lines.append(f"description = {_toml(one.description)}")
-    for name, words in one.properties.items():
+def _called(names: Naming | Called) -> list[str]:
+    lines = [f"also = {_toml(names.also)}"]
+    if names.description:
+        lines.append(f"description = {_toml(names.description)}")
+    for name, words in names.properties.items():
         given = {"also": words.also, "description": words.description}
         kept = {key: value for key, value in given.items() if value}
         lines.append(f"properties.{_key(name)} = {_inline(kept)}")

@@ -118,16 +118,16 @@ def _with(record: Attachment, taken: Taken) -> Attachment:
             given[name] = tuple(given[name])
     types = dict(record.types)
     for label, property_ in taken.name.items():
-        one = types.get(label, Naming())
-        others = [name for name in one.name if name != property_]
-        types[label] = replace(one, name=(property_, *others))
+        type_ = types.get(label, Naming())
+        others = [name for name in type_.name if name != property_]
+        types[label] = replace(type_, name=(property_, *others))
     return replace(record, types=types, **given)
 
 
 def _check(taken: Taken, record: Attachment, survey: Survey) -> None:
     """Raise UsageError if a label, type or property that was named is not in the database."""
-    labels = {one.name: {each.name for each in one.properties} for one in survey.schema.types}
-    types = {one.relation for one in survey.schema.relations}
+    labels = {type_.name: {each.name for each in type_.properties} for type_ in survey.schema.types}
+    types = {relation.relation for relation in survey.schema.relations}
     known = [*labels, *sorted(types)]
     for label, property_ in taken.name.items():
         if label not in labels:
@@ -177,21 +177,21 @@ def _folder_alone(folder: Path) -> Iterator[None]:
                 folder.rmdir()
 
 
-def described(found: Attached) -> list[str]:
+def described(attached: Attached) -> list[str]:
     """Return what was taken, in about ten lines."""
-    schema, record = found.survey.schema, found.record
-    info = found.survey.info
+    schema, record = attached.survey.schema, attached.record
+    info = attached.survey.info
     about = "about " if schema.sampled else ""
     lines = [
-        f"{found.kg}: {info.entities:,} nodes and {info.edges:,} relationships of {record.url}, "
-        f"database {record.database}, in {found.seconds:.1f} s."
+        f"{attached.kg}: {info.entities:,} nodes and {info.edges:,} relationships of {record.url}, "
+        f"database {record.database}, in {attached.seconds:.1f} s."
     ]
-    for one in schema.types[:_SHOWN]:
-        naming = record.types.get(one.name, Naming())
-        name = naming.name[0] if naming.name else f"{one.name} and its {naming.id or 'number'}"
+    for type_ in schema.types[:_SHOWN]:
+        naming = record.types.get(type_.name, Naming())
+        name = naming.name[0] if naming.name else f"{type_.name} and its {naming.id or 'number'}"
         others = f" (also {', '.join(naming.name[1:])})" if naming.name[1:] else ""
         id_ = naming.id or "the element id"
-        lines.append(f"  {one.name} {one.count:,}: called by {name}{others}; id {id_}")
+        lines.append(f"  {type_.name} {type_.count:,}: called by {name}{others}; id {id_}")
     lines += _more(len(schema.types), "labels")
     relations: dict[str, list[Any]] = {}
     for pattern in schema.relations:
@@ -206,9 +206,9 @@ def described(found: Attached) -> list[str]:
     lines += _texts(schema)
     if schema.sampled:
         lines.append(f"  The database is large: properties are {about}those of a sample.")
-    if found.survey.named < info.entities and not record.only and not record.skip:
+    if attached.survey.named < info.entities and not record.only and not record.skip:
         lines.append(
-            f"  Names of {found.survey.named:,} nodes are kept here; others are looked up there."
+            f"  Names of {attached.survey.named:,} nodes are kept here; others are looked up there."
         )
     lines.append(
         f"  To change names or leave something out, edit {RECORD_NAME} in the KG's folder."
@@ -220,8 +220,8 @@ def _texts(schema: GraphSchema) -> list[str]:
     """Return what texts are read as: numbers and dates, and no value."""
     read: dict[str, str] = {}
     nulls: dict[str, str] = {}
-    owned = [(one.name, one.properties) for one in schema.types]
-    owned += [(one.relation, one.properties) for one in schema.relations]
+    owned = [(type_.name, type_.properties) for type_ in schema.types]
+    owned += [(relation.relation, relation.properties) for relation in schema.relations]
     for owner, properties in owned:
         for each in properties:
             if each.as_text:
@@ -230,13 +230,13 @@ def _texts(schema: GraphSchema) -> list[str]:
             if each.nulls:
                 nulls[f"{owner}.{each.name}"] = f" ({each.nulls:,})"
     return [
-        f"  {what}: {', '.join(name + how for name, how in list(found.items())[:_SHOWN])}"
-        + (f" and {len(found) - _SHOWN:,} more" if len(found) > _SHOWN else "")
-        for what, found in (
+        f"  {what}: {', '.join(name + how for name, how in list(names.items())[:_SHOWN])}"
+        + (f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else "")
+        for what, names in (
             ("kept as text, read as what it says", read),
             ("text such as NULL, read as no value", nulls),
         )
-        if found
+        if names
     ]
 
 

@@ -115,10 +115,10 @@ class SurveyFile(SqliteReader):
 def stamp_of(folder: Path) -> tuple[int, int] | None:
     """Return what tells one survey file of a folder from the next, None if there is none."""
     try:
-        found = (folder / FILE_NAME).stat()
+        stat = (folder / FILE_NAME).stat()
     except OSError:
         return None
-    return found.st_ino, found.st_mtime_ns
+    return stat.st_ino, stat.st_mtime_ns
 
 
 def read_info(folder: Path, record: Attachment) -> KGInfo:
@@ -136,15 +136,15 @@ def attached_kgs(home: Path, faults: list[KgqaError] | None = None) -> list[KGIn
 
     ``faults`` gets the errors of unreadable ones.
     """
-    found: list[KGInfo] = []
+    infos: list[KGInfo] = []
     folders = {path.parent for name in (RECORD_NAME, OLD_NAME) for path in home.glob(f"*/{name}")}
     for folder in sorted(folders):
         try:
-            found.append(read_info(folder, read_attachment(folder)))
+            infos.append(read_info(folder, read_attachment(folder)))
         except GraphError as error:
             if faults is not None:
                 faults.append(error)
-    return found
+    return infos
 
 
 def source_of(record: Attachment) -> str:

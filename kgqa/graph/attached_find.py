@@ -32,7 +32,7 @@ class NameFinder:
     def __init__(self, file: SurveyFile, nodes: NodeReader, state: str) -> None:
         self._file, self._nodes = file, nodes
         self._is_current = file.survey.state == state
-        counts = {one.name: one.count for one in file.survey.schema.types}
+        counts = {type_.name: type_.count for type_ in file.survey.schema.types}
         whole = file.survey.named >= sum(counts.values())
         self._complete = whole and self._is_current
         indexed = file.survey.indexed
@@ -45,7 +45,7 @@ class NameFinder:
 
     def keys_of(self, store: AttachedPropertyGraph, ids: Sequence[str]) -> dict[str, int]:
         """Return the keys of ids that are there: ``Label:value``, facts' and values' ids."""
-        found: dict[str, int] = {}
+        keys: dict[str, int] = {}
         values: dict[tuple[str, str], dict[str, str]] = {}
         nodes: dict[str, int] = {}
         facts: dict[str, int] = {}
@@ -56,7 +56,7 @@ class NameFinder:
             elif id_.startswith('"'):
                 key = value_key(id_)
                 if store.knows_value(key) or self.having(store, 0, id_):
-                    found[id_] = key
+                    keys[id_] = key
             elif id_.startswith("#"):
                 if id_[1:].isdecimal() and len(id_) < 20:
                     nodes[id_] = int(id_[1:])
@@ -76,13 +76,13 @@ class NameFinder:
                     # an id that several nodes have names none of them
                     nodes[id_] = -1 if id_ in nodes and nodes[id_] != row["key"] else row["key"]
         there = store.there([key for key in nodes.values() if key >= 0])
-        found |= {id_: key for id_, key in nodes.items() if key in there and there[key].id == id_}
+        keys |= {id_: key for id_, key in nodes.items() if key in there and there[key].id == id_}
         held = store.facts_of(list(facts.values()))
         if held:
             entities = store.entities(keys_array(list(held)))
             named = dict(zip(held, entities.ids, strict=True))
-            found |= {id_: key for id_, key in facts.items() if named.get(key) == id_}
-        return found
+            keys |= {id_: key for id_, key in facts.items() if named.get(key) == id_}
+        return keys
 
     def find(self, store: AttachedPropertyGraph, names: Sequence[str]) -> list[tuple[int, int]]:
         """Return (position, key) of the entities that have a name now, sorted."""
@@ -97,8 +97,8 @@ class NameFinder:
             at: dict[str, list[int]] = {}
             for place, form in forms.items():
                 at.setdefault(form, []).append(place)
-            found = self._on_server(store, [names[place] for place in forms])
-            for key, node in store.there(list(found)).items():
+            hits = self._on_server(store, [names[place] for place in forms])
+            for key, node in store.there(list(hits)).items():
                 for text in (node.name or "", *node.others):
                     pairs.update((place, key) for place in at.get(normalise(text), ()))
         if not self._is_current:
@@ -106,21 +106,21 @@ class NameFinder:
             pairs = {
                 (place, key)
                 for place, key in pairs
-                if (one := there.get(key)) is not None
-                and forms[place] in map(normalise, (one.name or "", *one.others))
+                if (named_node := there.get(key)) is not None
+                and forms[place] in map(normalise, (named_node.name or "", *named_node.others))
             }
         return sorted(pairs)
 
     def _on_server(self, store: AttachedPropertyGraph, names: Sequence[str]) -> set[int]:
         variants = sorted({change(name) for name in names for change in _VARIANTS})
-        found: set[int] = set()
+        numbers: set[int] = set()
         for label, property_ in self._named_by:
             try:
                 rows = self._by_value(store, label, property_, variants, timeout=_LOOK_UP)
             except GraphError:  # too slow here; the survey is on its way
                 continue
-            found.update(row["key"] for row in rows)
-        return found
+            numbers.update(row["key"] for row in rows)
+        return numbers
 
     def _by_value(
         self,
@@ -145,7 +145,7 @@ class NameFinder:
         self, store: AttachedPropertyGraph, text: str, limit: int, *, prefix: bool = False
     ) -> list[int]:
         """Return keys of entities with a name like ``text``, best first."""
-        found = self._file.suggest(text, max(limit, 0), prefix=prefix).tolist()
+        keys = self._file.suggest(text, max(limit, 0), prefix=prefix).tolist()
         if not self._complete and (query := text_query(text, prefix=prefix)):
             for index in self._file.survey.text_indexes:
                 try:
@@ -154,14 +154,14 @@ class NameFinder:
                     )
                 except GraphError:
                     continue
-                found += row["keys"]
-        there = store.there(found) if not self._complete else dict.fromkeys(found)
-        return [key for key in dict.fromkeys(found) if key in there][: max(limit, 0)]
+                keys += row["keys"]
+        there = store.there(keys) if not self._complete else dict.fromkeys(keys)
+        return [key for key in dict.fromkeys(keys) if key in there][: max(limit, 0)]
 
     def topic_keys(self, store: AttachedPropertyGraph, after: int, limit: int) -> list[int]:
         """Return keys above ``after`` of entities that have an edge and are there."""
-        found = self._file.topic_keys(after, limit).tolist()
-        return found if self._is_current else list(store.there(found))
+        keys = self._file.topic_keys(after, limit).tolist()
+        return keys if self._is_current else list(store.there(keys))
 
     def having(
         self, store: AttachedPropertyGraph, row: int, id_: str
@@ -184,7 +184,7 @@ class NameFinder:
                     statement = "by_reading"
                 rows = self._by_value(store, label.name, each.name, [value], statement)
                 step = store.step(each.name) + 1
-                found += [(row, step, one["key"], int(Kind.ENTITY)) for one in rows]
+                found += [(row, step, node["key"], int(Kind.ENTITY)) for node in rows]
         if found:
             store.intern(id_, str(next(iter(members(value)), id_)))
         return found

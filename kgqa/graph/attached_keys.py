@@ -43,12 +43,14 @@ def walked(value: Any) -> list[tuple[str, str]]:
     >>> walked(1999), walked("NULL"), walked(["Neo", "Neo"])
     ([('"1999"^^xsd:integer', '1999')], [], [('"Neo"', 'Neo')])
     """
-    found = plain(value)
-    if found is None or not is_walked(found):
+    content = plain(value)
+    if content is None or not is_walked(content):
         return []
-    return list(dict.fromkeys(value_node(one) for one in members(found) if one not in NULLS))
+    return list(
+        dict.fromkeys(value_node(member) for member in members(content) if member not in NULLS)
+    )
 
 
 def values_of(value: Any) -> list[Value]:
     """Return the values of a property, each member of a list by itself, without nulls as text."""
-    return [one for one in members(plain(value)) if one not in NULLS]
+    return [member for member in members(plain(value)) if member not in NULLS]

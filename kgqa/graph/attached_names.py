@@ -57,22 +57,24 @@ class Column:
 
     def add(self, value: Any) -> None:
         """Count one value."""
-        found = plain(value)
+        value_plain = plain(value)
         self.rows += 1
-        self.many += isinstance(found, list)
-        self.long += found is not None and bool(values_of(value)) and not is_walked(found)
+        self.many += isinstance(value_plain, list)
+        self.long += (
+            value_plain is not None and bool(values_of(value)) and not is_walked(value_plain)
+        )
         self.nulls += isinstance(value, str) and value in NULLS
         parts = value if isinstance(value, list) else [value]
         is_text = any(isinstance(part, str) for part in parts)
-        for one in values_of(value) if is_walked(found) else ():
-            self.types["text" if is_text else value_type(one)] += 1
-            self.distinct[one] += 1
-            if is_text and isinstance(one, str):
-                number = number_in(one)
-                self.read[value_type(one if number is None else number)] += 1
-            if isinstance(one, str):
-                self.characters += len(one)
-                self.letters += sum(map(str.isalpha, one))
+        for member in values_of(value) if is_walked(value_plain) else ():
+            self.types["text" if is_text else value_type(member)] += 1
+            self.distinct[member] += 1
+            if is_text and isinstance(member, str):
+                number = number_in(member)
+                self.read[value_type(member if number is None else number)] += 1
+            if isinstance(member, str):
+                self.characters += len(member)
+                self.letters += sum(map(str.isalpha, member))
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -129,16 +131,16 @@ def spoken_names(names: Sequence[str]) -> list[str]:
     """
     spoken = [" ".join(words_of(name)) or name for name in names]
     times = Counter(spoken)
-    return [one if times[one] == 1 else name for one, name in zip(spoken, names, strict=True)]
+    return [form if times[form] == 1 else name for form, name in zip(spoken, names, strict=True)]
 
 
 def columns_of(rows: Iterable[dict[str, Any]]) -> dict[str, Column]:
     """Return the properties of a sample, by name."""
-    found: dict[str, Column] = {}
+    columns: dict[str, Column] = {}
     for row in rows:
         for name, value in row.items():
-            found.setdefault(name, Column(name)).add(value)
-    return found
+            columns.setdefault(name, Column(name)).add(value)
+    return columns
 
 
 def chosen_naming(

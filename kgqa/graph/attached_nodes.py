@@ -50,11 +50,15 @@ class NodeReader:
     ) -> None:
         self.connection, self.record, self.state = connection, record, state
         self.naming = {**survey.types, **record.types}
-        labels = {one.name for one in survey.schema.types}
+        labels = {type_.name for type_ in survey.schema.types}
         self.selection = selection_of(
-            record, labels | set(record.types), {one.relation for one in survey.schema.relations}
+            record,
+            labels | set(record.types),
+            {relation.relation for relation in survey.schema.relations},
         )
-        wanted = {name for one in self.naming.values() for name in (*one.name, one.id) if name}
+        wanted = {
+            name for naming in self.naming.values() for name in (*naming.name, naming.id) if name
+        }
         if record.mediators.property:
             wanted.add(record.mediators.property)
         self.names = sorted(wanted)
@@ -64,7 +68,7 @@ class NodeReader:
             "pattern": record.mediators.pattern,
         }
         self._place = {name: place for place, name in enumerate(self.names)}
-        order = {one.name: place for place, one in enumerate(survey.schema.types)}
+        order = {type_.name: place for place, type_ in enumerate(survey.schema.types)}
         self._order = order
 
     def stream(self, limit: int) -> Iterator[Node]:
@@ -75,8 +79,8 @@ class NodeReader:
         ):
             columns = (row[name] for name in ("keys", "labels", "named", "degrees"))
             for key, labels, values, degree in zip(*columns, strict=True):
-                one = self.named(key, labels, values)
-                yield key, one.id, one.name, one.kind, degree, list(one.others)
+                node = self.named(key, labels, values)
+                yield key, node.id, node.name, node.kind, degree, list(node.others)
 
     def named(self, key: int, labels: Sequence[str], values: Sequence[Any]) -> NamedNode:
         """Return a node from its labels and the values of ``names``.
@@ -99,11 +103,11 @@ class NodeReader:
                 elif naming.id not in naming.name and re.search(r"[^\W\d]", text):
                     others[text] = None
             for place, property_ in enumerate(naming.name):
-                for one in members(plain(values[self._place[property_]])):
+                for member in members(plain(values[self._place[property_]])):
                     if place or name is not None:
-                        others[str(one)] = None
+                        others[str(member)] = None
                     else:
-                        name = str(one).strip() or None
+                        name = str(member).strip() or None
         id_ = id_ or f"#{key}"
         if kind == Kind.MEDIATOR:
             name = None
@@ -119,12 +123,12 @@ class NodeReader:
         if rule.label and rule.label in labels:
             return Kind.MEDIATOR
         if rule.property:
-            found = values[self._place[rule.property]]
-            if isinstance(found, str) and re.fullmatch(rule.pattern, found):
+            value = values[self._place[rule.property]]
+            if isinstance(value, str) and re.fullmatch(rule.pattern, value):
                 return Kind.MEDIATOR
         return Kind.ENTITY
 
 
 def _text(value: Any) -> str:
-    found = plain(value)
-    return "" if found is None or isinstance(found, list | bool | float) else str(found)
+    content = plain(value)
+    return "" if content is None or isinstance(content, list | bool | float) else str(content)

@@ -139,11 +139,11 @@ class AttachedPropertyGraph(ABC):
     def instances(self, type_: str) -> IntArray:
         """Return the keys of the entities of a type, ascending; "" is every entity."""
         if type_:
-            found = [row["key"] for row in self.ask("instances", type_, **self.taken)]
+            types = [row["key"] for row in self.ask("instances", type_, **self.taken)]
         else:
             rows = self.ask("nodes", names=[], limit=(1 << 62), **self.taken)
-            found = [key for row in rows for key in row["keys"]]
-        return np.unique(keys_array(found))
+            types = [key for row in rows for key in row["keys"]]
+        return np.unique(keys_array(types))
 
     def property_values(self, keys: IntArray, name: str) -> tuple[IntArray, list[Value]]:
         """Return (row, value) of the property ``name`` of entities or fact nodes, by row."""
@@ -153,15 +153,15 @@ class AttachedPropertyGraph(ABC):
         for start in range(0, len(nodes), _CHUNK):
             some = nodes[start : start + _CHUNK]
             for each in self.ask("values", ids=self.refs(some), names=[name], **self.taken):
-                found = self.taken_properties(each["labels"], {name: each["values"][0]})
+                properties = self.taken_properties(each["labels"], {name: each["values"][0]})
                 read = self._number_types(each["labels"]).get(name)
-                held[some[each["row"]]] = cast_values(values_of(found.get(name)), read)
-        for key, (_, type_, _, found) in self.facts_of(
+                held[some[each["row"]]] = cast_values(values_of(properties.get(name)), read)
+        for key, (_, type_, _, properties) in self.facts_of(
             [key for key in listed if FACTS <= key < VALUES]
         ).items():
             if not self.record.hides(type_, name):
                 read = self._number_types([type_]).get(name)
-                held[key] = cast_values(values_of(found.get(name)), read)
+                held[key] = cast_values(values_of(properties.get(name)), read)
         rows: list[int] = []
         values: list[Value] = []
         for row, key in enumerate(listed):
@@ -207,17 +207,18 @@ class AttachedPropertyGraph(ABC):
         schema = self.survey.schema
         self._reified_set = frozenset(self._reified)
         self._of_labels = {
-            one.name: {each.name: each.walked for each in one.properties} for one in schema.types
+            type_.name: {each.name: each.walked for each in type_.properties}
+            for type_ in schema.types
         }
         self._of_types: dict[str, dict[str, bool]] = {}
-        for one in schema.relations:
-            self._of_types.setdefault(one.relation, {}).update(
-                {each.name: each.walked for each in one.properties}
+        for relation in schema.relations:
+            self._of_types.setdefault(relation.relation, {}).update(
+                {each.name: each.walked for each in relation.properties}
             )
         self._numbers: dict[str, dict[str, ValueType]] = {}  # kept as text, by label or type
         for owner, properties in (
-            *((one.name, one.properties) for one in schema.types),
-            *((one.relation, one.properties) for one in schema.relations),
+            *((type_.name, type_.properties) for type_ in schema.types),
+            *((relation.relation, relation.properties) for relation in schema.relations),
         ):
             for each in properties:
                 if each.as_text and each.type in ("integer", "float"):
@@ -250,10 +251,10 @@ class AttachedPropertyGraph(ABC):
         return held
 
     def _number_types(self, owners: Iterable[str]) -> dict[str, ValueType]:
-        found: dict[str, ValueType] = {}
+        number_types: dict[str, ValueType] = {}
         for owner in owners if self._numbers else ():
-            found |= self._numbers.get(owner, {})
-        return found
+            number_types |= self._numbers.get(owner, {})
+        return number_types
 
     def walked_properties(
         self, labels: Sequence[str], held: dict[str, Any]
@@ -284,5 +285,5 @@ class AttachedPropertyGraph(ABC):
 
     def shown(self, held: dict[str, Any]) -> dict[str, Any]:
         """Return properties as JSON has them; what JSON has not is left out."""
-        found = {name: plain(value) for name, value in held.items()}
-        return {name: value for name, value in found.items() if value is not None}
+        values = {name: plain(value) for name, value in held.items()}
+        return {name: value for name, value in values.items() if value is not None}

@@ -131,7 +131,9 @@ class AttachedStore(AttachedPropertyGraph):
         names = [*survey.relations, *sorted(set(new).difference(survey.relations))]
         self._relations = Relations(names, spoken_names(names), [None] * len(names))
         self._steps = {name: 2 * key for key, name in enumerate(names)}
-        self._reified = sorted({one.relation for one in survey.schema.relations if one.properties})
+        self._reified = sorted(
+            {relation.relation for relation in survey.schema.relations if relation.properties}
+        )
         self._read_walked()
         self._known: dict[int, NamedNode] = {}
         self._facts: dict[int, tuple[int, str, int, dict[str, Any]]] = {}
@@ -170,8 +172,8 @@ class AttachedStore(AttachedPropertyGraph):
             f"The database has changed since the survey of its names {_ago(survey.read)}: new "
             "names are found as they are written, and the survey is being brought up to date."
         )
-        known = {one.name for one in survey.schema.types} | set(self.record.skip)
-        types = {one.relation for one in survey.schema.relations} | set(self.record.skip)
+        known = {type_.name for type_ in survey.schema.types} | set(self.record.skip)
+        types = {relation.relation for relation in survey.schema.relations} | set(self.record.skip)
         for what, new in (
             ("label", sorted(set(tokens["labels"]) - known)),
             ("relationship type", sorted(set(tokens["types"]) - types)),
@@ -193,7 +195,8 @@ class AttachedStore(AttachedPropertyGraph):
     def schema_version(self) -> str:
         """What tells schemas apart: labels, properties and relations, and their keys."""
         held = [
-            (one.name, *(each.name for each in one.properties)) for one in self.survey.schema.types
+            (type_.name, *(each.name for each in type_.properties))
+            for type_ in self.survey.schema.types
         ]
         content = repr((sorted(held), self._relations.ids, self._record_stamp))
         return hashlib.sha256(content.encode()).hexdigest()
@@ -243,8 +246,8 @@ class AttachedStore(AttachedPropertyGraph):
 
     def keys_of(self, ids: Sequence[str]) -> IntArray:
         """Return the key of each id, -1 if there is none."""
-        found = self.finder.keys_of(self, ids)
-        return keys_array([found.get(id_, -1) for id_ in ids])
+        keys = self.finder.keys_of(self, ids)
+        return keys_array([keys.get(id_, -1) for id_ in ids])
 
     def entities(self, keys: IntArray) -> Entities:
         """Return ids, names and kinds of ``keys``. Raises EntityNotFoundError."""
@@ -268,7 +271,7 @@ class AttachedStore(AttachedPropertyGraph):
                     raise self._no_key(key)
                 head, type_, tail, _ = facts[key]
                 named = (self._known.get(end) for end in (head, tail))
-                ends = [one.id if one else "" for one in named]
+                ends = [named_node.id if named_node else "" for named_node in named]
                 id_, name = fact_id(ends[0], type_, ends[1], self.refs([key])[0]), None
                 kind = Kind.MEDIATOR
             else:
@@ -308,9 +311,11 @@ class AttachedStore(AttachedPropertyGraph):
         """Return the labels and properties of an entity. Raises EntityNotFoundError."""
         key = int(key)
         if key >= FACTS:
-            one = self.entities(keys_array([key]))
+            entity = self.entities(keys_array([key]))
             held = self.facts_of([key])[key][3] if key < VALUES else {}
-            return EntityDetails(one.ids[0], one.names[0], kind_of(key), [], [], self.shown(held))
+            return EntityDetails(
+                entity.ids[0], entity.names[0], kind_of(key), [], [], self.shown(held)
+            )
         self._name_nodes([key])
         node = self.node(key)
         rows = self.ask("details", ids=self.refs([key]))
@@ -382,7 +387,9 @@ class AttachedStore(AttachedPropertyGraph):
                 held = self.walked_properties(found["labels"], dict(found["properties"]))
                 for property_, value in held:
                     step = self.step(property_)
-                    yield from ((row, step, self.intern(*one), Kind.VALUE) for one in walked(value))
+                    yield from (
+                        (row, step, self.intern(*member), Kind.VALUE) for member in walked(value)
+                    )
             for type_, number, other, kind, held in found["edges"]:
                 step = self.step(type_) + side
                 if type_ in self._reified_set:
@@ -402,7 +409,8 @@ class AttachedStore(AttachedPropertyGraph):
             yield row, step, tail, Kind.ENTITY
             for name, value in self.walked_qualifiers(type_, held):
                 yield from (
-                    (row, self.step(name), self.intern(*one), Kind.VALUE) for one in walked(value)
+                    (row, self.step(name), self.intern(*member), Kind.VALUE)
+                    for member in walked(value)
                 )
         if direction != "out":
             yield row, step + 1, head, Kind.ENTITY
@@ -411,16 +419,16 @@ class AttachedStore(AttachedPropertyGraph):
         self, keys: Sequence[int], *, again: bool = False
     ) -> dict[int, tuple[int, str, int, dict[str, Any]]]:
         """Return head, type, tail and properties of those facts that are there."""
-        found = {} if again else {key: self._facts[key] for key in keys if key in self._facts}
-        wanted = [key for key in dict.fromkeys(keys) if key not in found]
+        facts = {} if again else {key: self._facts[key] for key in keys if key in self._facts}
+        wanted = [key for key in dict.fromkeys(keys) if key not in facts]
         for start in range(0, len(wanted), CHUNK):
             some = wanted[start : start + CHUNK]
             for row in self.ask("facts", ids=self.refs(some), **self.taken, **self.taken_types):
                 if row["type"] in self._reified_set:
                     held = self.typed([row["type"]], row["properties"])
                     values = (row["head"], row["type"], row["tail"], held)
-                    found[some[row["row"]]] = self._facts[some[row["row"]]] = values
-        return found
+                    facts[some[row["row"]]] = self._facts[some[row["row"]]] = values
+        return facts
 
     def has_edges(self, heads: IntArray, relations: IntArray, tails: IntArray) -> BoolArray:
         """Return which triples are in the database now; each is looked up there."""
@@ -445,13 +453,13 @@ class AttachedStore(AttachedPropertyGraph):
             some = plain[start : start + CHUNK]
             (answer,) = self.ask(
                 "has_edges",
-                heads=self.refs([one[1] for one in some]),
-                tails=self.refs([one[3] for one in some]),
-                wanted=[one[2] for one in some],
+                heads=self.refs([item[1] for item in some]),
+                tails=self.refs([item[3] for item in some]),
+                wanted=[item[2] for item in some],
                 **self.taken,
             )
             taken = [some[row] for row in answer["rows"] if self._is_taken(some[row][2])]
-            there[[one[0] for one in taken]] = True
+            there[[item[0] for item in taken]] = True
         self._have_facts(facts, there)
         self._have_values(held, there)
         return there
@@ -462,31 +470,33 @@ class AttachedStore(AttachedPropertyGraph):
 
     def _have_facts(self, asked: Sequence[tuple[int, int, str, int]], there: BoolArray) -> None:
         wanted = [key for _, head, _, tail in asked for key in (head, tail) if key >= FACTS]
-        found = self.facts_of([key for key in wanted if key < VALUES], again=True)
+        facts = self.facts_of([key for key in wanted if key < VALUES], again=True)
         for place, head, relation, tail in asked:
             if head >= FACTS:
-                if (fact := found.get(head)) is not None:
+                if (fact := facts.get(head)) is not None:
                     ends = {fact[2]} if fact[1] == relation else set()
                     if tail >= VALUES:
                         values = dict(self.walked_qualifiers(fact[1], fact[3])).get(relation)
-                        ends = {self.intern(*one) for one in walked(values)}
+                        ends = {self.intern(*member) for member in walked(values)}
                     there[place] = tail in ends
             else:
-                fact = found.get(tail)
+                fact = facts.get(tail)
                 there[place] = fact is not None and fact[:2] == (head, relation)
 
     def _have_values(self, asked: Sequence[tuple[int, int, str, int]], there: BoolArray) -> None:
-        heads = list(dict.fromkeys(one[1] for one in asked))
-        names = sorted({one[2] for one in asked})
-        found: dict[tuple[int, str], set[int]] = {}
+        heads = list(dict.fromkeys(item[1] for item in asked))
+        names = sorted({item[2] for item in asked})
+        numbers: dict[tuple[int, str], set[int]] = {}
         for start in range(0, len(heads), CHUNK):
             some = heads[start : start + CHUNK]
             for row in self.ask("values", ids=self.refs(some), names=names, **self.taken):
                 held = dict(zip(names, row["values"], strict=True))
                 for name, value in self.walked_properties(row["labels"], held):
-                    found[some[row["row"]], name] = {self.intern(*one) for one in walked(value)}
+                    numbers[some[row["row"]], name] = {
+                        self.intern(*member) for member in walked(value)
+                    }
         for place, head, name, tail in asked:
-            there[place] = tail in found.get((head, name), ())
+            there[place] = tail in numbers.get((head, name), ())
 
     def degrees(self, keys: IntArray) -> IntArray:
         """Return the number of relationships and properties of each key."""
@@ -510,7 +520,7 @@ class AttachedStore(AttachedPropertyGraph):
         """Return the key of a value, by which its id and name are known from now on."""
         key = value_key(id_)
         if self._values.setdefault(key, (id_, name))[0] != id_:
-            raise GraphError(f"Two values of {self.url} cannot be told apart: {id_}.")
+            raise GraphError(f"Two values of {self.url} cannot be distinguished: {id_}.")
         return key
 
     def knows_value(self, key: int) -> bool:
@@ -581,10 +591,10 @@ class AttachedStore(AttachedPropertyGraph):
 
 def _stamp(path: Path) -> object:
     try:
-        found = path.stat()
+        stat = path.stat()
     except OSError:
         return None
-    return found.st_ino, found.st_mtime_ns
+    return stat.st_ino, stat.st_mtime_ns
 
 
 def _ago(moment: float) -> str:

@@ -77,7 +77,8 @@ def survey_database(
         if named < MOST_NAMED and (record.only or record.skip):
             edges = sum(
                 {
-                    (one.relation, one.head, one.tail): one.count for one in survey.schema.relations
+                    (relation.relation, relation.head, relation.tail): relation.count
+                    for relation in survey.schema.relations
                 }.values()
             )
             survey = replace(survey, info=replace(survey.info, entities=named, edges=edges))
@@ -112,8 +113,8 @@ class _Reading:
         if self._only:
             labels = {
                 row["label"]
-                for one in sorted(self._only & labels)
-                for row in self._rows("labels_beside", one, limit=_ALL_NODES)
+                for label in sorted(self._only & labels)
+                for row in self._rows("labels_beside", label, limit=_ALL_NODES)
             }
         self.labels = sorted(labels - self._hidden)
         only = set(taken["types"])
@@ -172,7 +173,10 @@ class _Reading:
         schema = GraphSchema(types, tuple(patterns), self.sampled)
         walked = {
             each.name
-            for held in ([one.properties for one in types], [one.properties for one in patterns])
+            for held in (
+                [entity_type.properties for entity_type in types],
+                [pattern.properties for pattern in patterns],
+            )
             for properties in held
             for each in properties
             if each.walked
@@ -204,7 +208,7 @@ class _Reading:
         known: set[str],
         naming: dict[str, Naming],
     ) -> list[RelationPattern]:
-        found: list[RelationPattern] = []
+        patterns: list[RelationPattern] = []
         for type_ in types:
             between: Counter[Pair] = Counter()
             having: dict[Pair, Counter[str]] = defaultdict(Counter)
@@ -226,8 +230,11 @@ class _Reading:
                 properties = self._properties(
                     type_, columns_of(samples[pair]), having[pair], keys, ()
                 )
-                found.append(RelationPattern(type_, *pair, round(count * scale), properties))
-        return sorted(found, key=lambda one: (-one.count, one.relation, one.head, one.tail))
+                patterns.append(RelationPattern(type_, *pair, round(count * scale), properties))
+        return sorted(
+            patterns,
+            key=lambda pattern: (-pattern.count, pattern.relation, pattern.head, pattern.tail),
+        )
 
     def _is_taken(self, row: Any, names: Iterable[str] = ("heads", "tails")) -> bool:
         """Return whether the nodes of a row, by their labels, are taken."""
@@ -246,24 +253,24 @@ class _Reading:
         id_: str | None = None,
     ) -> tuple[Property, ...]:
         """Return the properties of a label or a type, the most frequent first."""
-        found = []
+        properties = []
         for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
             if not self._record.hides(owner, name):
                 column = columns.get(name) or Column(name)  # a rare one is in no sample
                 is_key = name == id_ or (owner, name) in unwalked
                 walked = name not in names[:1] and not is_key
                 is_name = is_key or name in names
-                found.append(column.as_property(count, walked, is_name=is_name))
-        return tuple(found)
+                properties.append(column.as_property(count, walked, is_name=is_name))
+        return tuple(properties)
 
     def _having(self, label: str, columns: dict[str, Column], count: int) -> Counter[str]:
         """Return how many nodes of a label have each property."""
         if count <= _SAMPLE:
             return Counter({name: column.rows for name, column in columns.items()})
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for row in self._rows("count_properties", label, limit=self._limit):
-            found.update(dict.fromkeys(row["names"], row["count"]))
-        return found
+            counts.update(dict.fromkeys(row["names"], row["count"]))
+        return counts
 
     def _is_unique(self, label: str, name: str, count: int) -> bool:
         if self.sampled:  # counting all values of a large database takes too long
@@ -321,9 +328,9 @@ def _foreign_keys(
     naming: dict[str, Naming], patterns: Iterable[RelationPattern]
 ) -> set[tuple[str, str]]:
     """Return (label, property) that repeat the id of a node that a relationship leads to."""
-    found: set[tuple[str, str]] = set()
-    for one in patterns:
-        for here, there in ((one.head, one.tail), (one.tail, one.head)):
+    keys: set[tuple[str, str]] = set()
+    for pattern in patterns:
+        for here, there in ((pattern.head, pattern.tail), (pattern.tail, pattern.head)):
             if here and there and here != there and (id_ := naming[there].id) != naming[here].id:
-                found.add((here, id_ or ""))
-    return found
+                keys.add((here, id_ or ""))
+    return keys

@@ -23,7 +23,7 @@ def writing(folder: Path, kg: str) -> Iterator[None]:
 
     Raises IngestError if one does.
     """
-    made = [one for one in (folder, *folder.parents) if not one.exists()]
+    made = [parent for parent in (folder, *folder.parents) if not parent.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     lock = folder / ".ingest.lock"
     try:
@@ -38,8 +38,8 @@ def writing(folder: Path, kg: str) -> Iterator[None]:
         if made and list(folder.iterdir()) == [lock]:  # nothing that a next load goes on from
             lock.unlink(missing_ok=True)
             with suppress(OSError):  # from the inside out, as far as they are empty
-                for one in made:
-                    one.rmdir()
+                for path in made:
+                    path.rmdir()
         raise
 
 

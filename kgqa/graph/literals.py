@@ -101,10 +101,12 @@ def members(value: Any) -> list[Value]:
 
 def is_walked(value: Any) -> bool:
     """Return whether walks see a property's value: long texts and embeddings they do not."""
-    found = members(value)
-    if len(found) > _LONG_LIST and not any(isinstance(part, str) for part in found):
+    values = members(value)
+    if len(values) > _LONG_LIST and not any(isinstance(part, str) for part in values):
         return False
-    return bool(found) and not any(len(part) > LONG_TEXT for part in found if isinstance(part, str))
+    return bool(values) and not any(
+        len(part) > LONG_TEXT for part in values if isinstance(part, str)
+    )
 
 
 def value_node(value: Value) -> tuple[str, str]:
@@ -141,12 +143,12 @@ def read_value(id_: str) -> tuple[Value, ValueType]:
 
 def common_type(types: Sequence[ValueType]) -> ValueType:
     """Return the type that values of several types have together."""
-    found = set(types)
-    if len(found) == 1:
-        return found.pop()
-    if found == {"integer", "float"}:
+    value_types = set(types)
+    if len(value_types) == 1:
+        return value_types.pop()
+    if value_types == {"integer", "float"}:
         return "float"
-    return "datetime" if found == {"date", "datetime"} else "text"
+    return "datetime" if value_types == {"date", "datetime"} else "text"
 
 
 def value_id(text: str, language: str | None, datatype: str | None) -> str:

@@ -75,8 +75,8 @@ class Neo4jConnection:
     def server_version(self) -> tuple[int, int]:
         """Return the server's version, for instance (5, 26). Raises StoreUnavailableError."""
         rows = self.read(cypher.statement("server"))
-        found = re.match(r"(\d+)\.(\d+)", rows[0]["versions"][0]) if rows else None
-        return (int(found[1]), int(found[2])) if found else (0, 0)
+        match = re.match(r"(\d+)\.(\d+)", rows[0]["versions"][0]) if rows else None
+        return (int(match[1]), int(match[2])) if match else (0, 0)
 
     def list_kgs(self) -> list[KGInfo]:
         """Return the KGs that can be asked, by name."""

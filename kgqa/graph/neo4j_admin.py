@@ -174,10 +174,10 @@ class _ImportWriter(ABC):
                 ]
                 self._bolt.run("patch_edges", of=files.label, rows=edges)
             for what, of in (("names", "KGName"), ("relations", "KGRelation")):
-                found = self._bolt.run("count_nodes", of=of)[0]["count"]
-                if found != files.counts[what]:
+                count = self._bolt.run("count_nodes", of=of)[0]["count"]
+                if count != files.counts[what]:
                     raise GraphError(
-                        f"Neo4j at {self.url} holds {found:,} {what} of {kg}; imported were "
+                        f"Neo4j at {self.url} holds {count:,} {what} of {kg}; imported were "
                         f"{files.counts[what]:,}. The load is not published.",
                         "Load it again.",
                     )

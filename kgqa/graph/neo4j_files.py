@@ -101,21 +101,25 @@ def finished_files(source: GraphSource, folder: Path) -> ImportFiles | None:
     """Return the import files that an earlier run finished for just this KG; None without any."""
     try:
         record = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        found = ImportFiles(**{**record, "folder": folder})
-        paths = [path for what in _HEADERS for path in found.paths(what)]
-        if sum(path.stat().st_size for path in paths) != found.size:
+        import_files = ImportFiles(**{**record, "folder": folder})
+        paths = [path for what in _HEADERS for path in import_files.paths(what)]
+        if sum(path.stat().st_size for path in paths) != import_files.size:
             return None
     except (OSError, ValueError, TypeError, KeyError):
         return None
-    return found if (found.kg, found.version) == (source.info.name, source.info.version) else None
+    return (
+        import_files
+        if (import_files.kg, import_files.version) == (source.info.name, source.info.version)
+        else None
+    )
 
 
 def write_import_files(source: GraphSource, folder: Path, progress: Progress) -> ImportFiles:
     """Write the import files, or find finished ones. Raises IngestError, GraphError."""
-    found = finished_files(source, folder)
-    if found is not None:
+    import_files = finished_files(source, folder)
+    if import_files is not None:
         progress.note(f"The import files in {folder} are finished already.")
-        return found
+        return import_files
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / MANIFEST).unlink(missing_ok=True)
@@ -206,7 +210,7 @@ class _Lines:
 
     def add_columns(self, more: Iterable[str]) -> None:
         """Name columns after the others in the header; a shorter row has none of them."""
-        text = "".join(f",{one}" for one in more)
+        text = "".join(f",{label}" for label in more)
         header = self._folder / self.names[0]
         header.write_text(header.read_text().rstrip("\n") + text + "\n", "utf-8")
         self.size += len(text.encode())
@@ -353,12 +357,12 @@ def _edge_lines(
 
 def _columns_of(natives: Iterable[dict[str, Any]]) -> dict[str, type]:
     """Return the properties that get a column, with the type that most of their values have."""
-    counts = Counter((name, type(value)) for one in natives for name, value in one.items())
-    found: dict[str, type] = {}
+    counts = Counter((name, type(value)) for plan in natives for name, value in plan.items())
+    columns: dict[str, type] = {}
     for (name, kind), _ in counts.most_common():
-        if kind in _COLUMNS and _COLUMN.fullmatch(name) and len(found) < _MOST_COLUMNS:
-            found.setdefault(name, kind)
-    return found
+        if kind in _COLUMNS and _COLUMN.fullmatch(name) and len(columns) < _MOST_COLUMNS:
+            columns.setdefault(name, kind)
+    return columns
 
 
 def _blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -45,8 +45,10 @@ class Neo4jHome:
     def databases(self) -> set[str]:
         """Return the databases that there are folders of."""
         root = self._data() / "databases"
-        found = {path.name for path in root.iterdir() if path.is_dir()} if root.is_dir() else set()
-        return found - {"system"}
+        folders = (
+            {path.name for path in root.iterdir() if path.is_dir()} if root.is_dir() else set()
+        )
+        return folders - {"system"}
 
     def import_full(self, database: str, options: Sequence[str], log: Path, keep: int) -> None:
         """Run ``bin/neo4j-admin database import full``, logged to ``log``, ``keep`` held open."""
@@ -138,5 +140,5 @@ class Neo4jHome:
 def _reason(output: str) -> str:
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     causes = [line for line in lines if re.search(r"error|exception|caused by|cannot", line, re.I)]
-    found = (causes or lines[-1:] or ["it said nothing"])[0]
-    return found[:400].rstrip(".") + "."
+    reason = (causes or lines[-1:] or ["it said nothing"])[0]
+    return reason[:400].rstrip(".") + "."

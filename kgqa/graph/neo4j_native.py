@@ -45,8 +45,8 @@ def node_description(
     """Return a row of ``describe_nodes``; None if there is nothing to write. ``old``: as it was."""
     now = _properties(node["properties"], _OF_NODES)
     before = _properties(old["properties"], _OF_NODES) if old else {}
-    kept = [labels[one] for one in node["types"] or () if one in labels]
-    gone = [labels[one] for one in (old or {}).get("types") or () if one in labels]
+    kept = [labels[type_] for type_ in node["types"] or () if type_ in labels]
+    gone = [labels[type_] for type_ in (old or {}).get("types") or () if type_ in labels]
     gone = [label for label in gone if label not in kept]
     now |= dict.fromkeys(before.keys() - now.keys())
     if node["kind"] == Kind.MEDIATOR and read_fact_id(node["id"]) is not None:
@@ -83,7 +83,7 @@ def stored_type(relation: str, reified: Container[str]) -> str:
 def plain(value: Any) -> Any:
     """Return a property as JSON has it: dates and times as ISO 8601, points as WKT, no bytes."""
     if isinstance(value, list):
-        return [part for one in value if (part := plain(one)) is not None]
+        return [part for member in value if (part := plain(member)) is not None]
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, bool | int | str):
@@ -108,22 +108,22 @@ def as_json(value: Any) -> Any:
     if isinstance(value, graph.Entity):
         return value.element_id
     if isinstance(value, graph.Path):
-        return [as_json(one) for one in (value.start_node, *value.relationships)]
+        return [as_json(relationship) for relationship in (value.start_node, *value.relationships)]
     if isinstance(value, list):
-        return [as_json(one) for one in value]
+        return [as_json(member) for member in value]
     if isinstance(value, dict):
-        return {name: as_json(one) for name, one in value.items()}
+        return {name: as_json(member) for name, member in value.items()}
     return plain(value)
 
 
 def _properties(text: str | None, ours: Set[str]) -> dict[str, Any]:
     given = orjson.loads(text) if text else {}
-    found = {}
+    properties = {}
     for name, value in given.items():
         native = _native(value)
         if native is not None and name and "\0" not in name:
-            found[name + "_" if name in ours else name] = native
-    return found
+            properties[name + "_" if name in ours else name] = native
+    return properties
 
 
 def _native(value: Any) -> Any:

@@ -98,10 +98,10 @@ class Neo4jStore(StoredPropertyGraph):
 
     def details(self, key: int) -> EntityDetails:
         """Return all that is known of one entity. Raises EntityNotFoundError."""
-        found = self.ask("nodes", keys=[int(key)])["found"]
-        if not found:
+        rows = self.ask("nodes", keys=[int(key)])["found"]
+        if not rows:
             raise self._no_key(key)
-        node = found[0]
+        node = rows[0]
         return EntityDetails(
             id=node["id"],
             name=node.get("name"),

@@ -52,7 +52,7 @@ def store_entry(url: str | Path) -> Entry:
     except UsageError:
         raise UsageError(
             f"kgqa has no store for {without_secrets(str(url).strip())}.",
-            f"A graph URL starts with one of: {', '.join(f'{one}://' for one in STORES.names())}.",
+            f"A graph URL starts with one of: {', '.join(f'{ref}://' for ref in STORES.names())}.",
         ) from None
 
 
@@ -96,14 +96,14 @@ def _home(home: str | Path | None, backend: StoreBackend) -> Path | None:
 def _list(backend: StoreBackend, home: Path | None, faults: list[KgqaError] | None) -> list[KGInfo]:
     attached = attached_kgs(home, faults) if home is not None else []
     try:
-        found = backend.list_kgs(faults)
+        kgs = backend.list_kgs(faults)
     except KgqaError as error:
         if faults is None or not attached:
             raise
         faults.append(error)
-        found = []
+        kgs = []
     # an attached KG is opened first, so it hides another one of its name
-    by_name = {info.name: info for info in [*found, *attached]}
+    by_name = {info.name: info for info in [*kgs, *attached]}
     return [by_name[name] for name in sorted(by_name)]
 
 

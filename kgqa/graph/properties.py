@@ -170,7 +170,7 @@ class StoredPropertyGraph(PropertyGraph, ABC):
         }
         by_row: dict[int, list[Value]] = {}
         for row, target in zip(near.row[kept].tolist(), near.target[kept].tolist(), strict=True):
-            if target in read:  # else it is no number, or a thing
+            if target in read:  # else it is not a number, or a thing
                 by_row.setdefault(row, []).append(read[target])
         rows, values = [], []
         for row, place in enumerate(places.tolist()):
@@ -187,12 +187,12 @@ class StoredPropertyGraph(PropertyGraph, ABC):
 
 def _object(text: str) -> dict[str, Any]:
     try:
-        found = orjson.loads(text)
+        content = orjson.loads(text)
     except ValueError:
-        found = None
-    if not isinstance(found, dict):
+        content = None
+    if not isinstance(content, dict):
         raise GraphError("The properties of a node do not read.", "Load the KG again.")
-    return found
+    return content
 
 
 def _value_of(id_: str, name: str | None, kind: int) -> Value:
@@ -215,17 +215,17 @@ class _Values:
         self.walked &= is_walked(value)
         self.many |= isinstance(value, list)
         self.owners += times
-        for one in members(value):
-            kind = value_type(one)
+        for member in members(value):
+            kind = value_type(member)
             self.types[kind] += times
-            if isinstance(one, str):
-                number = number_in(one) if kind == "text" else None
+            if isinstance(member, str):
+                number = number_in(member) if kind == "text" else None
                 if number is not None:
                     self.numbers[value_type(number)] += times
-                if len(one) > LONG_TEXT:
+                if len(member) > LONG_TEXT:
                     continue
             if len(self.examples) < _EXAMPLES:
-                self.examples.setdefault(one)
+                self.examples.setdefault(member)
 
     def merge(self, other: _Values) -> None:
         self.types += other.types
@@ -267,12 +267,12 @@ class _Survey:
         self._reads: dict[int, ValueType] = {}  # entities that are called as a value is written
         sampled = store.info.nodes > _ALL
         edges = self._read(sampled)
-        self.stored = {name for found in self._of_types.values() for name in found}
+        self.stored = {name for type_ in self._of_types.values() for name in type_}
         self.by_edges: dict[
             str, tuple[int, bool]
         ] = {}  # relation, whether all its tails are values
         patterns = self._patterns(*self._literal_edges(*edges))
-        self.stored |= {name for found in self._of_facts.values() for name in found}
+        self.stored |= {name for fact in self._of_facts.values() for name in fact}
         self.numbers = self._number_types()
         self.schema = GraphSchema(self._entity_types(), self._relation_patterns(patterns), sampled)
 
@@ -309,10 +309,10 @@ class _Survey:
             if count:
                 self._types[number, kind] += 1
                 if text:
-                    found = self._of_types.setdefault(number, {})
+                    type_ = self._of_types.setdefault(number, {})
                     for each, value in _object(text).items():
                         if members(value) and each not in _OURS:
-                            found.setdefault(each, _Values()).add(value)
+                            type_.setdefault(each, _Values()).add(value)
 
     # -- properties that are edges -----------------------------------------------------------
 
@@ -345,11 +345,11 @@ class _Survey:
             owners: dict[int, int] = Counter()
             for head, tail in zip(heads[mine].tolist(), tails[mine].tolist(), strict=True):
                 number = int(self._set_of[head])
-                found = self._of_types.setdefault(number, {}).setdefault(name, _Values())
+                values = self._of_types.setdefault(number, {}).setdefault(name, _Values())
                 owners[head] += 1
-                found.many |= owners[head] > 1
-                found.add(value[tail])
-                found.owners -= owners[head] > 1
+                values.many |= owners[head] > 1
+                values.add(value[tail])
+                values.owners -= owners[head] > 1
         rest = ~literal
         return heads[rest], relations[rest], tails[rest]
 
@@ -360,7 +360,7 @@ class _Survey:
     ) -> Counter[tuple[int, int, int]]:
         """Return how many facts there are by types of the head, relation, types of the tail."""
         ids = self._relations.ids
-        types = [ids.index(one) for one in self._store.info.type_relations if one in ids]
+        types = [ids.index(id_) for id_ in self._store.info.type_relations if id_ in ids]
         others = ~np.isin(relations, types)
         heads, relations, tails = heads[others], relations[others], tails[others]
         into, out_of = self._fact[tails], self._fact[heads]
@@ -370,7 +370,7 @@ class _Survey:
                 *(c[out_of].tolist() for c in (heads, relations, tails)), strict=True
             )
         }
-        found: Counter[tuple[int, int, int]] = Counter()
+        patterns: Counter[tuple[int, int, int]] = Counter()
         for head, relation, fact in zip(
             *(c[into].tolist() for c in (heads, relations, tails)), strict=True
         ):
@@ -378,7 +378,7 @@ class _Survey:
             if end is None:
                 continue
             group = (int(self._set_of[head]), relation, int(self._set_of[end]))
-            found[group] += 1
+            patterns[group] += 1
             if fact in self._texts:
                 named = self._of_facts.setdefault(relation, {})
                 for name, value in _object(self._texts[fact]).items():
@@ -393,15 +393,15 @@ class _Survey:
             for code, times in zip(codes.tolist(), counts.tolist(), strict=True):
                 head_relation, tail_set = divmod(code, sets)
                 head_set, relation = divmod(head_relation, len(self._relations))
-                found[head_set, relation, tail_set] += times
-        return found
+                patterns[head_set, relation, tail_set] += times
+        return patterns
 
     # -- the schema --------------------------------------------------------------------------
 
     def _number_types(self) -> dict[str, ValueType]:
         together: dict[str, _Values] = {}
-        for found in (*self._of_types.values(), *self._of_facts.values()):
-            for name, values in found.items():
+        for type_ in (*self._of_types.values(), *self._of_facts.values()):
+            for name, values in type_.items():
                 together.setdefault(name, _Values()).merge(values)
         kinds = {name: values.number_type() for name, values in together.items()}
         return {name: kind for name, kind in kinds.items() if kind is not None}
@@ -413,10 +413,10 @@ class _Survey:
         for (number, kind), count in self._types.items():
             names = by_number[number] or (("",) if kind == Kind.ENTITY else ())
             counts.update(dict.fromkeys(names, count))
-        for number, found in self._of_types.items():
+        for number, by_name in self._of_types.items():
             for type_ in by_number[number] or ("",):
                 mine = properties.setdefault(type_, {})
-                for name, values in found.items():
+                for name, values in by_name.items():
                     mine[name] = _united(mine.get(name), values)
         if len(counts) > 1 and not properties.get(""):
             del counts[""]
@@ -432,7 +432,7 @@ class _Survey:
             also = (names[name],) if names.get(name, name) != name else ()
             values.walked &= name in names
             made.append(values.named(name, also, self.numbers.get(name)))
-        return tuple(sorted(made, key=lambda one: (-one.count, one.name)))
+        return tuple(sorted(made, key=lambda property_: (-property_.count, property_.name)))
 
     def _relation_patterns(
         self, patterns: Counter[tuple[int, int, int]]
@@ -440,10 +440,10 @@ class _Survey:
         by_number = {number: types or ("",) for types, number in self._sets.items()}
         counts: Counter[tuple[str, int, str]] = Counter()
         for (head, relation, tail), count in patterns.items():
-            for one in by_number.get(head, ("",)):
+            for type_ in by_number.get(head, ("",)):
                 for other in by_number.get(tail, ("",)):
-                    counts[one, relation, other] += count
-        of_facts = {key: self._properties(found) for key, found in self._of_facts.items()}
+                    counts[type_, relation, other] += count
+        of_facts = {key: self._properties(fact) for key, fact in self._of_facts.items()}
         ids, names = self._relations.ids, self._relations.names
         rows = sorted(counts.items(), key=lambda row: (-row[1], ids[row[0][1]], row[0]))
         return tuple(
@@ -459,8 +459,8 @@ class _Survey:
         )
 
 
-def _united(one: _Values | None, other: _Values) -> _Values:
-    if one is None:
+def _united(first: _Values | None, other: _Values) -> _Values:
+    if first is None:
         return _Values(
             other.owners,
             Counter(other.types),
@@ -469,13 +469,13 @@ def _united(one: _Values | None, other: _Values) -> _Values:
             other.many,
             other.walked,
         )
-    one.merge(other)
-    one.owners += other.owners
-    one.many |= other.many
-    one.walked &= other.walked
-    for example in list(other.examples)[: _EXAMPLES - len(one.examples)]:
-        one.examples.setdefault(example)
-    return one
+    first.merge(other)
+    first.owners += other.owners
+    first.many |= other.many
+    first.walked &= other.walked
+    for example in list(other.examples)[: _EXAMPLES - len(first.examples)]:
+        first.examples.setdefault(example)
+    return first
 
 
 def _reads_as(name: str) -> ValueType | None:

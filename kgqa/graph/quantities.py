@@ -86,9 +86,9 @@ def read_value(text: str) -> Value | None:
         return Value(_days(low), -value.amount, value.unit)
     days = _days(low)
     parts, at = [], 0
-    while (found := _PART.match(low, at)) is not None:
-        parts.append(found)
-        at = found.end()
+    while (match := _PART.match(low, at)) is not None:
+        parts.append(match)
+        at = match.end()
     if not parts or at < len(low):
         return None if days is None else Value(days)
     amount, unit = 0.0, ""
@@ -113,7 +113,7 @@ def _number(digits: str) -> float:
 
 def _days(low: str) -> tuple[float, float] | None:
     if iso := _ISO.fullmatch(low):
-        year, month, day = (None if one is None else int(one) for one in iso.groups())
+        year, month, day = (None if group is None else int(group) for group in iso.groups())
         return _span(year or 0, month, day)
     if decade := re.fullmatch(r"([12]\d{2}0)s", low):
         return _span(int(decade[1]))[0], _span(int(decade[1]) + 9)[1]  # type: ignore[index]

@@ -72,7 +72,7 @@ class EntityType:
 
 @dataclass(frozen=True, slots=True)
 class RelationPattern:
-    """A relation (by id) from entities of one type to those of another; "" is no type."""
+    """A relation (by id) from entities of one type to those of another; "" if it has none."""
 
     relation: str
     head: str
@@ -101,21 +101,29 @@ def described_schema(schema: GraphSchema, most: int = 20) -> dict[str, Any]:
 
     def known(properties: Sequence[Property]) -> list[dict[str, Any]]:
         return [
-            {"name": one.name, "type": f"list of {one.type}" if one.many else one.type}
-            | ({"example": one.examples[0]} if one.examples else {})
-            for one in properties[:most]
+            {
+                "name": property_.name,
+                "type": f"list of {property_.type}" if property_.many else property_.type,
+            }
+            | ({"example": property_.examples[0]} if property_.examples else {})
+            for property_ in properties[:most]
         ]
 
     return {
         "types": [
-            {"name": one.name, "count": one.count, "properties": known(one.properties)}
-            | ({"description": one.description} if one.description else {})
-            for one in schema.types[:most]
+            {"name": type_.name, "count": type_.count, "properties": known(type_.properties)}
+            | ({"description": type_.description} if type_.description else {})
+            for type_ in schema.types[:most]
         ],
         "relations": [
-            {"head": one.head, "relation": one.relation, "tail": one.tail, "count": one.count}
-            | ({"properties": known(one.properties)} if one.properties else {})
-            for one in schema.relations[:most]
+            {
+                "head": relation.head,
+                "relation": relation.relation,
+                "tail": relation.tail,
+                "count": relation.count,
+            }
+            | ({"properties": known(relation.properties)} if relation.properties else {})
+            for relation in schema.relations[:most]
         ],
         "more": {
             "types": max(0, len(schema.types) - most),

@@ -77,15 +77,15 @@ class SqliteStores(StoreBackend):
                 return []
             with SqliteStore(self.path) as store:
                 return [store.info]
-        found: list[KGInfo] = []
+        kgs: list[KGInfo] = []
         for path in sorted(self.path.glob(f"*/{FILE_NAME}")):
             try:
                 with SqliteStore(path, name=path.parent.name) as store:
-                    found.append(store.info)
+                    kgs.append(store.info)
             except KgqaError as error:
                 if faults is not None:
                     faults.append(error)
-        return found
+        return kgs
 
     def open(self, kg: str | None = None) -> SqliteStore:
         """Open a KG. Raises what SqliteStore raises, and KGNotFoundError, UsageError."""
@@ -323,10 +323,10 @@ class SqliteStore(SqliteReader, StoredPropertyGraph):
 
 def _file_state(path: Path) -> tuple[int, int, int] | None:
     try:
-        found = path.stat()
+        stat = path.stat()
     except OSError:
         return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    return stat.st_ino, stat.st_mtime_ns, stat.st_size
 
 
 def _check_file(path: Path) -> None:

@@ -47,11 +47,11 @@ class SqliteChanger:
     def nodes(self, keys: IntArray) -> list[Node]:
         """Return the nodes of ``keys``."""
         columns = ", ".join(f"t.{name}" for name in _NODE)
-        found = []
+        rows = []
         for _, *row in self._store.by_keys(columns, "entity", keys):
             node: Node = dict(zip(_NODE, row, strict=True))
-            found.append(node | {name: json.loads(node[name]) for name in ("aliases", "types")})
-        return found
+            rows.append(node | {name: json.loads(node[name]) for name in ("aliases", "types")})
+        return rows
 
     def properties(self, edges: Sequence[KeyedEdge]) -> list[str | None]:
         """Return the properties of edges."""
@@ -141,8 +141,8 @@ def _apply_edges(db: sqlite3.Connection, change: GraphChange) -> None:
 
     def kind_of(key: int) -> int:
         if key not in kinds:
-            found = db.execute("SELECT kind FROM entity WHERE key = ?", [key]).fetchone()
-            kinds[key] = int(found[0])
+            row = db.execute("SELECT kind FROM entity WHERE key = ?", [key]).fetchone()
+            kinds[key] = int(row[0])
         return kinds[key]
 
     gone = set(change.removed_nodes)
@@ -177,11 +177,11 @@ def _edges(db: sqlite3.Connection, table: str, key: int) -> NDArray[np.void]:
 
 def _among(edges: NDArray[np.void], some: Sequence[tuple[int, int]]) -> NDArray[np.bool_]:
     """Return which packed edges are one of ``some`` (relation, far end)."""
-    found = np.zeros(len(edges), np.bool_)
+    present = np.zeros(len(edges), np.bool_)
     wanted = set(some)
     if wanted and len(edges):
         maybe = np.isin(edges["target"], [far for _, far in wanted])
         for place in np.flatnonzero(maybe).tolist():
             edge = edges[place]
-            found[place] = (int(edge["relation"]), int(edge["target"])) in wanted
-    return found
+            present[place] = (int(edge["relation"]), int(edge["target"])) in wanted
+    return present

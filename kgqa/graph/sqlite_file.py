@@ -121,19 +121,19 @@ class SqliteReader(ABC):
 
     def _check_tables(self, tables: str) -> None:
         """Raise StoreUnavailableError unless the file has ``tables``, and no view or trigger."""
-        found = self.query("SELECT type, name, sql FROM sqlite_master WHERE type <> 'index'")
-        if any(type_ != "table" for type_, _, _ in found):
+        query_result = self.query("SELECT type, name, sql FROM sqlite_master WHERE type <> 'index'")
+        if any(type_ != "table" for type_, _, _ in query_result):
             raise self._damaged("it has views or triggers")
-        have = {name: " ".join(str(sql).split()) for _, name, sql in found}
+        have = {name: " ".join(str(sql).split()) for _, name, sql in query_result}
         if odd := [name for name, sql in _made_by(tables).items() if have.get(name) != sql]:
             raise self._damaged(f"its table {odd[0]} is not as it is made")
 
     def keys_of(self, ids: Sequence[str]) -> IntArray:
         """Return the key of each id, -1 if there is none."""
-        found: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for query in text_queries(f"SELECT id, key FROM {self._table} WHERE id", ids):
-            found.update(self.query(*query))
-        return keys_array([found.get(id_, -1) for id_ in ids])
+            counts.update(self.query(*query))
+        return keys_array([counts.get(id_, -1) for id_ in ids])
 
     def entities(self, keys: IntArray) -> Entities:
         """Return ids, names and kinds of ``keys``. Raises EntityNotFoundError."""
@@ -178,12 +178,12 @@ class SqliteReader(ABC):
         # only letters and digits are left, in quotes: never FTS syntax
         words = normalise(text).split()
         starts = [word[: max(2, len(word) * 2 // 3)] for word in words]
-        found: dict[int, None] = {}
+        keys: dict[int, None] = {}
         tries = ([f'"{word}"' for word in words], [f'"{start}"*' for start in starts])
         if prefix and words:  # an implicit AND
             tries = ([" ".join(f'"{word}"*' for word in words)], [])
         for terms in tries:
-            if terms and len(found) < limit:
+            if terms and len(keys) < limit:
                 texts = f"{self._table}_text"
                 rows = self.query(
                     f"SELECT n.key FROM {texts} JOIN {self._table} n ON n.key = {texts}.rowid "
@@ -191,8 +191,8 @@ class SqliteReader(ABC):
                     "n.degree DESC, n.id LIMIT ?",
                     [" OR ".join(terms), limit],
                 )
-                found.update(dict.fromkeys(key for (key,) in rows))
-        return keys_array(list(found)[: max(limit, 0)])
+                keys.update(dict.fromkeys(key for (key,) in rows))
+        return keys_array(list(keys)[: max(limit, 0)])
 
     def topic_keys(self, after: int = -1, limit: int = 10_000) -> IntArray:
         """Return up to ``limit`` keys above ``after`` of named entities that have an edge."""

@@ -65,13 +65,13 @@ def look_around(
     if not chosen:
         return Around({(key, start): _ONLY_BESIDE for key, start, _ in pairs})
     keys = keys_array(sorted(chosen))
-    found = store.neighbours(keys, "both")
-    touching = set(zip(keys[found.row].tolist(), found.target.tolist(), strict=True))
+    neighbours = store.neighbours(keys, "both")
+    touching = set(zip(keys[neighbours.row].tolist(), neighbours.target.tolist(), strict=True))
     beside = {
         (key, start): 1.0 if any((key, other) in touching for other in after) else _ONLY_BESIDE
         for key, start, after in pairs
     }
-    return Around(beside, _stems(store, keys, found.row, found.step))
+    return Around(beside, _stems(store, keys, neighbours.row, neighbours.step))
 
 
 def stems_of(words: str) -> frozenset[str]:
@@ -96,7 +96,7 @@ def schema_words(store: GraphStore, question: QuestionWords) -> frozenset[str]:
 
 
 def class_words(store: GraphStore) -> frozenset[str]:
-    """Return the stems of the one-word names of the KG's classes: "orders" is no Order 11077.
+    """Return the stems of the one-word names of the KG's classes: "orders" is not Order 11077.
 
     Of a KG with many classes none.
     """
@@ -105,7 +105,9 @@ def class_words(store: GraphStore) -> frozenset[str]:
     types = store.schema().types
     if len(types) > MOST_CLASSES:
         return frozenset()
-    stems = (stems_of(relation_phrase(text)) for one in types for text in (one.name, *one.also))
+    stems = (
+        stems_of(relation_phrase(text)) for type_ in types for text in (type_.name, *type_.also)
+    )
     return frozenset().union(*(each for each in stems if len(each) == 1))
 
 
@@ -113,7 +115,7 @@ def stems_outside(
     question: QuestionWords, spans: Iterable[tuple[int, int]]
 ) -> dict[tuple[int, int], frozenset[str]]:
     """Return for each (start, end) the stems of the question's words that lie outside it."""
-    words = [(one.start, one.end, stems_of(one.form)) for one in question.words]
+    words = [(word.start, word.end, stems_of(word.form)) for word in question.words]
     return {
         (start, end): frozenset().union(
             *(stems for first, last, stems in words if last <= start or end <= first)

@@ -76,11 +76,39 @@ def asks_compared(question: str) -> bool:
     return bool(_COMPARED.search(question))
 
 
+_OTHERS = re.compile(
+    r"\b(?:no|not|never|without|nobody|none|neither)\b|n't\b|\b(?:except|other than)\b", re.I
+)
+_REPEATED = re.compile(
+    r"\b(?:indirectly|transitively|recursively|at (?:any|all) levels?|chain of \w+"
+    r"|every(?:one|body|thing) (?:\w+ )?(?:under|above|below|over)|ancestors?|descendants?)\b",
+    re.IGNORECASE,
+)
+
+
+def asks_denied(question: str) -> bool:
+    """Return whether a question asks for what something does not hold of.
+
+    >>> asks_denied("Which books are not in stock at Leeds?"), asks_denied("Who is not it?")
+    (True, True)
+    """
+    return bool(_OTHERS.search(question))
+
+
+def asks_repeated(question: str) -> bool:
+    """Return whether a question asks for a relation any number of times over.
+
+    >>> asks_repeated("Who works under Ann, directly or indirectly?"), asks_repeated("Who is she?")
+    (True, False)
+    """
+    return bool(_REPEATED.search(question))
+
+
 # not "interest", "west", "test"; not "at least 3"
 _BEST = re.compile(
     r"\b(?!(?:inter|b|qu|w|t|r|n|gu|v|f|ch|for|p|arr|prot|cont|har|inv|requ|sugg|j|z|cr)est\b)"
     r"(?:\w{2,}est|most|least(?! \d)|fewest)\b(?<!at least)"
-    r"|\b(?:opened|started|expires|came) (?:first|last)\b",
+    r"|\b(?:\w+ed|came|began|left|won|built|expires) (?:first|last)\b",
     re.I,
 )
 

@@ -30,7 +30,7 @@ def as_written(question: str, start: int, end: int) -> str:
 def is_other_value(text: str, name: str, *, partial: bool = False) -> bool:
     """Return whether ``name`` is a value, and ``text`` is not that one.
 
-    Signs are no punctuation, and no value is a misspelling of another, or named by its unit, a
+    Signs are not punctuation, and no value is a misspelling of another, or named by its unit, a
     ``partial`` name. One in words may be an alias.
 
     >>> is_other_value("26", "-26"), is_other_value("26.0", "26"), is_other_value("five", "5")
@@ -62,4 +62,4 @@ def _number(text: str) -> int | float | None:
 
 def _symbols(text: str) -> list[str]:
     plain = unicodedata.normalize("NFKC", text).replace("\u2212", "-")
-    return [one for one in plain if one in "#%*" or unicodedata.category(one).startswith("S")]
+    return [sign for sign in plain if sign in "#%*" or unicodedata.category(sign).startswith("S")]

@@ -125,15 +125,16 @@ def readings(store: GraphStore, question: str, turns: Sequence[Turn]) -> list[Re
     if (subset := _SUBSET.search(text)) and last.answers:
         return [_among(store, text, subset, last)]
     apart = _known(store, turns) if _OTHER.search(text) else frozenset()
-    found = (
+    references = (
         _fragment(store, text, turns)
         if short or not _ASKING.match(text)
         else _filled(store, text, turns)
     )
     asked = {turn.question.casefold() for turn in turns}  # nobody asks the same again
-    new = (one for one in found if one.question.casefold() not in asked)
+    new = (reading for reading in references if reading.question.casefold() not in asked)
     chosen = [
-        replace(one, apart=apart - frozenset(one.entities)) for one in islice(new, _MOST_READINGS)
+        replace(reading, apart=apart - frozenset(reading.entities))
+        for reading in islice(new, _MOST_READINGS)
     ]
     return chosen or [itself]
 
@@ -151,16 +152,16 @@ def leaves_out(question: str) -> bool:
 
 def _opened(question: str) -> tuple[str, bool]:
     """Return a question without "and" or "what about" before it, and whether it had the latter."""
-    if found := _ABOUT.match(question):
-        return question[found.end() :], True
+    if match := _ABOUT.match(question):
+        return question[match.end() :], True
     return _START.sub("", question, count=1).strip(), False
 
 
 def _fragment(store: GraphStore, text: str, turns: Sequence[Turn]) -> Iterator[Reading]:
     """Yield the readings of what has no verb: "his children?", "Bonn?", "the budget?", "2019?"."""
     last = turns[-1]
-    found = _FRAGMENT.match(text)
-    words = found[1] if found else text
+    match = _FRAGMENT.match(text)
+    words = match[1] if match else text
     asking = "Who" if _WHO.match(last.question) else "What"
     if not words:
         return
@@ -211,7 +212,7 @@ def _filled(store: GraphStore, text: str, turns: Sequence[Turn]) -> Iterator[Rea
 
 def _pronoun(text: str) -> tuple[int, int, bool] | None:
     """Return start, end, and whether it is possessive, of the first pronoun of a question."""
-    found = [
+    rewritten = [
         (match.start(), match.end(), possessive)
         for pattern, possessive in (
             (_POSSESSIVE, True),
@@ -223,8 +224,8 @@ def _pronoun(text: str) -> tuple[int, int, bool] | None:
         and not (pattern is _THIS and _BEFORE_CLAUSE.search(text[: match.start()]))
     ]
     if match := _IS_IT.search(text):
-        found.append((match.start("it"), match.end("it"), False))
-    return min(found, key=lambda one: (one[0], -one[1]), default=None)
+        rewritten.append((match.start("it"), match.end("it"), False))
+    return min(rewritten, key=lambda one: (one[0], -one[1]), default=None)
 
 
 def _said(words: str, referent: _Referent) -> str:
@@ -285,7 +286,7 @@ def _referents(
         place = pronoun in _OF_THINGS and turn.question.lower().startswith("where")
         later = several or place or whole
         groups: list[tuple[str, ...]] = [
-            (one,) for one in ([*topics, *answers] if later else [*answers, *topics])
+            (topic,) for topic in ([*topics, *answers] if later else [*answers, *topics])
         ]
         if several and pronoun in _PLURAL:
             groups.insert(0, tuple(islice(answers, _MOST_TOGETHER)))
@@ -294,7 +295,7 @@ def _referents(
             person = people and ids[0] in answers
             last = (pronoun in _OF_PEOPLE and not person) or (pronoun in _OF_THINGS and person)
             ranked.setdefault(ids, (last, _Referent(ids, tuple(names[one] for one in ids))))
-    return [one for _, one in sorted(ranked.values(), key=lambda each: each[0])]
+    return [referent for _, referent in sorted(ranked.values(), key=lambda each: each[0])]
 
 
 def _named(store: GraphStore, text: str) -> _Referent | None:
@@ -308,13 +309,17 @@ def _named(store: GraphStore, text: str) -> _Referent | None:
     except LinkingError:
         return None
     sure = [
-        one
-        for one in chosen
-        if one.match in ("name", "alias")
-        or (one.features.emphasis > 0.0 and one.match == "partial")
+        candidate
+        for candidate in chosen
+        if candidate.match in ("name", "alias")
+        or (candidate.features.emphasis > 0.0 and candidate.match == "partial")
     ]
     return (
-        _Referent(tuple(one.id for one in sure), tuple(one.name for one in sure)) if sure else None
+        _Referent(
+            tuple(candidate.id for candidate in sure), tuple(candidate.name for candidate in sure)
+        )
+        if sure
+        else None
     )
 
 

@@ -38,33 +38,33 @@ def other_forms(form: str, *, language: bool = False) -> dict[str, float]:
     >>> other_forms("german")
     {'germany': 1.0, 'german language': 0.75, 'germans': 1.0, 'the german': 1.0}
     """
-    found: dict[str, float] = dict.fromkeys(ABBREVIATIONS.get(form, ()), 1.0)
-    found |= dict.fromkeys(RELIGIONS.get(form, ()), 1.0)
+    weights: dict[str, float] = dict.fromkeys(ABBREVIATIONS.get(form, ()), 1.0)
+    weights |= dict.fromkeys(RELIGIONS.get(form, ()), 1.0)
     place = PLACES.get(form)
     if language and form not in NOT_LANGUAGES and " " not in form:
-        found[f"{form} language"] = 1.0
+        weights[f"{form} language"] = 1.0
     if place is not None:
-        found[place] = _HARDLY if language else 1.0
+        weights[place] = _HARDLY if language else 1.0
         if form not in NOT_LANGUAGES:
-            found.setdefault(f"{form} language", _UNLIKELY)
+            weights.setdefault(f"{form} language", _UNLIKELY)
     words = form.split()
     for position, word in enumerate(words):
         full = WORD_ABBREVIATIONS.get(word)
         if full is not None and len(words) > 1:
-            found[" ".join([*words[:position], full, *words[position + 1 :]])] = 1.0
+            weights[" ".join([*words[:position], full, *words[position + 1 :]])] = 1.0
     plain = folded(form)
     if plain != form:
-        found.setdefault(plain, 1.0)
+        weights.setdefault(plain, 1.0)
     if " of " in form and " of the " not in form:
-        found.setdefault(form.replace(" of ", " of the ", 1), 1.0)
+        weights.setdefault(form.replace(" of ", " of the ", 1), 1.0)
     last = words[-1] if words else ""
     if len(last) > 3 and last.isascii():
         singular = last[:-1] if last.endswith("s") and not last.endswith("ss") else None
-        found.setdefault(" ".join([*words[:-1], singular or f"{last}s"]), 1.0)
+        weights.setdefault(" ".join([*words[:-1], singular or f"{last}s"]), 1.0)
     if words and words[0] != "the":
-        found.setdefault(f"the {form}", 1.0)
-    found.pop(form, None)
-    return found
+        weights.setdefault(f"the {form}", 1.0)
+    weights.pop(form, None)
+    return weights
 
 
 def folded(form: str) -> str:

@@ -33,8 +33,11 @@ def _languages() -> dict[str, tuple[frozenset[str], frozenset[str]]]:
     """Return the words that ask, and all words, by the name of the language."""
     text = files("kgqa").joinpath("data", "linking", "languages.toml").read_text("utf-8")
     return {
-        name: (frozenset(one["asks"].split()), frozenset(f"{one['asks']} {one['small']}".split()))
-        for name, one in tomllib.loads(text).items()
+        name: (
+            frozenset(words["asks"].split()),
+            frozenset(f"{words['asks']} {words['small']}".split()),
+        )
+        for name, words in tomllib.loads(text).items()
     }
 
 
@@ -78,8 +81,8 @@ def speaks(store: GraphStore, question: str, language: str) -> bool:
         return any(_script(name) == script for name in names)
     small = _languages()[language][1]
     asked = {word for word in normalise(question).split() if len(word) > 2} - small - FUNCTION
-    told = {word for name in names for word in normalise(relation_phrase(name)).split()}
-    return any(word in told for word in asked)
+    known = {word for name in names for word in normalise(relation_phrase(name)).split()}
+    return any(word in known for word in asked)
 
 
 def _script(text: str) -> str:

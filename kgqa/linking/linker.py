@@ -96,14 +96,16 @@ def link(
     entity of the KG.
     """
     asked = question_words(question)
-    found = asked.mentions()
+    mentions = asked.mentions()
     words = schema_words(store, asked)
-    candidates = _scored(store, asked, find_hits(store, asked, found, words), encoder)
+    candidates = _scored(store, asked, find_hits(store, asked, mentions, words), encoder)
     candidates = [
-        one
-        for one in _without_classes(store, candidates)
+        candidate
+        for candidate in _without_classes(store, candidates)
         if not is_other_value(
-            as_written(question, one.start, one.end), one.name, partial=one.match == "partial"
+            as_written(question, candidate.start, candidate.end),
+            candidate.name,
+            partial=candidate.match == "partial",
         )
     ]
     if not candidates:
@@ -114,7 +116,7 @@ def link(
             start,
             end,
         ) in asked.names():  # "which ships belong to Maersk" is not about a Ship Agency
-            if not any(one.start < end and start < one.end for one in candidates):
+            if not any(candidate.start < end and start < candidate.end for candidate in candidates):
                 raise LinkingError(
                     f'"{question[start:end]}" names nothing in the KG "{store.info.name}".',
                     f"Name the topic entity yourself with `entity`; {said_name(best.name)} is one, "
@@ -125,12 +127,16 @@ def link(
 
 def _without_classes(store: GraphStore, candidates: list[Candidate]) -> list[Candidate]:
     """Return candidates without those that only a word for their class has brought."""
-    partial = [one for one in candidates if one.match == "partial" and one.mention.islower()]
+    partial = [
+        candidate
+        for candidate in candidates
+        if candidate.match == "partial" and candidate.mention.islower()
+    ]
     if not partial:  # the schema of a large KG takes a while to read
         return candidates
     classes = class_words(store)
-    left_out = {one.key for one in partial if stems_of(one.mention) <= classes}
-    return [one for one in candidates if one.key not in left_out]
+    left_out = {candidate.key for candidate in partial if stems_of(candidate.mention) <= classes}
+    return [candidate for candidate in candidates if candidate.key not in left_out]
 
 
 def check_question(question: str) -> None:
@@ -171,7 +177,7 @@ def topic_entities(candidates: list[Candidate], *, two: bool = False) -> list[Ca
         return []
     best = candidates[0]
     topics = [best, *_same_day(best, candidates)]
-    meanings = Counter((one.start, one.end) for one in candidates)
+    meanings = Counter((candidate.start, candidate.end) for candidate in candidates)
     for other in candidates[1:]:
         if len(topics) >= _TOPICS:
             break
@@ -209,12 +215,16 @@ def _same_day(best: Candidate, candidates: list[Candidate]) -> list[Candidate]:
     if not is_date(best) or (said is not None and said.days is not None):
         return []
     place = (best.start, best.end)
-    return [one for one in candidates[1:] if (one.start, one.end) == place and is_date(one)]
+    return [
+        candidate
+        for candidate in candidates[1:]
+        if (candidate.start, candidate.end) == place and is_date(candidate)
+    ]
 
 
-def _is_numbered(one: Candidate) -> bool:
+def _is_numbered(candidate: Candidate) -> bool:
     """Return whether a mention is a whole name of words and a number."""
-    return one.match == "name" and bool(re.search(r"[^\W\d].*\d", one.mention))
+    return candidate.match == "name" and bool(re.search(r"[^\W\d].*\d", candidate.mention))
 
 
 def _scored(
@@ -258,10 +268,10 @@ def _scored(
                 features=features,
             )
         )
-    likely = [one.key for one in sorted(candidates, key=_order)]
+    likely = [candidate.key for candidate in sorted(candidates, key=_order)]
     around = look_around(store, question, hits, degrees, likely)
-    found = _best_of_each(_with_edges(question, candidates, around))
-    return found if encoder is None else _with_meaning(question.text, found, around, encoder)
+    best = _best_of_each(_with_edges(question, candidates, around))
+    return best if encoder is None else _with_meaning(question.text, best, around, encoder)
 
 
 def _with_edges(
@@ -272,22 +282,28 @@ def _with_edges(
     An entity with too many edges to be read is taken to fit as well as the best: a hub has edges of
     nearly every relation.
     """
-    outside = stems_outside(question, {(one.start, one.end) for one in candidates})
+    outside = stems_outside(
+        question, {(candidate.start, candidate.end) for candidate in candidates}
+    )
     fits = {
-        (one.key, one.start, one.end): len(
-            outside[one.start, one.end] & around.stems.get(one.key, frozenset())
+        (candidate.key, candidate.start, candidate.end): len(
+            outside[candidate.start, candidate.end] & around.stems.get(candidate.key, frozenset())
         )
-        for one in candidates
+        for candidate in candidates
     }
     most = max(fits.values(), default=0)
-    found = []
-    for one in candidates:
-        read = one.key in around.stems
-        fit = fits[one.key, one.start, one.end] / most if read and most else float(most > 0)
-        beside = around.beside.get((one.key, one.start), 0.0)
-        features = replace(one.features, beside=beside, type=fit)
-        found.append(replace(one, features=features, score=features.score))
-    return found
+    scored = []
+    for candidate in candidates:
+        read = candidate.key in around.stems
+        fit = (
+            fits[candidate.key, candidate.start, candidate.end] / most
+            if read and most
+            else float(most > 0)
+        )
+        beside = around.beside.get((candidate.key, candidate.start), 0.0)
+        features = replace(candidate.features, beside=beside, type=fit)
+        scored.append(replace(candidate, features=features, score=features.score))
+    return scored
 
 
 def _with_meaning(
@@ -295,23 +311,24 @@ def _with_meaning(
 ) -> list[Candidate]:
     """Return ``candidates`` scored with how like the question the best ones are, best first."""
     read, rest = candidates[:_READ], candidates[_READ:]
+    known = [" ".join(sorted(around.stems.get(each.key, ()))) for each in read]
     texts = [
-        f"{one.name}: {' '.join(sorted(around.stems.get(one.key, ())))[:_DESCRIBED]}".rstrip(": ")
-        for one in read
+        f"{candidate.name}: {words[:_DESCRIBED]}".rstrip(": ")
+        for candidate, words in zip(read, known, strict=True)
     ]
     vectors = encoder.encode([question, *texts])
-    found = []
-    for one, cosine in zip(read, (vectors[1:] @ vectors[0]).tolist(), strict=True):
-        features = replace(one.features, meaning=min(1.0, max(0.0, cosine)))
-        found.append(replace(one, features=features, score=features.score))
-    return sorted([*found, *rest], key=_order)
+    scored = []
+    for candidate, cosine in zip(read, (vectors[1:] @ vectors[0]).tolist(), strict=True):
+        features = replace(candidate.features, meaning=min(1.0, max(0.0, cosine)))
+        scored.append(replace(candidate, features=features, score=features.score))
+    return sorted([*scored, *rest], key=_order)
 
 
 def _best_of_each(candidates: Iterable[Candidate]) -> list[Candidate]:
     best: dict[int, Candidate] = {}
-    for one in candidates:
-        if one.key not in best or _order(one) < _order(best[one.key]):
-            best[one.key] = one
+    for candidate in candidates:
+        if candidate.key not in best or _order(candidate) < _order(best[candidate.key]):
+            best[candidate.key] = candidate
     return sorted(best.values(), key=_order)
 
 
@@ -351,7 +368,9 @@ def _spans(hits: Sequence[tuple[int, Hit]], degrees: dict[int, int]) -> list[_Sp
 
 def _best_known(mention: Mention, degree: int, spans: Iterable[_Span]) -> float:
     """Return the logarithm of ``degree`` against the most edges of what overlaps the mention."""
-    most = max((one.most for one in spans if mention.overlaps(one.start, one.end)), default=degree)
+    most = max(
+        (span.most for span in spans if mention.overlaps(span.start, span.end)), default=degree
+    )
     return math.log1p(degree) / math.log1p(most) if most > degree else 1.0
 
 
@@ -363,13 +382,13 @@ def _inside(hit: Hit, degree: int, spans: Iterable[_Span]) -> float:
     """
     mention = hit.mention
     against = 0.0
-    for one in spans:
-        if one.named is None or one.words <= mention.words:
+    for span in spans:
+        if span.named is None or span.words <= mention.words:
             continue
-        if one.start <= mention.start and mention.end <= one.end:
+        if span.start <= mention.start and mention.end <= span.end:
             if hit.match in ("form", "partial"):
                 return 1.0
-            known = math.log1p(one.named) / math.log1p(degree) if degree > one.named else 1.0
+            known = math.log1p(span.named) / math.log1p(degree) if degree > span.named else 1.0
             against = max(against, known)
     return against
 

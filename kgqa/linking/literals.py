@@ -1,41 +1,41 @@
 # ruff: noqa: E501  # patterns
 """What a question states literally: numbers and dates with how they compare, quoted text.
 
-English. A number that limits ("the top three films") is told from one that is compared.
+English. One reading serves plans (:func:`stated`), which tell a number that limits ("the top three
+films") from one that is compared, and the conditions of path ranking (:func:`value_conditions`):
+these have superlatives, too, and days of every week or year.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from datetime import date
+from itertools import zip_longest
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-Kind: TypeAlias = Literal["number", "date", "text"]
+from kgqa.graph.quantities import AMOUNT, BASES, UNITS, Kind, Value, read_value
+from kgqa.linking.vocabulary import FUNCTION
 
-_WORDS = {
-    word: number
-    for number, word in enumerate(
-        [
-            "zero",
-            "one",
-            "two",
-            "three",
-            "four",
-            "five",
-            "six",
-            "seven",
-            "eight",
-            "nine",
-            "ten",
-            "eleven",
-            "twelve",
-        ]
-    )
-} | {"fifteen": 15, "twenty": 20, "thirty": 30, "fifty": 50, "hundred": 100, "dozen": 12}
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Operator: TypeAlias = Literal[">", "<", ">=", "<=", "=", "<>", ".."]
+
+_UP_TO_TWELVE = "zero one two three four five six seven eight nine ten eleven twelve"
+_WORDS = {word: number for number, word in enumerate(_UP_TO_TWELVE.split())} | {
+    "fifteen": 15,
+    "twenty": 20,
+    "thirty": 30,
+    "fifty": 50,
+    "hundred": 100,
+    "dozen": 12,
+}
 _SCALES = {"k": 1e3, "thousand": 1e3, "m": 1e6, "million": 1e6, "bn": 1e9, "billion": 1e9}
 _NUMBER = re.compile(
     r"(?<![\w.])[$€£]?\s?(-?\d{1,3}(?:,\d{3})+(?:\.\d+)?|-?\d+(?:\.\d+)?)"
-    r"(?:\s?(k|thousand|m|million|bn|billion)\b)?(?:%|\b|$)(?![\w-]*\w-)",
+    r"(?:\s?(k|thousand|m|million|bn|billion)\b)?(?:%|\b|$|(?=(?:st|nd|rd|th)\b))(?![\w-]*\w-)",
     re.IGNORECASE,
 )
 _NUMBER_WORD = re.compile(rf"\b({'|'.join(_WORDS)})\b", re.IGNORECASE)
@@ -53,17 +53,32 @@ _DECADES = ("twent", "thirt", "fort", "fift", "sixt", "sevent", "eight", "ninet"
 _QUOTED = re.compile(
     r"(?<!\w)(?:'((?:[^']|(?<=\w)'(?=\w))+)'|\"([^\"]+)\"|“([^”]+)”|‘([^’]+)’)(?!\w)"
 )
-_BEFORE: tuple[tuple[str, str], ...] = (
-    (r"(?:no|not) (?:more|later|greater|higher|larger) than|at most|up to|maximum(?: of)?|until", "<="),
-    (r"(?:no|not) (?:less|fewer|earlier|lower) than|at least|minimum(?: of)?|since|from|starting", ">="),
-    (r"(?:more|greater|higher|larger|bigger|longer|older|later|better|other|heavier) than|over|above|"
+_QUARTERS = ("first", "second", "third", "fourth")
+_QUARTER = re.compile(
+    rf"\b(?:the )?(?:q([1-4])|({'|'.join(_QUARTERS)}) quarter)(?: of)?,? ([12]\d{{3}})\b|\b([12]\d{{3}})[ -]?q([1-4])\b",
+    re.IGNORECASE,
+)
+_DAYS = "monday tuesday wednesday thursday friday saturday sunday"
+_EACH = re.compile(  # of every week or year
+    rf"\b(?:on|in|during|every)\s+(?:an?\s+|the\s+)?(?:({_DAYS.replace(' ', '|')})s?"
+    rf"|(?:(\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?)?({_MONTH})\b(?:\s+(\d{{1,2}})(?:st|nd|rd|th)?)?)\b(?!,?\s+\d)",
+    re.IGNORECASE,
+)
+_BEFORE: tuple[tuple[str, Operator], ...] = (
+    (r"(?:no|not) (?:more|later|greater|higher|larger) than|at most|up to|(?:a )?maximum(?: of)?|until|till|by|not after", "<="),
+    (r"(?:no|not) (?:less|fewer|earlier|lower) than|at least|(?:a )?minimum(?: of)?|since|starting|not before", ">="),
+    (r"(?:more|greater|higher|larger|bigger|longer|later|better|other|heavier) than|over|above|"
      r"exceed(?:s|ing|ed)?|beyond|after|surpass(?:es|ing)?|past|upwards of", ">"),
-    (r"(?:less|fewer|lower|smaller|shorter|younger|earlier|cheaper|worse) than|under|below|before|prior to|"
+    (r"(?:less|fewer|lower|smaller|shorter|earlier|cheaper|worse) than|under|below|before|prior to|"
      r"beneath", "<"),
     (r"not equal to|other than|not", "<>"),
+    (r"in|during|on|of|from|dated", "="),
 )  # fmt: skip
-_AFTER = (
-    (r"or (?:more|above|higher|greater|later|over|older)|and (?:above|over|later)|plus\b|\+", ">="),
+_AFTER: tuple[tuple[str, Operator], ...] = (
+    (
+        r"or (?:more|above|higher|greater|later|over|older)|and (?:above|over|later)|on(?:wards?)?\b(?! \w)|plus\b|\+",
+        ">=",
+    ),
     (r"or (?:less|fewer|below|under|lower|earlier|younger)|and (?:below|under)", "<="),
 )
 _LIMIT = re.compile(
@@ -73,18 +88,113 @@ _LIMIT = re.compile(
     r"|\b(?:the|of any|limit(?:ed)? to|are the|which|what)(?:\s+names? of)?)\s*$",
     re.IGNORECASE,
 )
-_EQUAL_SIDE = re.compile(r"\b(?:exactly|precisely|equal to|equals?|of|is|was|in|year)\s*$", re.I)
+_ABOUT: dict[str, tuple[str, int, int]] = {  # -> a question about x, the signs of days, amounts
+    "old eldest": ("how old is x? when was x built, founded or born?", -1, 1),
+    "young new": ("how old is x? when was x built, founded or born?", 1, -1),
+    "early first": ("when was x?", -1, 0),
+    "late latest last recent": ("when was x?", 1, 0),
+    "large big great": ("how big is x?", 0, 1),
+    "small tiny little": ("how big is x?", 0, -1),
+    "long": ("how long is x? how long does x take?", 0, 1),
+    "short": ("how long is x? how long does x take?", 0, -1),
+    "tall high": ("how high is x?", 0, 1),
+    "low": ("how high is x?", 0, -1),
+    "cheap affordable inexpensive": ("how much does x cost? what is the price of x?", 0, -1),
+    "expensive dear pricey costly valuable": (
+        "how much does x cost? what is x worth?", 0, 1),
+    "heavy": ("how heavy is x? what does x weigh?", 0, 1),
+    "light": ("how heavy is x? what does x weigh?", 0, -1),
+    "strong": ("how strong is x?", 0, 1),
+    "weak": ("how strong is x?", 0, -1),
+    "fast quick": ("how fast is x?", 0, 1),
+    "slow": ("how fast is x?", 0, -1),
+    "deep": ("how deep is x?", 0, 1),
+    "shallow": ("how deep is x?", 0, -1),
+    "wide": ("how wide is x?", 0, 1),
+    "narrow": ("how wide is x?", 0, -1),
+}  # fmt: skip
+_BY_ADJECTIVE = {word: meant for words, meant in _ABOUT.items() for word in words.split()}
+_BY_ADJECTIVE = {word: meant for words, meant in _ABOUT.items() for word in words.split()}
+_THAN = re.compile(r"\b(?:(no|not) )?(\w+er|more (\w+)|less (\w+)) than(?: the)?$", re.IGNORECASE)
+_FILLER = r"(?:\s+(?:or equal to|than|the(?: year)?|year|a|an|of))*"
+_QUANTITY = re.compile(AMOUNT)
+_NO_UNIT = FUNCTION | {"or", "and", "that", "who", "which"}
+_SUPERLATIVE = re.compile(
+    r"(?<!at )(?<!at the )(?<!for the )\b(most recent|\w{2,}est|fewest"
+    r"|(?:most|least|first|last)\b(?! of\b| and foremost| names?\b| time\b| likely\b))"
+    r"(?: (?:number|amount) of)?(?: ([^\W\d_]+))?"
+)
+_ONE = re.compile(r"(?:\b(?:the|its|his|her|their|our|my|your)|'s) \||\|\W*$")  # "the first"
+_WINDOW = 5  # words before a comparison that say what it is about
+
+
+@dataclass(frozen=True, slots=True)
+class ValueCondition:
+    """What a question asks of a value of its answers.
+
+    ``words``: those of the question; ``about``: the question that the value itself would answer, of
+    an entity ``x``. A comparison has an ``operator`` and its bounds; a superlative the sign by
+    which days and amounts are ordered, the highest first, 0 if it is not about such.
+    """
+
+    words: str
+    about: str
+    operator: Operator | None = None
+    low: Value | None = None
+    high: Value | None = None
+    days: int = 1
+    amount: int = 1
+    each: tuple[str, str] | None = None
+
+    def met_by(self, value: Value, kind: Kind) -> bool:
+        """Return whether ``value`` meets a comparison."""
+        mine = value.range(kind)
+        if self.each is not None:
+            return mine is not None and all(
+                0 < day < date.max.toordinal()
+                and date.fromordinal(int(day)).strftime(self.each[0]) == self.each[1]
+                for day in mine
+            )
+        assert self.low is not None
+        low = self.low.range(kind)
+        high = (self.high or self.low).range(kind)
+        if mine is None or low is None or high is None:
+            return False
+        if (
+            kind == "amount"
+            and {value.unit, self.low.unit} <= BASES.keys()
+            and value.unit != self.low.unit
+        ):
+            return False
+        match self.operator:
+            case ">":
+                return mine[0] > high[1]
+            case "<":
+                return mine[1] < low[0]
+            case ">=":
+                return mine[0] >= low[0]
+            case "<=":
+                return mine[1] <= high[1]
+        return low[0] <= mine[0] and mine[1] <= high[1]
 
 
 @dataclass(frozen=True, slots=True)
 class Stating:
-    """A literal of a question, at ``start:end``; ``operator`` as a plan has it."""
+    """A literal of a question, at ``start:end``; ``operator`` as a plan has it.
 
-    kind: Kind
+    ``read``: the value with its unit, which ends at ``until``; ``compared``: how it is compared, in
+    words that begin at ``said``. A quarter, a decade is two literals, the first of which is read.
+    """
+
+    kind: Literal["number", "date", "text"]
     value: float | int | str
     operator: str
     start: int
     end: int
+    compared: Operator = "="
+    said: int = -1
+    read: Value | None = None
+    until: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,88 +212,247 @@ def stated(question: str) -> Stated:
     3
     >>> [(one.value, one.operator) for one in stated("orders between 5 and 10, after 1997").literals]
     [(5, '>='), (10, '<='), (1997, '>')]
-    >>> [(one.kind, one.value) for one in stated("films called 'The Matrix' of the nineties").literals]
-    [('text', 'The Matrix'), ('date', '1990'), ('date', '2000')]
+    >>> [(one.value, one.operator) for one in stated("the nineties, or Q3 2020").literals]
+    [('1990', '>='), ('2000', '<'), ('2020-07-01', '>='), ('2020-10-01', '<')]
     """
     found: list[Stating] = []
     taken = [False] * len(question)
 
-    def take(kind: Kind, value: float | int | str, operator: str, start: int, end: int) -> None:
-        found.append(Stating(kind, value, operator, start, end))
+    def free(match: re.Match[str]) -> bool:
+        """Return whether no literal has the place of ``match`` yet, and take it."""
+        start, end = match.span()
+        here = not any(taken[start:end])
         taken[start:end] = [True] * (end - start)
+        return here
+
+    def between(match: re.Match[str], first: str, after: str, days: tuple[float, float]) -> None:
+        start, end = match.span()
+        read = Value(days)
+        operator, said = _operator(question, start, end, read)
+        sides = {
+            ">=": [(first, ">=")],
+            "<": [(first, "<")],
+            ">": [(after, ">=")],
+            "<=": [(after, "<")],
+        }
+        for value, one in sides.get(operator, [(first, ">="), (after, "<")]):
+            known = (operator, said, read, end) if not found or found[-1].start != start else ()
+            found.append(Stating("date", value, one, start, end, *known))
 
     for match in _QUOTED.finditer(question):
         text = next(one for one in match.groups() if one is not None).strip()
-        if text:
-            take("text", text, _text_operator(question, match.start()), *match.span())
+        if text and free(match):
+            found.append(
+                Stating("text", text, _text_operator(question, match.start()), *match.span())
+            )
     for match in _DATE.finditer(question):
-        if any(taken[match.start() : match.end()]):
-            continue
-        year, month, day, first, name, second, last = match.groups()
-        if name:
-            number = [one[:3] for one in _MONTHS.split()].index(name.lower()[:3]) + 1
-            year, month, day = last, f"{number:02}", first or second
-        value = f"{year}-{month}" + (f"-{int(day):02}" if day else "")
-        take("date", value, _operator(question, *match.span()), *match.span())
+        if free(match):
+            year, month, day, first, name, second, last = match.groups()
+            if name:
+                number = [one[:3] for one in _MONTHS.split()].index(name.lower()[:3]) + 1
+                year, month, day = last, f"{number:02}", first or second
+            value = f"{year}-{month}" + (f"-{int(day):02}" if day else "")
+            read = read_value(value)
+            operator, said = _operator(question, *match.span(), read)
+            span = match.span()
+            found.append(Stating("date", value, operator, *span, operator, said, read, span[1]))
+    for match in _QUARTER.finditer(question):
+        if free(match):
+            quarter = int(match[1] or match[5] or _QUARTERS.index(match[2].lower()) + 1)
+            year = int(match[3] or match[4])
+            begin = date(year, 3 * quarter - 2, 1)
+            after = date(year + quarter // 4, 3 * quarter % 12 + 1, 1)
+            days = begin.toordinal(), after.toordinal() - 1
+            between(match, f"{begin}", f"{after}", days)
     for match in _DECADE.finditer(question):
-        if any(taken[match.start() : match.end()]):
-            continue
-        if match[3]:
-            begin = 1920 + 10 * _DECADES.index(match[3].lower())
-        else:
-            begin = int(match[1] + match[2] + "0")
-        take("date", str(begin), ">=", *match.span())
-        found.append(Stating("date", str(begin + 10), "<", *match.span()))
+        if free(match):
+            word = match[3]
+            year = (
+                1920 + 10 * _DECADES.index(word.lower()) if word else int(f"{match[1]}{match[2]}0")
+            )
+            days = date(year, 1, 1).toordinal(), date(year + 9, 12, 31).toordinal()
+            between(match, f"{year}", f"{year + 10}", days)
+    for match in _EACH.finditer(question):
+        free(match)  # a day without a year is no number
     limit = None
-    numbers: list[tuple[float, int, int]] = []
-    for match in _NUMBER.finditer(question):
-        if not any(taken[match.start() : match.end()]):
-            amount = float(match[1].replace(",", "")) * _SCALES.get((match[2] or "").lower(), 1)
-            numbers.append((amount, *match.span()))
-    for match in _NUMBER_WORD.finditer(question):
-        if not any(taken[match.start() : match.end()]):
-            numbers.append((float(_WORDS[match[1].lower()]), *match.span()))
-    for size, start, end in sorted(numbers, key=lambda one: one[1]):
-        operator = _operator(question, start, end)
+    for size, start, end in _numbers(question, taken):
+        read, until = _amount(question, start, end)
+        operator, said = _operator(question, start, end, read)
         whole = size.is_integer()
-        before, after = question[:start], question[end:]
-        noun = bool(re.match(r"\s+[A-Za-z]", after)) or "first" in before[-8:].lower()
-        if (
-            limit is None
-            and whole
-            and operator == "="
-            and 0 < size <= 1000
-            and noun
-            and _LIMIT.search(before)
-        ):
+        before, after_ = question[:start], question[end:]
+        noun = bool(re.match(r"\s+[A-Za-z]", after_)) or "first" in before[-8:].lower()
+        counted = whole and 0 < size <= 1000 and operator == "=" and noun
+        if limit is None and counted and _LIMIT.search(before):
             limit = int(size)
             continue
-        stated_ = int(size) if whole else size
-        if question[start:end].lower() == "one" and operator == "=":
-            continue
-        take("number", stated_, operator, start, end)
+        nth = re.match(r"(?:st|nd|rd|th)\b", after_)
+        if operator != "=" or not (nth or question[start:end].lower() == "one"):
+            number_ = int(size) if whole else size
+            found.append(
+                Stating("number", number_, operator, start, end, operator, said, read, until)
+            )
     found.sort(key=lambda one: one.start)
     return Stated(limit, tuple(found))
 
 
-def _operator(question: str, start: int, end: int) -> str:
+def _numbers(question: str, taken: Sequence[bool]) -> list[tuple[float, int, int]]:
+    """Return the numbers in digits and words, each with its place, in order."""
+    found = []
+    for match in _NUMBER.finditer(question):
+        amount = float(match[1].replace(",", "")) * _SCALES.get((match[2] or "").lower(), 1)
+        found.append((amount, *match.span()))
+    for match in _NUMBER_WORD.finditer(question):
+        found.append((float(_WORDS[match[1].lower()]), *match.span()))
+    return sorted((one for one in found if not any(taken[one[1] : one[2]])), key=itemgetter(1))
+
+
+def _amount(question: str, start: int, end: int) -> tuple[Value | None, int]:
+    """Return a number with its unit, and where that ends."""
+    low = question.casefold()
+    found = _QUANTITY.match(low, start)
+    if found is None or found.end() < end or len(low) != len(question):
+        return read_value(low[start:end]), end
+    text = found[0].rstrip()
+    unit = text.rpartition(" ")[2]
+    if (unit in _NO_UNIT and unit not in UNITS) or read_value(text) is None:
+        text = text[: len(text) - len(unit)].rstrip()
+    return read_value(text), start + len(text)
+
+
+def _operator(question: str, start: int, end: int, value: Value | None) -> tuple[Operator, int]:
+    """Return how a literal compares, and where the words that say so begin."""
     before, after = question[:start].rstrip(" $€£"), question[end:].lstrip()
     between = re.search(r"\b(?:between|from)\s+(?:\S+\s+){0,4}?$", question[:start], re.IGNORECASE)
-    if between and re.match(r"(?:and|to|-|–)\s*\S*\d", after):
-        return ">="
-    if re.search(
-        r"\b(?:between|from)\s+\S*\d[^,;?]{0,20}\s+(?:and|to|-|–)$", before, re.IGNORECASE
-    ):
-        return "<="
+    if between and re.match(r"(?:and|to|until|-|–)\s*\S*\d", after):
+        return ">=", between.start()
+    second = re.search(
+        r"\b(?:between|from)\s+\S*\d[^,;?]{0,20}\s+(?:and|to|until|-|–)$", before, re.IGNORECASE
+    )
+    if second:
+        return "<=", second.start()
+    than = _THAN.search(before)
+    if than and (meant := _BY_ADJECTIVE.get(_adjective((than[3] or than[4] or than[2]).lower()))):
+        dated = value is not None and value.days and _adjective(than[2].lower()) in ("old", "young")
+        up = ((meant[1] if dated else meant[2] or meant[1]) > 0) != bool(than[4])
+        if than[1]:
+            return "<=" if up else ">=", than.start()
+        return ">" if up else "<", than.start()
     for words, operator in _AFTER:
         if re.match(words, after, re.IGNORECASE):
-            return operator
+            return operator, start
     for words, operator in _BEFORE:
-        if re.search(
-            rf"\b(?:{words})(?:\s+(?:or equal to|than|the(?: year)?|year|a|an|of))*$", before, re.I
+        found = re.search(rf"\b(?:{words}){_FILLER}$", before, re.IGNORECASE)
+        if found and (value is None or value.days or not found[0].lower().startswith("by")):
+            return operator, found.start()
+    return "=", start
+
+
+def value_conditions(question: str) -> list[ValueCondition]:
+    """Return the comparisons with values, and the superlative, that ``question`` asks for.
+
+    Its topic entity's name has been taken out. A superlative stands last; of several the first one
+    counts. What is not surely one of these is none.
+
+    >>> [one] = value_conditions("Which of x's papers came out after 1975?")
+    >>> one.words, one.operator, one.met_by(read_value("1976-03-31"), "days")
+    ('after 1975', '>', True)
+    >>> [one] = value_conditions("Which of x's shops opened on a Monday?")
+    >>> one.words, one.met_by(read_value("2024-01-01"), "days")
+    ('on a Monday', True)
+    >>> value_conditions("the cheapest of x's dishes")[0].amount
+    -1
+    """
+    text = " ".join(question.split())
+    low = text.casefold()
+    found: list[ValueCondition] = []
+    taken: list[tuple[int, int]] = []
+
+    def add(start: int, end: int, operator: Operator, asked: str, **of: Any) -> None:
+        taken.append((start, end))
+        before = " ".join(low[:start].split()[-_WINDOW:])
+        ahead = " ".join(low[end:].split()[:2])
+        about = f"{asked} {before} {low[start:end]} {ahead}".strip()
+        found.append(ValueCondition(text[start:end].strip(), about, operator, **of))
+
+    literals = [one for one in stated(text).literals if one.read is not None]
+    for one, after in zip_longest(literals, literals[1:]):
+        if one.read is None or any(start < one.until and one.start < end for start, end in taken):
+            continue
+        operator, end, high = one.compared, one.until, one.read
+        if (
+            after
+            and after.read
+            and (after.compared, after.said) == ("<=", one.said) != (operator, 0)
         ):
-            return operator
-    return "="
+            operator, end, high = "..", after.until, after.read
+        dated = one.read.days is not None
+        if operator == "<>" or (operator == "=" and not (dated and one.said < one.start)):
+            continue
+        than = _THAN.search(low[: one.start].rstrip(" $€£"))
+        meant = than and _BY_ADJECTIVE.get(_adjective(than[3] or than[4] or than[2]))
+        asked = meant[0] if meant else "when was x?" if dated else "how much is x?"
+        add(one.said, end, operator, asked, low=one.read, high=high)
+    for each in _EACH.finditer(low):
+        if not any(start < each.end() and each.start() < end for start, end in taken):
+            add(*each.span(), "=", "when was x?", each=_in_common(each))
+    if superlative := _superlative(text, low, taken):
+        found.append(superlative)
+    return found
+
+
+def _in_common(each: re.Match[str]) -> tuple[str, str]:
+    """Return the pattern of days, and its text, of a weekday, a month, or a day of a month."""
+    if each[1]:
+        return "%u", str(_DAYS.split().index(each[1].lower()) + 1)
+    month = f"{[one[:3] for one in _MONTHS.split()].index(each[3][:3].lower()) + 1:02}"
+    day = each[2] or each[4]
+    return ("%m-%d", f"{month}-{int(day):02}") if day else ("%m", month)
+
+
+def _superlative(text: str, low: str, taken: list[tuple[int, int]]) -> ValueCondition | None:
+    for match in _SUPERLATIVE.finditer(low):
+        if any(a < match.end() and match.start() < b for a, b in taken):
+            continue
+        word, noun = match[1], match[2] or ""
+        if word in ("first", "last") and not _ONE.search(
+            f"{low[: match.start()]}|{low[match.end(1) :]}"
+        ):
+            continue
+        before = " ".join(low[: match.start()].split()[-3:])
+        after = " ".join(low[match.end(1) :].split()[:4])
+        if word in ("most", "least", "fewest"):
+            meant = _BY_ADJECTIVE.get(noun)
+            sign = 1 if word == "most" else -1
+            if meant is not None:
+                about, days, amount = meant[0], meant[1] * sign, meant[2] * sign
+            elif noun:
+                about, days, amount = f"how many {noun} does x have?", 0, sign
+            else:
+                continue
+        else:
+            known = _BY_ADJECTIVE.get(_adjective(word.removeprefix("most ")))
+            if known is None:
+                continue
+            about, days, amount = known
+        words = text[match.start() : match.end(1)] if len(text) == len(low) else word
+        shown = f"{words} {noun}" if word in ("most", "least", "fewest") else words
+        return ValueCondition(shown, f"{about} {before} {word} {after}", days=days, amount=amount)
+    return None
+
+
+def _adjective(word: str) -> str:
+    """Return the adjective of a comparative or a superlative.
+
+    >>> [_adjective(one) for one in ("oldest", "largest", "heavier", "biggest", "dearer", "late")]
+    ['old', 'large', 'heavy', 'big', 'dear', 'late']
+    """
+    if word in _BY_ADJECTIVE:
+        return word
+    stem = re.sub(r"(?:er|est)$", "", word)
+    for one in (stem, f"{stem}e", f"{stem[:-1]}y" if stem.endswith("i") else stem, stem[:-1]):
+        if one in _BY_ADJECTIVE:
+            return one
+    return word
 
 
 def _text_operator(question: str, start: int) -> str:

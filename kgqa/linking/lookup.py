@@ -46,16 +46,16 @@ class Hit:
 def find_hits(
     store: GraphStore,
     question: QuestionWords,
-    found: list[Mention],
+    mentions: list[Mention],
     schema_words: Container[str] = (),
 ) -> list[tuple[int, Hit]]:
     """Return (entity key, hit) of all that the mentions ``found`` in ``question`` may mean.
 
     ``schema_words``: normalised words of ``question`` that speak of the KG's relations.
     """
-    exact = _exact(store, found, language=bool(_OF_A_LANGUAGE.match(question.text.casefold())))
-    exact += _by_id(store, found)
-    return [*exact, *_partial(store, question, found, exact, schema_words)]
+    exact = _exact(store, mentions, language=bool(_OF_A_LANGUAGE.match(question.text.casefold())))
+    exact += _by_id(store, mentions)
+    return [*exact, *_partial(store, question, mentions, exact, schema_words)]
 
 
 def named_entities(store: GraphStore, keys: IntArray) -> Entities | None:
@@ -71,10 +71,10 @@ def named_entities(store: GraphStore, keys: IntArray) -> Entities | None:
     return store.entities(all_of_them.keys[named]) if named else None
 
 
-def _exact(store: GraphStore, found: list[Mention], *, language: bool) -> list[tuple[int, Hit]]:
+def _exact(store: GraphStore, mentions: list[Mention], *, language: bool) -> list[tuple[int, Hit]]:
     """Return hits of every name or alias that is a mention or a form of one."""
     wanted: dict[str, list[tuple[Mention, float | None]]] = {}
-    for mention in found:
+    for mention in mentions:
         wanted.setdefault(mention.form, []).append((mention, None))
         for form, likelihood in other_forms(mention.form, language=language).items():
             wanted.setdefault(form, []).append((mention, likelihood))
@@ -95,14 +95,14 @@ def _exact(store: GraphStore, found: list[Mention], *, language: bool) -> list[t
     return hits
 
 
-def _by_id(store: GraphStore, found: list[Mention]) -> list[tuple[int, Hit]]:
+def _by_id(store: GraphStore, mentions: list[Mention]) -> list[tuple[int, Hit]]:
     """Return hits of ids that stand in the question as they are: part numbers, codes.
 
     One of letters alone is a word, one of digits alone a number.
     """
     codes = {
         mention.text: mention
-        for mention in found
+        for mention in mentions
         if any(map(str.isdigit, mention.text)) and any(map(str.isalpha, mention.text))
     }
     if not codes:
@@ -117,7 +117,7 @@ def _by_id(store: GraphStore, found: list[Mention]) -> list[tuple[int, Hit]]:
 def _partial(
     store: GraphStore,
     question: QuestionWords,
-    found: list[Mention],
+    mentions: list[Mention],
     exact: list[tuple[int, Hit]],
     schema_words: Container[str],
 ) -> list[tuple[int, Hit]]:
@@ -138,7 +138,7 @@ def _partial(
         # Half of an unknown name is somebody else's: "Xyzzy Smith" is not Will Smith.
         inside = [
             mention
-            for mention in found
+            for mention in mentions
             if run.left <= mention.start
             and mention.end <= run.right
             and question.between(max(mention.start, run.start), min(mention.end, run.end))

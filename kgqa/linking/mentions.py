@@ -215,7 +215,11 @@ class QuestionWords:
         if not is_initial or last + 2 == len(words) or words[last + 2].common:
             return 0
         gaps = text[words[last].end : words[last + 2].start]
-        return 0 if _BREAK.search(gaps) or any(one in gaps for one in _APOSTROPHES) else 2
+        return (
+            0
+            if _BREAK.search(gaps) or any(apostrophe in gaps for apostrophe in _APOSTROPHES)
+            else 2
+        )
 
     def _is_everyday(self, at: int) -> bool:
         return self.words[at].common and not self.words[at].function
@@ -230,8 +234,8 @@ class QuestionWords:
             return False
         around = self.words[max(at - 1, 0) : at + 2]
         return any(
-            one.unspaced and other.unspaced and one.end == other.start
-            for one, other in pairwise(around)
+            word.unspaced and other.unspaced and word.end == other.start
+            for word, other in pairwise(around)
         )
 
     def _capitalised(self) -> list[bool]:

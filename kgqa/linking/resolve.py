@@ -84,11 +84,11 @@ def resolve_entities(store: GraphStore, texts: Sequence[str]) -> list[Resolution
 
     Raises EntityNotFoundError for the first text that is none.
     """
-    found: dict[int, Resolution] = {}
+    resolutions: dict[int, Resolution] = {}
     for text in texts:
         resolution = resolve_entity(store, text)
-        found.setdefault(resolution.key, resolution)
-    return list(found.values())
+        resolutions.setdefault(resolution.key, resolution)
+    return list(resolutions.values())
 
 
 def _spellings(text: str) -> list[str]:

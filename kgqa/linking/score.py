@@ -66,19 +66,19 @@ class Features:
 
     def values(self) -> dict[str, float]:
         """Return each feature by name, in 0..1."""
-        return {one.name: round(getattr(self, one.name), 4) for one in fields(self)}
+        return {field.name: round(getattr(self, field.name), 4) for field in fields(self)}
 
     def points(self) -> dict[str, float]:
         """Return what each feature adds to the score or, if negative, subtracts."""
         return {
-            one.name: round(WEIGHTS[one.name] * getattr(self, one.name), 4) + 0.0  # no -0.0
-            for one in fields(self)
+            field.name: round(WEIGHTS[field.name] * getattr(self, field.name), 4) + 0.0  # no -0.0
+            for field in fields(self)
         }
 
     @property
     def score(self) -> float:
         """The sum of the points, no less than 0 and no more than 1."""
-        total = math.fsum(WEIGHTS[one.name] * getattr(self, one.name) for one in fields(self))
+        total = math.fsum(WEIGHTS[field.name] * getattr(self, field.name) for field in fields(self))
         return round(min(1.0, max(0.0, total)), 6)
 
 

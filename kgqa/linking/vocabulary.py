@@ -18,12 +18,12 @@ _DATA: dict[str, Any] = tomllib.loads(
 
 def _meanings(text: str) -> dict[str, tuple[str, ...]]:
     """Return what each word stands for, of lines of ``meaning: word word; meaning: word``."""
-    found: dict[str, tuple[str, ...]] = {}
+    meanings: dict[str, tuple[str, ...]] = {}
     for entry in text.strip().replace("\n", ";").split(";"):
         meaning, _, words = entry.partition(":")
-        for word in (one.replace("_", " ") for one in words.split()):
-            found[word] = (*found.get(word, ()), meaning.strip())
-    return found
+        for word in (line.replace("_", " ") for line in words.split()):
+            meanings[word] = (*meanings.get(word, ()), meaning.strip())
+    return meanings
 
 
 FUNCTION = frozenset(_DATA["function"].split())

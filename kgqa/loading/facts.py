@@ -23,7 +23,7 @@ from kgqa.graph.model import (
     ValueBatch,
 )
 from kgqa.graph.schema import PROVENANCE, fact_id
-from kgqa.loaders.base import entity_batch
+from kgqa.loaders.base import edge_batch, entity_batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Set
@@ -134,6 +134,4 @@ class _Made:
             arrays = [pa.array(column, pa.string()) for column in pairs]
             yield ValueBatch(pa.RecordBatch.from_arrays(arrays, schema=_VALUE_SCHEMA))
         if self.edges:
-            arrays = [pa.array(column, pa.string()) for column in zip(*self.edges, strict=True)]
-            arrays.append(pa.nulls(len(self.edges), pa.string()))
-            yield EdgeBatch(pa.RecordBatch.from_arrays(arrays, schema=EDGE_SCHEMA))
+            yield edge_batch(*zip(*self.edges, strict=True))

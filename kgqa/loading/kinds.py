@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgqa.graph.model import ALIAS, TypeBatch
-from kgqa.loaders.triples_rdf import RDF_TYPE
+from kgqa.loaders.ntriples import RDF_TYPE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -18,6 +18,8 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -37,17 +39,16 @@ from kgqa.graph.model import (
     ValueBatch,
     keys_array,
 )
-from kgqa.graph.schema import read_fact_id
-from kgqa.loaders.base import Rejects, Report
-from kgqa.loaders.triples_names import MediatorRule, read_pairs
+from kgqa.graph.schema import fact_id, read_fact_id
+from kgqa.loaders.base import Rejects, Report, edge_batch, entity_batch
+from kgqa.loaders.triples import MediatorRule, read_pairs
 from kgqa.loading.edges import REPEATED, preference
-from kgqa.loading.facts import entity_values, expanded, reified
+from kgqa.loading.facts import entity_values, expanded, fact_number, reified
 from kgqa.loading.pipeline import REJECTS_FILE, assemble, type_relations_of
-from kgqa.loading.update_facts import fact_edges, plain_edges
 from kgqa.registry import LOADERS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from kgqa.graph.change import GraphChanger, KeyedEdge, Node
@@ -58,11 +59,13 @@ if TYPE_CHECKING:
     from kgqa.loading.kinds import TypeRelations
     from kgqa.progress import Progress
 
+    Triple = tuple[str, str, str]
+
 NO_EDGE = "edge to remove that is not there"
 NO_NAME = "name to remove that is not there"
 NO_PROPERTY = "property to remove that is not there"
 NO_TYPE = "type to remove that is not there"
-_MEDIATOR = "\0mediator"  # stands for whichever type made a stored node a mediator
+_CHUNK = 20_000  # nodes whose edges are read at once
 _NAMES = pa.schema([("id", pa.string()), ("text", pa.string()), ("rank", pa.int64())])
 
 
@@ -111,10 +114,11 @@ def update(
     removal, missing = Removal(), list[str]()
     with closing(Rejects(folder / REJECTS_FILE, report)) as rejects:
         rejects.path.unlink(missing_ok=True)
-        batches = list(adding.read(added, report, rejects, progress)) if added else []
+        read = adding.read(added, report, rejects, progress) if added else ()
+        batches = list(_by_texts(read))
         batches += _names_of(names, report, rejects, progress)
         if removed:
-            removal.take(removing.read(removed, report, rejects, progress))
+            removal.take(_by_texts(removing.read(removed, report, rejects, progress)))
         removal.take(_names_of(remove_names, report, rejects, progress), from_table=True)
     rule = MediatorRule(getattr(getattr(adding, "options", None), "mediators", None))
     with progress.task("finding what changes"):
@@ -160,9 +164,9 @@ class Removal:
         """Take in what a loader reads, or a table of names."""
         for batch in batches:
             if isinstance(batch, EdgeBatch):
-                columns = [_texts(batch.rows.column(name)) for name in ("head", "relation", "tail")]
-                texts = batch.rows.column("properties").to_pylist()
-                for *edge, text in zip(*columns, texts, strict=True):
+                names = ("head", "relation", "tail", "properties")
+                columns = (batch.rows.column(name).to_pylist() for name in names)
+                for *edge, text in zip(*columns, strict=True):
                     given = self.edges.setdefault(tuple(edge), [])
                     given += [text] if text else []
             elif isinstance(batch, NameBatch):
@@ -368,7 +372,6 @@ class _Plan:
 
     def _assembled(self, added: Sequence[Batch], removal: Removal, named: set[str]) -> GraphTables:
         """Put the nodes that are there and what is added together, as a load does."""
-        mids = any(pa.types.is_int64(column.type) for b in added for column in _id_columns(b))
         unnamed: dict[str, bool] = {}  # ids that lost a name, and whether an alias takes its place
         for (id_, _), from_table in removal.names.items():
             unnamed[id_] = unnamed.get(id_, False) or from_table
@@ -380,18 +383,8 @@ class _Plan:
         sure: list[Node] = []
         by_id: list[Node] = []  # named by their ids, or mediators, if nothing names them
         names: list[tuple[str, str, int]] = []
-        mid_names: list[tuple[int, str, int]] = []
-        mid_types: list[tuple[int, str]] = []
         for node, mid in zip(every, as_mids.tolist(), strict=True):
             id_, name, kind = node["id"], node["name"], node["kind"]
-            if mids and mid != NO_MID:
-                mid_names += [(mid, text, ALIAS) for text in node["aliases"]]
-                mid_types += [(mid, text) for text in node["types"]]
-                if kind == Kind.MEDIATOR:
-                    mid_types.append((mid, _MEDIATOR))
-                elif name is not None:
-                    mid_names.append((mid, name, 0))
-                continue
             lost = id_ in unnamed and name is None and kind == Kind.ENTITY
             if lost and self._defined and mid != NO_MID and id_ not in named:
                 continue  # nothing says any more that it is an entity
@@ -406,19 +399,12 @@ class _Plan:
             EntityBatch(pa.RecordBatch.from_pylist(_rows(sure), schema=ENTITY_SCHEMA)),
             EntityBatch(pa.RecordBatch.from_pylist(_rows(by_id), schema=ENTITY_SCHEMA), by_id=True),
             NameBatch(_batch(names, _NAMES)),
-            NameBatch(_batch(mid_names, _NAMES.set(0, pa.field("id", pa.int64()))), defines=True),
-            TypeBatch(_batch(mid_types, pa.schema([("id", pa.int64()), ("type", pa.string())]))),
         ]
         there = pa.array([node["id"] for node in every], pa.string())
-        ends = {end for b in added if isinstance(b, EdgeBatch) for end in _ids_of(b)}
-        # a relation that is given a label is not a node for that
-        others = pa.array(sorted(self._relation_key.keys() - ends - self._keys.keys()), pa.string())
-        if not any(isinstance(batch, TypeRules) for batch in added):
-            fresh += _beside(TypeRules(frozenset(), lambda _: True), there, others)
         info = self._info
         kinds = self._kinds
         return assemble(
-            chain(fresh, *(_beside(batch, there, others) for batch in added)),
+            chain(fresh, *(_beside(batch, there) for batch in added)),
             name=info.name,
             source=info.source,
             direction=info.direction,
@@ -440,10 +426,7 @@ class _Plan:
             key = self._keys.get(row["id"], -1)
             if key < 0:
                 key, next_key = next_key, next_key + 1
-            old = self._old.get(key)
             lists = {name: list(row[name] or ()) for name in ("aliases", "types")}
-            if old is not None and row["properties"] is None:  # mids' are not read again
-                row["properties"] = self._nodes[key]["properties"]
             self._nodes[key] = {**row, **lists, "key": key}
             keys.append(key)
         self._vanished = set(self._keys.values()) - set(keys)
@@ -604,30 +587,48 @@ def _batch(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _texts(column: pa.Array) -> list[str]:
-    """Return a column of ids, which may be mids, as texts."""
-    if column.type == pa.int64():
-        column = decode_mids(column.to_numpy())
-    texts: list[str] = column.to_pylist()
-    return texts
-
-
 def _pairs(rows: pa.RecordBatch, name: str) -> Iterable[tuple[str, str]]:
-    return zip(_texts(rows.column("id")), rows.column(name).to_pylist(), strict=True)
+    return zip(rows.column("id").to_pylist(), rows.column(name).to_pylist(), strict=True)
 
 
-def _id_columns(batch: Batch) -> list[pa.Array]:
-    if isinstance(batch, EdgeBatch):
-        return [batch.rows.column("head"), batch.rows.column("tail")]
-    if isinstance(batch, RelationBatch | TypeRules):
-        return []
-    return [batch.rows.column("id")]
+def _by_texts(batches: Iterable[Batch]) -> Iterator[Batch]:
+    """Yield batches with mids as texts, and entities for what makes mids nodes in a load."""
+    given = list(batches)
+    rules = [batch.mediators for batch in given if isinstance(batch, TypeRules)]
+    mediators = pa.array(sorted(frozenset().union(*rules)), pa.string())
+    for batch in given:
+        if isinstance(batch, RelationBatch | TypeRules):
+            yield batch
+            continue
+        rows = batch.rows
+        mids = [
+            n
+            for n in ("id", "head", "tail")
+            if n in rows.schema.names and rows.schema.field(n).type == pa.int64()
+        ]
+        for name in mids:
+            place = rows.schema.get_field_index(name)
+            rows = rows.set_column(place, name, decode_mids(rows.column(name).to_numpy()))
+        yield replace(batch, rows=rows)
+        if mids and isinstance(batch, NameBatch):
+            named = pc.less(rows.column("rank"), ALIAS)
+            yield entity_batch(pc.unique(rows.column("id").filter(named)))
+        elif mids and isinstance(batch, TypeBatch):
+            types = rows.column("type").cast(pa.string())
+            ids = pc.unique(rows.column("id").filter(pc.is_in(types, value_set=mediators)))
+            kinds = [int(Kind.MEDIATOR)] * len(ids)
+            yield replace(entity_batch(ids, kind=kinds), by_id=True)
 
 
 def _ids_of(batch: Batch) -> set[str]:
     made = list(entity_values(batch)) if isinstance(batch, EntityBatch) else []
-    columns = (column for one in (batch, *made) for column in _id_columns(one))
-    return {id_ for column in columns for id_ in _texts(pc.unique(column))}
+    return {
+        id_
+        for each in (batch, *made)
+        if not isinstance(each, RelationBatch | TypeRules)
+        for name in (("head", "tail") if isinstance(each, EdgeBatch) else ("id",))
+        for id_ in pc.unique(each.rows.column(name)).to_pylist()
+    }
 
 
 def _named(batches: Iterable[Batch]) -> set[str]:
@@ -636,34 +637,88 @@ def _named(batches: Iterable[Batch]) -> set[str]:
     for batch in batches:
         if isinstance(batch, NameBatch):
             rows = batch.rows.filter(pc.less(batch.rows.column("rank"), ALIAS))
-            found.update(_texts(pc.unique(rows.column("id"))))
+            found.update(rows.column("id").to_pylist())
         elif isinstance(batch, EntityBatch):
             rows = batch.rows.filter(pc.greater(pc.binary_length(batch.rows.column("name")), 0))
-            found.update(_texts(rows.column("id")))
+            found.update(rows.column("id").to_pylist())
     return found
 
 
-def _beside(batch: Batch, there: pa.Array, others: pa.Array) -> Iterator[Batch]:
+def _beside(batch: Batch, there: pa.Array) -> Iterator[Batch]:
     """Yield what is added as it goes beside the nodes that are ``there``.
 
-    What these are is known, and whether they are called by their ids. ``others``: ids that are not
-    nodes.
+    What these are is known, and whether they are called by their ids.
     """
-    if isinstance(batch, EntityBatch):
-        known = pc.is_in(batch.rows.column("id"), value_set=there)
-        yield replace(batch, rows=batch.rows.filter(pc.invert(known)))
-        rows = batch.rows.filter(known)
-        place = rows.schema.get_field_index("kind")
-        kinds = pa.array([int(Kind.ENTITY)] * len(rows), pa.uint8())
-        rows = rows.set_column(place, ENTITY_SCHEMA.field("kind"), kinds)
-        yield replace(batch, rows=rows, by_id=False)
-    elif isinstance(batch, NameBatch) and batch.rows.column("id").type == pa.string():
-        other = pc.is_in(batch.rows.column("id"), value_set=others)
-        yield replace(batch, rows=batch.rows.filter(pc.invert(other)))
-        yield NameBatch(batch.rows.filter(other))
-    elif isinstance(batch, TypeRules):
-        shown = batch.shown
-        mediators = batch.mediators | {_MEDIATOR}
-        yield TypeRules(mediators, lambda name: name != _MEDIATOR and shown(name))
-    else:
+    if not isinstance(batch, EntityBatch):
         yield batch
+        return
+    known = pc.is_in(batch.rows.column("id"), value_set=there)
+    yield replace(batch, rows=batch.rows.filter(pc.invert(known)))
+    rows = batch.rows.filter(known)
+    kinds = pa.array([int(Kind.ENTITY)] * len(rows), pa.uint8())
+    rows = rows.set_column(rows.schema.get_field_index("kind"), ENTITY_SCHEMA.field("kind"), kinds)
+    yield replace(batch, rows=rows, by_id=False)
+
+
+def fact_edges(
+    store: GraphStore, edges: Mapping[Triple, list[str]], reified: Collection[str]
+) -> dict[Triple, list[Triple]]:
+    """Return the stored edges of the facts that some of ``edges`` mean, which are to be removed.
+
+    An edge with properties (JSON) means the fact that has these, another one all between its ends.
+    """
+    asked = [edge for edge in edges if edge[1] in reified]
+    heads = sorted({head for head, _, _ in asked})
+    keys = store.keys_of(heads)
+    there = keys[keys >= 0]
+    near = store.neighbours(there, "out")
+    kept = near.kind == Kind.MEDIATOR
+    nodes = np.unique(near.target[kept])
+    ids = store.entities(nodes).ids
+    between: dict[Triple, list[int]] = {}
+    by_id = dict(zip(ids, nodes.tolist(), strict=True))
+    for id_, key in by_id.items():
+        if (fact := read_fact_id(id_)) is not None:
+            between.setdefault(fact, []).append(key)
+    found: dict[Triple, list[Triple]] = {}
+    for edge in asked:
+        facts = between.get(edge, [])
+        if edges[edge]:
+            own = {fact_id(*edge, fact_number(orjson.loads(text))) for text in edges[edge]}
+            facts = [by_id[id_] for id_ in sorted(own & by_id.keys())]
+        if facts:
+            found[edge] = list(_touching(store, facts))
+    return found
+
+
+def _touching(store: GraphStore, keys: list[int]) -> Iterator[Triple]:
+    near = store.neighbours(keys_array(keys), "both")
+    own, others = store.entities(keys_array(keys)).ids, store.entities(near.target).ids
+    relations = store.relations().ids
+    for row, step, other in zip(near.row.tolist(), near.step.tolist(), others, strict=True):
+        ends = (other, own[row]) if step % 2 else (own[row], other)
+        yield ends[0], relations[step // 2], ends[1]
+
+
+def plain_edges(
+    store: GraphStore, changer: GraphChanger, relations: Collection[str]
+) -> Iterator[EdgeBatch]:
+    """Yield all stored edges of ``relations``, which so far have no properties that are walked."""
+    known = store.relations().ids
+    numbers = [key for key, id_ in enumerate(known) if id_ in relations]
+    if not numbers:
+        return
+    for start in range(0, store.info.next_key, _CHUNK):
+        keys = np.arange(start, min(start + _CHUNK, store.info.next_key), dtype=np.int64)
+        near = store.neighbours(keys, "out")
+        kept = np.isin(near.step // 2, numbers)
+        heads, steps, tails = keys[near.row[kept]], near.step[kept] // 2, near.target[kept]
+        if not len(heads):
+            continue
+        edges = list(zip(heads.tolist(), steps.tolist(), tails.tolist(), strict=True))
+        yield edge_batch(
+            store.entities(heads).ids,
+            [known[step] for step in steps.tolist()],
+            store.entities(tails).ids,
+            changer.properties(edges),
+        )

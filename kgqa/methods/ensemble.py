@@ -12,7 +12,7 @@ import math
 from dataclasses import replace
 from functools import cache, partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard, cast
 
 from kgqa.answers.answer import NO_KG_LLM, Answer, Findings, KgLlmUse, RankedAnswer, Timings
 from kgqa.answers.ranking import RankingOptions, near_first
@@ -22,10 +22,15 @@ from kgqa.errors import AdapterMismatchError, KgqaError, ModelNotFoundError
 from kgqa.graph.literals import number_in
 from kgqa.graph.names import normalise
 from kgqa.graph.schema import PropertyGraph
-from kgqa.linking.around import MOST_CLASSES
-from kgqa.linking.asked import asks_best, asks_calculated, asks_compared
+from kgqa.linking.around import MOST_CLASSES, stems_of
+from kgqa.linking.asked import (
+    asks_best,
+    asks_calculated,
+    asks_compared,
+    asks_denied,
+    asks_repeated,
+)
 from kgqa.methods.base import LinkedQuestion, Method
-from kgqa.methods.kg_cot.fitting import fitting_reasoner
 from kgqa.methods.kinds import asked_class, asks_number, only_of_class
 from kgqa.methods.options import (
     AutoOptions,
@@ -40,6 +45,7 @@ from kgqa.methods.query_words import names_class, stem
 from kgqa.methods.rank import Rank
 from kgqa.models.path_ranker import RANKERS, own_ranker
 from kgqa.paths.ground import Node
+from kgqa.paths.words import relation_phrase
 from kgqa.queries.plan import Aggregate, NodeRef
 
 if TYPE_CHECKING:
@@ -145,15 +151,13 @@ class Ensemble(Method[EnsembleOptions]):
             if not open_:
                 break
             member, asked = self._member(number), list(open_)
-            for place, answer in member.answers(store, [open_[number] for number in asked]):
-                found[asked[place]].append(answer)
-            if number:  # the first alone may answer for all
-                continue
-            for one in asked:
-                if self._is_sure(found[one][-1]):
+            last = number == len(self._makers) - 1
+            for place, answer in member.answers(store, list(open_.values())):
+                one = asked[place]
+                found[one].append(answer)
+                if last or (not number and self._is_sure(answer)):  # the first may answer alone
                     del open_[one]
-        for number, given in found.items():
-            yield number, self._pooled(given)
+                    yield one, self._pooled(found[one])
 
     def _is_sure(self, answer: Answer | KgqaError) -> bool:
         if self.sure is None or isinstance(answer, KgqaError) or answer.confidence is None:
@@ -259,7 +263,7 @@ class Auto(Ensemble):
         try:
             named, unfit = options.reasoner, ""
             if named is None:
-                named, unfit = fitting_reasoner(resources.store)
+                named, unfit = resources.suited_reasoner()
             if unfit:
                 return self._by(self._rank(general=general))
             chosen = options.model_copy(update={"reasoner": named})
@@ -320,25 +324,31 @@ class Auto(Ensemble):
         if not self._whole_graph:
             yield from self._by_paths(store, questions)
             return
-        for number, question in enumerate(questions):  # one at a time: they are quick
-            planned_once = cache(partial(self._planned, store, question))
-            found = self._whole(store, question, planned_once)
-            if found is not None:
-                yield number, found
-                continue
-            class_ = self._asked_class(store, question)
-            planned = (
-                self._by_plan(store, question, planned_once, class_, GUESSED) if class_ else None
-            )
-            if planned is not None and (planned.confidence or 0.0) >= SURE_PLAN:
-                yield number, planned
-                continue
-            for _, each in self._by_paths(store, [question]):
-                if isinstance(each, Findings) and each.answers and class_ is not None:
-                    each = only_of_class(store, each, class_, OF_CLASS) or planned or each
+        numbered = enumerate(questions)
+        while taken := list(islice(numbered, TOGETHER)):
+            left: list[_Pathwise] = []
+            for number, question in taken:  # plans one at a time: they are quick
+                planned_once = cache(partial(self._planned, store, question))
+                found = self._whole(store, question, planned_once)
+                class_ = self._asked_class(store, question) if found is None else None
+                planned = (
+                    self._by_plan(store, question, planned_once, class_, GUESSED)
+                    if class_
+                    else None
+                )
+                if planned is not None and (planned.confidence or 0.0) >= SURE_PLAN:
+                    found = planned
+                if found is not None:
+                    yield number, found
+                else:
+                    left.append(_Pathwise(number, question, planned_once, class_, planned))
+            for place, each in self._by_paths(store, [one.question for one in left]):
+                one = left[place]
+                if isinstance(each, Findings) and each.answers and one.class_ is not None:
+                    each = only_of_class(store, each, one.class_, OF_CLASS) or one.planned or each
                 if isinstance(each, Findings) and not each.answers:
-                    each = self._by_plan(store, question, planned_once) or each
-                yield number, each
+                    each = self._by_plan(store, one.question, one.plan) or each
+                yield one.number, each
 
     def _asked_class(self, store: GraphStore, question: LinkedQuestion | KgqaError) -> str | None:
         """Return the class of the things that a question asks for, if it names one."""
@@ -422,15 +432,21 @@ class Auto(Ensemble):
         """Return what a plan gives, if the question is about the whole graph; else None."""
         if isinstance(question, KgqaError) or question.choices:
             return None
-        topics = [one for one in question.topics if number_in(one.name) is None]  # "over 50"
+        classes = _classes_named(store)
+        topics = [  # neither "over 50" nor the "mountain" of "the highest mountain"
+            one
+            for one in question.topics
+            if number_in(one.name) is None and stems_of(normalise(one.name)) not in classes
+        ]
         calculated = asks_calculated(question.question)
         best = not calculated and asks_best(question.question)
-        if not (calculated or best) and topics and not asks_compared(question.question):
+        beyond = asks_denied(question.question) or asks_repeated(question.question)  # any path
+        if topics and not (calculated or best or beyond or asks_compared(question.question)):
             return None
         named = [one for one in topics if _is_named(one)]
         if topics and not named:  # a word that stands in some name is not a name
             topics = []
-        elif topics and not (calculated or best):
+        elif topics and not (calculated or best or beyond):
             return None
         found = planned()
         if isinstance(found, KgqaError):
@@ -449,6 +465,10 @@ class Auto(Ensemble):
             return question.unlinked
         if topics and best and not (plan and plan.order and plan.where):
             return None
+        if beyond and not (calculated or best) and topics:
+            says = plan and (plan.without or any(hop.repeated for hop in plan.hops) or any(
+                one.operator in ("<>", "not in") for one in plan.where))  # fmt: skip
+            return found if says and _compares(found, topics) else None
         if (topics and not best) and (
             result is None or not result.plan.grouped or _counts_other(result, question, schema)
         ):
@@ -479,6 +499,16 @@ class Auto(Ensemble):
     def own_settings(self) -> dict[str, Any]:
         """Return the members' settings, and how their votes are put together."""
         return self.alone.own_settings() if self.alone is not None else super().own_settings()
+
+
+class _Pathwise(NamedTuple):
+    """A question that no plan answered at once."""
+
+    number: int
+    question: LinkedQuestion | KgqaError
+    plan: Callable[[], Findings | KgqaError]  # its best one, made when it is asked for
+    class_: str | None  # of the things that are asked for
+    planned: Findings | None  # such things, if a plan gives some
 
 
 def pool(votes: Sequence[tuple[float, Findings]]) -> list[RankedAnswer]:
@@ -526,11 +556,24 @@ def _is_named(topic: TopicEntity) -> bool:
     ]
 
 
+def _classes_named(store: GraphStore) -> set[frozenset[str]]:
+    """Return what a graph's classes are called, as stems: what is called so is one of them."""
+    if not isinstance(store, PropertyGraph):
+        return set()
+    return {
+        stems_of(relation_phrase(name))
+        for one in store.schema().types
+        for name in (one.name, *one.also)
+    }
+
+
 def _compares(found: Findings, topics: Sequence[TopicEntity]) -> bool:
     """Return whether a plan has a condition for each of some entities."""
     if found.result is None:
         return False
-    values = {value for one in found.result.plan.where for value in _values(one.right)}
+    plan = found.result.plan
+    where = [*plan.where, *(one for part in plan.without for one in part.where)]
+    values = {value for one in where for value in _values(one.right)}
     return all(one.id in values or one.name in values for one in topics)
 
 

@@ -61,6 +61,12 @@ class MethodOptions(WalkOptions):
     preset: str | None = option(
         None, "A named set of prompt, markers and walk rules.", flag=True, group=_KG_LLM
     )
+    today: str | None = option(
+        None, 'The day of "last month" and "today", YYYY-MM-DD (by default the clock\'s).'
+    )
+    zone: str | None = option(
+        None, "Time zone of the clock, such as Europe/Berlin (by default the machine's)."
+    )
     general_model: str | None = option(
         None,
         "Model of an OpenAI-compatible server that writes the answers.",

@@ -27,7 +27,9 @@ from kgqa.answers.general import ask_which
 from kgqa.deadline import check_deadline
 from kgqa.display import NOT_HERE, said_name
 from kgqa.errors import PlanError, TimeLimitError, UsageError
+from kgqa.graph.names import normalise
 from kgqa.graph.schema import PropertyGraph
+from kgqa.linking.around import stems_of
 from kgqa.linking.literals import stated
 from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.options import QueryOptions
@@ -42,7 +44,7 @@ from kgqa.paths.words import relation_phrase
 from kgqa.queries.check import SchemaIndex
 from kgqa.queries.cypher import cypher_of
 from kgqa.queries.plain import PlainGraph, queryable
-from kgqa.queries.plan import Aggregate, PropertyRef
+from kgqa.queries.plan import Aggregate, Arithmetic, PropertyRef
 from kgqa.queries.result import QueryLimits, QueryResult
 from kgqa.queries.run import run_plan
 from kgqa.queries.sentence import sentence
@@ -62,6 +64,7 @@ if TYPE_CHECKING:
 UNKNOWN = 0.3  # of the confidence, if the question names what is not in the graph
 UNEXPLAINED = 0.9  # and if it has words that its plan does not account for
 NOTHING_FOUND = 4.0  # off the score of a plan that finds nothing
+_NEAR, _COMPARED = 3.0, 6  # temperatures, and readings, that rows are compared of
 ABOUT = 0.55  # cosine from which a noun is a class in other words: film and movie, town and city
 FAILED = 8.0  # off the score of one that exceeds the limits
 NOT_CHOSEN = "The general LLM's reply was not of the form asked for; the first reading is answered."
@@ -187,7 +190,13 @@ class Query(Method[QueryOptions]):
             best = max(best, one.score - off)
             worth.append((one.score - off, one, result))
         worth.sort(key=lambda one: (-one[0], one[2] is None))
-        confidence = confidence_of([one[0] for one in worth], temperature)
+        near = [one for one in worth[1:] if one[0] > worth[0][0] - _NEAR * temperature][:_COMPARED]
+        same = [True, *(False for _ in worth[1:])]
+        if worth and (best_ := worth[0][2]) is not None:  # the same rows do not contradict it
+            for place, (_, one, result) in enumerate(near, 1):
+                other = result or run(one.plan)
+                same[place] = other is not None and _first_column(other) == _first_column(best_)
+        confidence = confidence_of([one[0] for one in worth], temperature, same)
         unknown = unknown_names(question, found, parts)
         if unknown:
             confidence *= UNKNOWN
@@ -338,6 +347,8 @@ def has_words_of(plan: Plan, question: str, schema: GraphSchema, nouns: Mapping[
     """
     if plan.where or (nouns and (plan.order or plan.grouped or plan.without)):
         return True
+    if any(isinstance(one, Aggregate) and isinstance(one.of, Arithmetic) for one in plan.give):
+        return True  # what it is called, no name says
     items: list[object] = [*plan.give, *plan.group, *(sort.by for sort in plan.order)]
     items += [one.of for one in items if isinstance(one, Aggregate)]
     names = [
@@ -348,9 +359,8 @@ def has_words_of(plan: Plan, question: str, schema: GraphSchema, nouns: Mapping[
     names += [one.name for one in items if isinstance(one, PropertyRef)]
     names += [name for one in schema.types if one.name in names for name in one.also]
     names += [name for one in schema.relations if one.relation in names for name in one.also]
-    asked = {word[:4] for word in re.findall(r"\w+", question.lower()) if len(word) > 2}
-    words = {word[:4] for name in names for word in relation_phrase(name).split() if len(word) > 2}
-    return bool(asked & words)
+    asked, words = stems_of(normalise(question)), map(stems_of, map(relation_phrase, names))
+    return bool({one[:4] for one in asked} & {one[:4] for each in words for one in each})
 
 
 def kind_asked(question: str) -> str:
@@ -365,12 +375,16 @@ def kind_asked(question: str) -> str:
     return match[1].lower() if match else ""
 
 
-def confidence_of(worth: list[float], temperature: float) -> float:
-    """Return the probability of the first of several plans, by what they are worth together."""
+def confidence_of(worth: Sequence[float], temperature: float, same: Sequence[bool]) -> float:
+    """Return the probability of the first of several plans, by what they are worth together.
+
+    ``same``: whether each gives what the first does.
+    """
     if not worth:
         return 0.0
-    total = math.fsum(math.exp((one - worth[0]) / temperature) for one in worth)
-    return 1.0 / total
+    parts = [math.exp((one - worth[0]) / temperature) for one in worth]
+    agreed = math.fsum(part for part, one in zip(parts, same, strict=True) if one)
+    return agreed / math.fsum(parts)
 
 
 def overview(schema: GraphSchema) -> Findings:
@@ -421,6 +435,11 @@ def _answer(row: tuple[Cell, ...], result: QueryResult) -> RankedAnswer:
         return RankedAnswer(first.id, first.name, 1.0, grounded=True)
     text = ", ".join(map(str, first)) if isinstance(first, tuple) else _shown(first)
     return RankedAnswer(None, text, 1.0, grounded=True)
+
+
+def _first_column(result: QueryResult) -> set[object]:
+    rows = [*result.rows, *result.tied]
+    return {row[0].id if isinstance(row[0], Node) else row[0] for row in rows}
 
 
 def _shown(value: object) -> str:

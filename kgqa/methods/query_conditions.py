@@ -42,6 +42,16 @@ class State:
     score: float = 0.0
 
 
+def _steps_at(pattern: Pattern, node: int) -> set[tuple[str, bool]]:
+    """Return the relations that a node of a pattern has, each with whether it is their tail."""
+    ends = [
+        (hop, hop.inverse if hop.source == node else not hop.inverse)
+        for hop in pattern.hops
+        if node in (hop.source, hop.target)
+    ]
+    return {(hop.relation, is_tail) for hop, is_tail in ends}
+
+
 class ConditionSearch:
     """The conditions of one reading."""
 
@@ -52,9 +62,7 @@ class ConditionSearch:
         """Return the best sets of conditions of a pattern, whose properties are ``places``."""
         states = [State()]
         for value in self._read.values:
-            states = self._best(
-                self._with_value(one, value, pattern.nodes, places) for one in states
-            )
+            states = self._best(self._with_value(one, value, pattern, places) for one in states)
         spans = [(one.start, one.end) for one in self._read.values]
         for literal in self._read.stated.literals:
             if any(start < literal.end and literal.start < end for start, end in spans):
@@ -81,7 +89,7 @@ class ConditionSearch:
         self,
         state: State,
         value: FoundValue,
-        nodes: Sequence[str],
+        pattern: Pattern,
         places: Sequence[Place],
     ) -> Iterator[State]:
         yield replace(state, score=state.score + self._read.unused(value))
@@ -97,8 +105,8 @@ class ConditionSearch:
                 itself = self._read.is_name(place) and place.ref.owner == NodeRef(0)
                 named_ = {place.ref} if itself else set()
                 yield replace(added, names=state.names | named_)
-        for node, name in enumerate(nodes):
-            if stored := value.fields.get((ENTITY, name, "name"), ()):
+        for node, name in enumerate(pattern.nodes):
+            if stored := value.entities(name, _steps_at(pattern, node)):
                 ref = NodeRef(node)
                 again = _HAS_VALUE - 3.0 * any(one.left == ref for one in state.where)
                 operator = "<>" if denied else "="
@@ -221,7 +229,7 @@ class ConditionSearch:
             odds = self._read.properties[place.owned][0]
             if place.owned in state.used or odds < -1:
                 continue
-            denied = bool(NO.search(self._read.question))
+            denied = bool(NO.search(self._read.bare))
             said = self._read.words_of(place)
             if place.property.type == "boolean":
                 yield self._add(state, place, "=", not denied, 0.0)

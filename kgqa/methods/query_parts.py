@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from heapq import nlargest
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from kgqa.queries.check import SchemaIndex
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from kgqa.graph.schema import GraphSchema
 
@@ -32,13 +34,20 @@ ENTITY = "entity"  # in place of "class": what is equal to an id, not a property
 class FoundValue:
     """A text of the question that properties hold: as it is stored, for each of ``fields``.
 
-    Of entities called so their ids.
+    Of entities called so their ids. ``steps``: the relations of such an entity by its id, each with
+    whether it is their tail; an entity that has very many edges is not in it.
     """
 
     start: int
     end: int
     fields: Mapping[Owned, tuple[str, ...]]
     quoted: bool = False
+    steps: Mapping[str, frozenset[tuple[str, bool]]] = field(default_factory=dict)
+
+    def entities(self, class_: str, steps: AbstractSet[tuple[str, bool]]) -> tuple[str, ...]:
+        """Return the ids of the entities of a class that have all of some relations."""
+        ids = self.fields.get((ENTITY, class_, "name"), ())
+        return tuple(one for one in ids if steps <= self.steps.get(one, steps))
 
 
 class SchemaParts:
@@ -76,6 +85,28 @@ class SchemaParts:
             self.hops[hop] = f"link {heads[0]} {words} {heads[1]}"
             for one in pattern.properties:
                 self._add("relation", pattern.relation, one)
+
+    @cached_property
+    def subclasses(self) -> set[str]:
+        """Classes all of whose properties and relations another, larger one has."""
+        features: dict[str, set[object]] = {
+            one.name: {("has", each.name) for each in one.properties}
+            for one in self.index.schema.types
+        }
+        for pattern in self.index.schema.relations:
+            for one, other in ((pattern.head, pattern.tail), (pattern.tail, pattern.head)):
+                if one and other:
+                    features[one].add((pattern.relation, one == pattern.head, other))
+        types = self.index.schema.types
+        return {
+            one.name
+            for one in types
+            if features[one.name]
+            and any(
+                other.count > one.count and features[one.name] <= features[other.name]
+                for other in types
+            )
+        }
 
     @property
     def words(self) -> list[str]:

@@ -20,6 +20,7 @@ _NEAR = 8.0  # what a class's nearness to a question counts, if it has no name o
 _AGAIN = -3.5  # a hop that is there already
 _PARALLEL = -3.0  # a second relation between two classes, if it has none of the question's words
 _SAME = 0.5  # two relations between the same two things
+_NOT_EACH = -8.0  # there is nothing of what a number is asked of each of
 _ANYTHING = -2.0  # something of no class
 _SECOND = -0.5  # another thing of a class that is there already
 
@@ -56,7 +57,8 @@ class PatternSearch:
         for hops in range(_MOST_HOPS + 1):
             for one in level:
                 nothing = _ANYTHING * 2 if one.nodes == ("",) else 0.0
-                total = replace(one, score=one.score + whole[str(min(hops, 3))] + nothing)
+                walked = hops - len({*one.nodes[1:]} & self._read.columns)
+                total = replace(one, score=one.score + whole[str(min(walked, 3))] + nothing)
                 every.setdefault(one.key(), total)
             if hops < _MOST_HOPS:
                 longer = (more for one in level for more in self._longer(one))
@@ -73,7 +75,8 @@ class PatternSearch:
         for value in self._read.values:
             held = any(owner in classes for _, owner, _ in value.fields)
             worth += _HAS_VALUE if held else self._read.unused(value)
-        return worth
+        each = self._read.each
+        return worth + (_NOT_EACH if each and not each & {*pattern.nodes} else 0.0)
 
     def _longer(self, pattern: Pattern) -> Iterator[Pattern]:
         nodes = pattern.nodes

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+from kgqa.linking.asked import asks_best, asks_calculated
 from kgqa.methods.query_parts import ENTITY, FoundValue, Owned, SchemaParts
-from kgqa.methods.query_words import ASKED, Mentions, says
+from kgqa.methods.query_words import ASKED, REVENUE, Mentions, says
 from kgqa.queries.plan import Hop, HopRef, NodeRef, PropertyRef
 
 if TYPE_CHECKING:
@@ -18,8 +20,16 @@ if TYPE_CHECKING:
     from kgqa.models.plan_scorer import PlanScores
 
 MOST_ODDS = 7.0
-UNUSED = {"quoted": -5.0, "name": -12.0, "value": -4.5, "number": -3.5, "date": -4.0}
+UNUSED = {
+    "quoted": -5.0,
+    "name": -12.0,
+    "value": -4.5,
+    "entity": -9.0,
+    "number": -3.5,
+    "date": -4.0,
+}
 _OF_PLAIN = 0.4  # what the odds of a class count if it has no name of its own
+_HELD = -0.5  # least odds of a class that has an entity which the question may name
 _SAID, _UNSAID = 1.0, -4.0  # a relation whose words the question has, beside one that has none
 _OF_WORD = 2.0  # a relation that the question has a word of, between classes without a name
 _OF_NOUN = 2.0  # and if what is asked for is called by it: "the sponsors"
@@ -50,7 +60,7 @@ class Place:
     owned: Owned
 
 
-@dataclass(slots=True)
+@dataclass
 class Reading:
     """A question with the odds of a schema's parts; ``scores`` are of the parts ``refs`` name."""
 
@@ -66,6 +76,7 @@ class Reading:
     whole: dict[str, dict[str, float]] = field(default_factory=dict)
     said: dict[tuple[str, str, str], bool] = field(default_factory=dict)
     plain: bool = False  # whether classes are what relations make them
+    columns: set[str] = field(default_factory=set)  # classes that are mere values, of a stated one
     mentions: Mentions = field(init=False)
 
     def __post_init__(self) -> None:
@@ -81,7 +92,23 @@ class Reading:
         self.whole = self.scores.whole
         self.mentions = Mentions(self.question)
         self.plain = bool(self.parts.called.nouns)
+        if not self.plain:
+            self._weigh_classes()
         self._weigh_parallel()
+
+    def _weigh_classes(self) -> None:
+        """Leave out subclasses that are not mentioned; what holds a value is perhaps meant."""
+        for name in self.parts.subclasses & self.classes.keys():
+            if not self.class_words(name) and name.lower() not in self.question.lower():
+                del self.classes[name]
+        held = {owner for one in self.values for kind, owner, _ in one.fields if kind == ENTITY}
+        self.columns = {one for one in held if one and not self.parts.index.properties(one)}
+        for name in held & self.classes.keys():
+            used, *others = self.classes[name]
+            self.classes[name] = [max(used, _HELD), *others]
+        for hop, (used, *others) in self.hops.items():
+            if held & {hop[0], hop[2]}:
+                self.hops[hop] = [max(used, _HELD), *others]
 
     def _weigh_parallel(self) -> None:
         """Of relations between the same two classes prefer those that the question has a word of.
@@ -105,11 +132,40 @@ class Reading:
                 used, *others = self.hops[hop]
                 self.hops[hop] = [used + (_SAID if self.said[hop] else _UNSAID), *others]
 
+    @cached_property
+    def bare(self) -> str:
+        """The question without what it quotes and the values that it names."""
+        text = list(self.question)
+        texts = [one for one in self.stated.literals if one.kind == "text"]
+        for one in (*texts, *self.values):
+            text[one.start : one.end] = " " * (one.end - one.start)
+        return "".join(text)
+
+    @cached_property
+    def revenue(self) -> bool:
+        """Whether a sum of a number times a price is asked for, that nothing is called as."""
+        said = REVENUE.search(self.bare)
+        return bool(said) and not any(map(REVENUE.search, self.parts.words))
+
+    @cached_property
+    def of_each(self) -> set[int]:
+        """The words that say of what there is a number each, if a number is asked for."""
+        calculated = asks_calculated(self.question) or self.revenue
+        return self.mentions.of_each if calculated and not asks_best(self.question) else set()
+
+    @cached_property
+    def each(self) -> set[str]:
+        """The classes of whose things a number each is asked for."""
+        near = self.of_each
+        return {name for name in self.classes if name and near & {*self.class_words(name)}}
+
     def unused(self, value: FoundValue) -> float:
         """Return what it costs to pass over a value: an entity's name is seldom said in vain."""
         named = value.start > 0 and self.question[value.start].isupper()
         entity = any(kind == ENTITY for kind, *_ in value.fields)
-        return UNUSED["quoted" if value.quoted else "name" if named and entity else "value"]
+        if entity and not value.quoted:
+            return UNUSED["name" if named else "value" if self.plain else "entity"]
+        return UNUSED["quoted" if value.quoted else "value"]
 
     def words_of(self, place: Place) -> list[int]:
         """Return the words of the question that mention a property."""
@@ -133,11 +189,9 @@ class Reading:
     def is_name(self, place: Place) -> bool:
         """Return whether a property is a name of what has it."""
         kind, owner, name = place.owned
-        return (
-            kind == "class"
-            and owner in self.parts.index.types
-            and name in self.parts.index.types[owner].names
-        )
+        if kind != "class" or owner not in self.parts.index.types:
+            return False
+        return name in (self.parts.index.types[owner].names or ("name", "title"))
 
     def places(self, pattern: Pattern) -> Iterator[Place]:
         """Yield the properties of a pattern's nodes and hops."""

@@ -9,19 +9,20 @@ aggregate, order, limit and what is given.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from kgqa.errors import PlanError
-from kgqa.linking.asked import asks_best
+from kgqa.linking.asked import asks_best, asks_repeated
 from kgqa.methods.query_conditions import ConditionSearch
 from kgqa.methods.query_patterns import PatternSearch
 from kgqa.methods.query_wholes import Candidate, WholeSearch
 from kgqa.methods.query_words import AVERAGE, NO, TOTAL
 from kgqa.queries.check import check
 from kgqa.queries.groups import wants_empty
-from kgqa.queries.plan import Aggregate, NodeRef, Plan
+from kgqa.queries.plan import Aggregate, Arithmetic, NodeRef, Plan, PropertyRef
 
 if TYPE_CHECKING:
     from kgqa.methods.query_reading import Reading
@@ -51,6 +52,8 @@ class PlanSearch:
         weighed = [
             replace(one, score=one.score + self._in_vain(one.plan)) for one in found.values()
         ]
+        if asks_repeated(self._read.question):
+            weighed = [replace(one, plan=self._repeated(one.plan)) for one in weighed]
         if self._read.plain:
             weighed = [replace(one, plan=self._widened(one.plan)) for one in weighed]
         ranked = sorted(weighed, key=lambda one: -one.score)
@@ -99,7 +102,36 @@ class PlanSearch:
             cost += _IN_VAIN
         if TOTAL.search(self._read.question) and "sum" not in kinds:
             cost += 0.5 * _IN_VAIN
-        denied = plan.without or any(one.operator not in _AFFIRMED for one in plan.where)
-        if NO.search(self._read.question) and not denied:
-            cost += _IN_VAIN
-        return cost
+        denied = plan.without or any(
+            one.operator not in _AFFIRMED or one.right == (False,) for one in plan.where
+        )
+        if NO.search(self._read.bare) and not denied:
+            cost += 2 * _IN_VAIN
+        sums = any(
+            isinstance(one, Aggregate) and isinstance(one.of, Arithmetic) for one in plan.give
+        )
+        cost += 2 * _IN_VAIN * (not self._groups_each(plan))
+        return cost + 2 * _IN_VAIN * (self._read.revenue and not sums)
+
+    def _groups_each(self, plan: Plan) -> bool:
+        """Return whether a plan groups by what the question asks for a number of each of."""
+        read, mentions = self._read, self._read.mentions
+        if not read.of_each or plan.first is not None:
+            return True
+        said: set[int] = set()
+        for one in plan.group:
+            if isinstance(one, NodeRef):
+                said |= {*read.class_words(plan.nodes[one.node])}
+            elif isinstance(one, PropertyRef):
+                said |= {*mentions.of(one.part or one.name)}
+        return bool(said & read.of_each)
+
+    def _repeated(self, plan: Plan) -> Plan:
+        """Return a plan whose relations between things of one class are walked again and again."""
+        hops = tuple(
+            replace(hop, repeated=plan.nodes[hop.source] == plan.nodes[hop.target])
+            for hop in plan.hops
+        )
+        with suppress(PlanError):
+            return replace(plan, hops=hops)
+        return plan

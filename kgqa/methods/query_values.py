@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from kgqa.graph.names import normalise
+from kgqa.linking.around import stems_of
 from kgqa.methods.query_parts import ENTITY, FoundValue, Owned
+from kgqa.paths.words import relation_phrase
 from kgqa.queries.plain import PlainGraph
 
 if TYPE_CHECKING:
@@ -18,6 +24,7 @@ if TYPE_CHECKING:
 _LONGEST = 8  # words of a value that is looked for
 _MOST_VALUES = 300_000  # kept
 _MOST_ENTITIES = 100_000  # of a type whose properties are read
+_MOST_EDGES = 20_000  # of an entity whose relations are read
 _MOST_NAMED = 60  # entities that one question may mean
 _COMMON_WORDS = """
 the a an of in on at to by for with and or not is are was were be has have had who what which how
@@ -38,6 +45,7 @@ class ValueIndex:
         self._store = store
         self._fields: dict[str, dict[Owned, tuple[str, ...]]] = {}
         self._named = {type_.name for type_ in schema.types if type_.names}
+        self._classes = {stems_of(relation_phrase(type_.name)) for type_ in schema.types}
         self._plain = isinstance(store, PlainGraph)
         self._untyped = (
             any("" in (one.head, one.tail) for one in schema.relations) or not schema.types
@@ -77,7 +85,8 @@ class ValueIndex:
         for row, key in list(zip(rows.tolist(), keys.tolist(), strict=True))[:_MOST_NAMED]:
             details = self._store.details(key)
             types = [name for name in details.types if name not in self._named]
-            for name in [*types, *([""] if self._untyped else [])]:
+            is_class = not details.types and stems_of(normalise(texts[row])) in self._classes
+            for name in [*types, *([""] if self._untyped and not is_class else [])]:
                 of = found.setdefault(texts[row], {}).setdefault((ENTITY, name, "name"), [])
                 of += [details.id] if details.id not in of else []
         return {
@@ -109,8 +118,7 @@ class ValueIndex:
             for size in range(_LONGEST, 0, -1)
             for at in range(len(words) - size + 1)
         ]
-        if self._plain:
-            spans += [_singular(one) for one in spans]
+        spans += [_singular(one) for one in spans]
         entities = self._entities([one for one in dict.fromkeys(spans) if _key(one) not in _COMMON])
         for size in range(_LONGEST, 0, -1):
             for at in range(len(words) - size + 1):
@@ -122,15 +130,37 @@ class ValueIndex:
                 bare = re.sub(r"['’]s$", "", text).strip("'\".")
                 held = self._fields.get(key) or self._fields.get(_key(bare), {})
                 fields = {**entities.get(bare, {}), **held}
-                if not fields and self._plain:
-                    fields = entities.get(_singular(bare), {})
+                is_class = stems_of(normalise(text)) in self._classes
+                if not fields and (self._plain or (text.islower() and not is_class)):
+                    one = _singular(bare)
+                    fields = {**entities.get(one, {}), **self._fields.get(_key(one), {})}
                 if not fields or key in _COMMON or key.isdigit() or (len(key) < 2):
                     continue
                 if size == 1 and (text.islower() or at == 0) and not _looks_meant(text, fields):
                     continue
                 taken.append((start, end))
                 found.append(FoundValue(start, end, fields))
+        steps = self._steps([id_ for one in found for id_ in _ids(one)])
+        found = [replace(one, steps={id_: steps[id_] for id_ in _ids(one) if id_ in steps})
+                 for one in found]  # fmt: skip
         return sorted(found, key=lambda one: one.start)
+
+    def _steps(self, ids: Sequence[str]) -> dict[str, frozenset[tuple[str, bool]]]:
+        """Return the relations of entities by their ids, each with whether they are its tail."""
+        keys = np.unique(self._store.keys_of(list(ids)))
+        keys = keys[keys >= 0]
+        keys = keys[self._store.degrees(keys) <= _MOST_EDGES]
+        edges = self._store.neighbours(keys, "both")
+        relations = self._store.relations().ids
+        found: dict[int, set[tuple[str, bool]]] = {at: set() for at in range(len(keys))}
+        for row, step in np.unique(np.stack([edges.row, edges.step]), axis=1).T.tolist():
+            found[row].add((relations[step // 2], bool(step % 2)))
+        names = self._store.entities(keys).ids
+        return {id_: frozenset(found[at]) for at, id_ in enumerate(names)}
+
+
+def _ids(value: FoundValue) -> list[str]:
+    return [id_ for (kind, *_), ids in value.fields.items() if kind == ENTITY for id_ in ids]
 
 
 def _singular(text: str) -> str:

@@ -11,12 +11,24 @@ from kgqa.errors import PlanError
 from kgqa.linking.asked import asks_best
 from kgqa.methods.query_reading import MOST_ODDS
 from kgqa.methods.query_then import best_first, counted_after
-from kgqa.methods.query_words import EACH, NO, TIME, asks_who, names_class, superlative
+from kgqa.methods.query_words import (
+    DATE_PART,
+    EACH,
+    NO,
+    TIME,
+    asks_one,
+    asks_who,
+    is_year,
+    measured,
+    names_class,
+    superlative,
+)
 from kgqa.paths.words import relation_phrase
 from kgqa.queries.check import NUMBERS
 from kgqa.queries.plan import (
     Aggregate,
     AggregateKind,
+    Arithmetic,
     Comparison,
     HopRef,
     Item,
@@ -47,6 +59,10 @@ _AGGREGATED = re.compile(r"average|mean|total|sum|combined|highest|lowest|maximu
 _AGED = re.compile(r"\b(?:young|old|new|lat|earli)est\b|\bmost recent", re.I)
 _COMMON = re.compile(r"\bmost (?:common|frequent|popular|diverse|different|distinct)", re.I)
 _ASKS_NUMBER = re.compile(r"\W*what(?:'s| is| was) the (?:\w+ ){0,2}?", re.I)
+_TOTALLED = 3.0  # for the sum of a property that is called as what "how many" asks for
+_REVENUE = 6.0  # for a number times a price, if a revenue is asked for
+_QUANTITY = re.compile(r"quantity|qty|units|amount|copies|count", re.I)
+_PRICE = re.compile(r"price|cost|rate|fee", re.I)
 _LIMITED = -1.2  # log-odds from which a superlative without a number means one
 _FUNCTIONS: dict[str, AggregateKind] = {
     "sum": "sum",
@@ -112,8 +128,11 @@ class WholeSearch:
         """Return what a property orders by, and what that is worth beside the direction's odds."""
         question, row = self._read.question, self._read.properties[place.owned]
         near = set() if _AGED.search(question) else self._read.mentions.of_best
-        said = bool(near & {*self._read.words_of(place)})
-        others = any(near & {*self._read.words_of(one)} for one in places)
+        said = bool(near & {*self._read.words_of(place)}) or measured(question, place.property.name)
+        others = any(
+            near & {*self._read.words_of(one)} or measured(question, one.property.name)
+            for one in places
+        )
         weight = row[1] + (_CALLED if said else -0.5 * _CALLED if others else 0.0)
         if place.property.many:
             many = said and not _COMMON.search(question)
@@ -166,6 +185,8 @@ class WholeSearch:
                 _Grouped(NodeRef(0), Aggregate("count", NodeRef(node))),
                 whole["group"] + odds + having,
             )
+        yield from self._by_part(pattern, places)
+        yield from self._revenue(pattern, places)
         for place in places:
             row = self._read.properties[place.owned]
             owner = place.ref.owner
@@ -183,9 +204,17 @@ class WholeSearch:
                     whole["group"] + odds + having - 1,
                 )
             near = self._near(_AGGREGATED, place, places)
-            if row[3] < -2 and near <= 0:
+            total = place.property.type in NUMBERS and bool(
+                _HOW_MANY.match(self._read.question)
+                and names_class(self._read.question, place.property.name)
+            )
+            if total:  # "how many copies": not how many things have them
+                near = _TOTALLED * len(relation_phrase(place.property.name).split())
+            elif row[3] < -2 and near <= 0:
                 continue
             for name, kind in _FUNCTIONS.items():
+                if total and name != "sum":
+                    continue
                 if (
                     is_id(place)
                     or place.property.many
@@ -193,7 +222,12 @@ class WholeSearch:
                 ):
                     continue
                 item = Aggregate(kind, place.ref)
-                odds = whole[name] + row[3] + having + near
+                odds = (
+                    (max(whole[name], whole["count"]) + max(row[3], -2.0))
+                    if total
+                    else (whole[name] + row[3])
+                )
+                odds += having + near
                 each = bool(EACH.search(self._read.question))
                 if place.ref.owner != NodeRef(0):
                     apart = (
@@ -216,6 +250,54 @@ class WholeSearch:
                                 odds + self._read.properties[other.owned][2],
                             )
 
+    def _by_part(
+        self, pattern: Pattern, places: Sequence[Place]
+    ) -> Iterator[tuple[_Grouped, float]]:
+        """Yield numbers by a part of a date: orders per month."""
+        if not (match := DATE_PART.search(self._read.question)):
+            return
+        part = next(one for one in match.groups() if one).lower().replace("annual", "year")
+        whole, row = self._read.whole, self._read.properties
+        for place in places:
+            type_, examples = place.property.type, place.property.examples
+            if type_ in ("date", "datetime"):
+                by = replace(place.ref, part=part)  # type: ignore[arg-type]
+            elif part == "year" and type_ == "integer" and examples and all(map(is_year, examples)):
+                by = place.ref
+            else:
+                continue
+            odds = whole["having"]["no"] + _CALLED + max(row[place.owned][1:3])
+            odds += _CALLED * (place.ref.owner == NodeRef(0))
+            count = Aggregate("count", NodeRef(0))
+            yield (
+                _Grouped(by, count),
+                max(whole["aggregate"][one] for one in ("count", "group")) + odds,
+            )
+            for other in places:
+                if other.property.type in NUMBERS and not is_id(other) and other.ref != by:
+                    for name in ("sum", "avg"):
+                        weight = whole["aggregate"][name] + row[other.owned][3] + odds
+                        yield _Grouped(by, Aggregate(_FUNCTIONS[name], other.ref)), weight
+
+    def _revenue(
+        self, pattern: Pattern, places: Sequence[Place]
+    ) -> Iterator[tuple[_Total | _Grouped, float]]:
+        """Yield sums of a number times a price, where nothing is called as the sum is."""
+        if not self._read.revenue:
+            return
+        found = [
+            (many.ref, price.ref, many.ref.owner == price.ref.owner)
+            for many in places for price in places
+            if _QUANTITY.search(many.property.name) and _PRICE.search(price.property.name)
+            and many.ref != price.ref and {many.property.type, price.property.type} <= {*NUMBERS}
+        ]  # fmt: skip
+        for many, price, together in found:
+            if together or not any(one == many and same for one, _, same in found):
+                item = Aggregate("sum", Arithmetic(many, "*", price))
+                odds = _REVENUE - self._read.whole["hops"][str(min(len(pattern.hops), 3))]
+                yield _Total(item), odds
+                yield _Grouped(NodeRef(0), item), odds
+
     def _named_apart(self, state: State) -> float:
         """Return what it costs to ask about each thing of the first class where another is named.
 
@@ -235,7 +317,9 @@ class WholeSearch:
         limit = self._read.stated.limit
         if limit is None and by is not None:
             odds = self._read.whole["limit"]["yes"] - self._read.whole["limit"]["no"]
-            said = self._read.plain and asks_best(self._read.question)
+            said = asks_best(self._read.question) and (
+                self._read.plain or asks_one(self._read.question)
+            )
             limit = 1 if odds > _LIMITED or said else None
         where = state.where
         if state.having is not None:
@@ -314,7 +398,7 @@ class WholeSearch:
             + self._read.whole["aggregate"]["none"]
             + self._read.whole["direction"]["none"]
         )
-        if NO.search(self._read.question):
+        if NO.search(self._read.bare):
             score += 2.0
             score += self._denied(pattern)
         without = (Without((last,), inner),)
@@ -360,4 +444,4 @@ class _Grouped:
 
 
 def _owner(one: Comparison) -> object:
-    return one.left.owner if isinstance(one.left, PropertyRef) else None
+    return one.left.owner if isinstance(one.left, PropertyRef) else one.left

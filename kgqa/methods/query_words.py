@@ -41,13 +41,33 @@ COMPARED = {
 }
 
 
+_PLURALS = {"people": "person", "men": "man", "women": "woman", "children": "child"}
+
+
 def stem(word: str) -> str:
-    """Return a word without its plural."""
-    if word.endswith("ies") and len(word) > 4:
-        return f"{word[:-3]}y"
+    """Return a word without its plural.
+
+    >>> [stem(one) for one in ("movies", "movie", "branches", "people", "buses", "classes")]
+    ['movy', 'movy', 'branch', 'person', 'bus', 'class']
+    """
+    if word in _PLURALS:
+        return _PLURALS[word]
+    if len(word) > 4 and (match := re.fullmatch(r"(\w+?)(?:ies|ie)", word)):
+        return f"{match[1]}y"
+    if len(word) > 4 and (match := re.fullmatch(r"(\w+(?:ch|sh|ss|x|zz|us))es", word)):
+        return match[1]
+    if word.endswith(("ss", "us")):
+        return word
     return word[:-1] if word.endswith("s") and len(word) > 3 else word
 
 
+_EACH = re.compile(r"each|every|per")
+_PARTICIPLE = re.compile(r"\w+(?:ed|en|wn|ght|ung)|made|led|won|put|run|read|sort|order|group")
+DATE_PART = re.compile(
+    r"\b(?:(?:per|by|each|every|which|what) (day|month|quarter|year)|(month|quarter|year)ly"
+    r"|(annual)ly)\b", re.IGNORECASE,
+)  # fmt: skip
+REVENUE = re.compile(r"\b(?:revenues?|turnover|sales|spent|spend|income|earn(?:ed|ings)?)\b", re.I)
 _SUPERLATIVE = re.compile(
     r"most|least|fewest|(?!(?:inter|for|requ|sugg|gu|t)est)\w{3,}est|top|maximum|minimum|max|min"
 )
@@ -110,6 +130,20 @@ class Mentions:
         }
 
     @cached_property
+    def of_each(self) -> set[int]:
+        """The words that say of what there is a number each: per branch, by country."""
+        by = {
+            at + far
+            for at, word in enumerate(self.words)
+            if word == "by"
+            and at
+            and not asks_order(self.words)
+            and not _PARTICIPLE.fullmatch(self.words[at - 1])
+            for far in (1, 2)
+        }
+        return by | self.after(_EACH, 2)
+
+    @cached_property
     def of_best(self) -> set[int]:
         """The words that a superlative, or an order "by", may be about."""
         by = re.compile(r"by|term|based|according")
@@ -168,6 +202,16 @@ def asks_who(question: str) -> bool:
     return bool(re.match(r"\W*(?:who|which|what)\b", question, re.IGNORECASE))
 
 
+def asks_one(question: str) -> bool:
+    """Return whether a question asks for one thing, by its first noun.
+
+    >>> asks_one("Which doctor was hired first?"), asks_one("Which doctors are the oldest?")
+    (True, False)
+    """
+    match = re.match(r"\W*(?:which|what) (\w+)\b(?! of)|\W*who\b(?! are\b)", question, re.I)
+    return bool(match) and not re.search(r"(?:[^s]s|^are|^were)$", match[1] or "", re.I)
+
+
 _IRREGULAR = {"wrote": "writ", "written": "wr", "taught": "teach", "bought": "buy", "sold": "sell"}
 
 
@@ -219,6 +263,32 @@ def turn(question: str, relation: str) -> float:
     if re.search(rf"\b(?:does|do|did)\b.*\b{root}|\b{root}\w*ed by\b", question, re.IGNORECASE):
         return 3.0 * side
     return -2.0 * side if re.search(rf"\b{root}", question, re.IGNORECASE) else 0.0
+
+
+_OF_WHAT = (
+    ("long", "duration length minute hour runtime running page distance time"),
+    ("short", "duration length minute hour runtime running page distance time height"),
+    ("tall", "height elevation"), ("heavi", "weight mass"), ("light", "weight mass"),
+    ("large|bigg", "size area capacity population"), ("small", "size area capacity population"),
+    ("cheap|expensive|dear|cost", "price cost fee"), ("paid|earn", "salary wage pay income"),
+    ("fast|slow", "speed"), ("rich|wealth", "wealth worth income"), ("strong", "alcohol strength"),
+    ("deep", "depth"), ("wide", "width"), ("hot|warm|cold", "temperature"),
+    ("(?:holds?|seats?) the most", "capacity seat"),
+)  # fmt: skip
+
+
+@lru_cache(8192)
+def measured(question: str, name: str) -> bool:
+    """Return whether a superlative of the question is of what a property measures.
+
+    >>> measured("What was the longest visit?", "duration_minutes"), measured("The tallest?", "age")
+    (True, False)
+    """
+    words = {stem(one) for one in relation_phrase(name).split()}
+    return any(
+        words & {*nouns.split()} and re.search(rf"\b(?:{roots})(?:i?est)?\b", question, re.I)
+        for roots, nouns in _OF_WHAT
+    )
 
 
 _LATE = re.compile(r"\b(?:young|new|late)est\b|\bmost recent(?:ly)?\b", re.IGNORECASE)

@@ -74,7 +74,7 @@ class PlanWriter:
         if not (options.adapter or options.model or resources.settings.model):
             raise UsageError(
                 "The offline model was not trained to write plans.",
-                "Name an adapter that was (scripts/train_query_writer), or a larger `model`.",
+                "Name an adapter that was, or a larger `model`.",
             )
         adapter = options.adapter or NO_ADAPTER
         loaded = resources.kg_llm(options.model, adapter, None, options.quantize)

@@ -32,13 +32,22 @@ from kgqa.answers.answer import (
 from kgqa.answers.choices import find_choices, rank_by_score
 from kgqa.answers.conditions import Narrowed
 from kgqa.answers.ranking import calibrated
+from kgqa.answers.unused import UNSURE
 from kgqa.display import said_entity, said_name
 from kgqa.errors import EmptyLanguageError
 from kgqa.graph.model import keys_array
 from kgqa.graph.store import schema_version
+from kgqa.linking.clock import today_of
 from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.options import RankOptions
-from kgqa.methods.rank_asked import adjustment, names_kind, two_steps, which_of_them
+from kgqa.methods.rank_asked import (
+    adjustment,
+    names_kind,
+    other_role,
+    says_kind,
+    two_steps,
+    which_of_them,
+)
 from kgqa.methods.rank_conditions import narrowed_by_question
 from kgqa.methods.rank_words import RankWords, Weighed, entity_scores, of_one_fact
 from kgqa.methods.yes_no import YES, YES_THRESHOLD, connection
@@ -48,6 +57,7 @@ from kgqa.paths.relation_paths import MOST_PATHS, opened, relation_paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from datetime import date
 
     from numpy.typing import NDArray
 
@@ -62,7 +72,7 @@ if TYPE_CHECKING:
 ANSWER_THRESHOLD = 0.7  # chosen on the graphs of scripts/bench_own
 MOST_ANSWERS = 500  # with a path each
 MOST_EXPLAINED = 10  # relation paths of a topic entity that an answer keeps
-# Slope and shift of the confidence: scripts/bench_confidence --own.
+# Slope and shift of the confidence: scripts/bench_confidence.
 CONDITION_CALIBRATION = (0.5, 2.2)  # if conditions are met
 MULTI_TOPIC_CALIBRATION = (
     0.4,
@@ -75,6 +85,9 @@ OTHER_KG_PENALTY = (
     3.5  # less of a logit, if entities of other kinds or other KGs have it; chosen there
 )
 OTHER_KIND = 0.85  # confidence at most, if nothing says that the answer is of the kind asked for
+_BETTER, _WORSE, _SURELY = 6.0, 3.0, 30.0  # differences of logits, at most
+_NO_LOGIT = -1_000.0
+OTHER_ROLE_ODDS = 1.5  # that there is none, if what is likeliest is of another kind
 FIRST_STEP = 0.5  # probability of a relation from which a question's first step is that
 _ENDS = 3  # entities that a first step leads to, of which the rest is asked
 OTHER_STEP = 3.0  # less of a logit, for relation paths that begin with another one
@@ -151,10 +164,14 @@ class Rank(Method[RankOptions]):
         narrowed = Narrowed(scores)
         if self.options.conditions and not choices:
             weighed, narrowed = narrowed_by_question(
-                words, self.ranker, self.form, question.question, names, found, weighed, scores
-            )
+                words, self.ranker, self.form, question.question, names, found, weighed, scores,
+                self._today,
+            )  # fmt: skip
             scores = narrowed.scores
         notes += (f'No answer meets "{words}", so it was left out.' for words in narrowed.left_out)
+        if narrowed.over is not False:
+            said = "Left out what" if narrowed.over else "All of this"
+            notes.append(f"{said} ended before {self._today()}.")
         ranked = time.perf_counter()
         order = sorted(scores, key=lambda key: (-scores[key], key))
         best = scores[order[0]]
@@ -189,12 +206,18 @@ class Rank(Method[RankOptions]):
             notes.append(f"Counted: {sum(score >= least for score in scores.values()):,}.")
         sure = MULTI_TOPIC_CALIBRATION if len(question.topics) > 1 else (1.0, 0.0)
         sure = CONDITION_CALIBRATION if narrowed.conditions else sure
-        confidence = calibrated(min(best, 1.0), *sure) if chosen else absent
+        confidence = calibrated(
+            *((min(best, 1.0), *sure) if chosen else (absent, *self.ranker.card.refusal))
+        )
         if chosen and not choices:
             asked = words.question(question.question, question.topics[0].key, names)
             path = evidence[order[0]][0][1] if order[0] in evidence else None
-            if path is not None and not names_kind(store, asked, path.relation_path, order[0]):
+            if path is not None and not names_kind(
+                words, self.ranker, asked, path.relation_path, order[0]
+            ):
                 confidence = min(confidence, OTHER_KIND)
+        if chosen and (narrowed.left_out or narrowed.over is None):
+            confidence = min(confidence, UNSURE)
         shown, expanded = _shown(evidence, self.options.k)
         grounded = time.perf_counter()
         return Findings(
@@ -268,8 +291,8 @@ class Rank(Method[RankOptions]):
         steps = two_steps(asked)
         if steps is None or not paths.steps:
             return self._weigh(words, asked, topic, paths)
-        first = self._weigh(words, steps.first, topic, paths)
         single = np.array([len(one) == 1 for one in paths.steps])
+        first = self._weigh(words, steps.first, topic, paths, -OTHER_STEP * ~single)
         if first.absent > self.refuse_above:
             lacking = f"{said_name(topic.name)} has no {steps.noun}"
             whole = self._weigh(words, asked, topic, paths)
@@ -308,7 +331,7 @@ class Rank(Method[RankOptions]):
         every = [*paths.steps, *((hop,) for hop in words.schema.missing(own))]
         count = len(paths.steps)
         added = np.zeros(len(every), np.float32)
-        added[:count] = adjustment(words, words.store, asked, paths) + more
+        added[:count] = adjustment(words, self.ranker, asked, paths) + more
         logits = words.logits(self.ranker, asked, every) + added
         share = words.shares(self.ranker, logits)
         order = np.argsort(-share, kind="stable")[:MOST_EXPLAINED].tolist()
@@ -338,29 +361,35 @@ class Rank(Method[RankOptions]):
 
         Of ``every`` relation path the topic has the first ``count``, and others of its kind the
         rest; ``logits`` are the ranker's own, with what was ``added``. What it may lack is a
-        relation of the KG, or "".
+        relation of the KG, in words, or "".
         """
         own = {one[0] for one in every[:count] if len(one) == 1}
-        missing = [one[0] for one in every[count:]]
         common = words.schema.common(MOST_OTHER_RELATIONS)
         elsewhere = [hop for hop in common if hop not in own]
         few = len(common) < MOST_OTHER_RELATIONS  # else the KG itself says what there is to ask for
-        odds = []  # logarithms
+        signs = []  # of each judge
         for ranker in self._judges:
             fits = logits if ranker is self.ranker else words.logits(ranker, asked, every) + added
-            beyond = words.logits(ranker, asked, [(hop,) for hop in elsewhere]) - OTHER_KG_PENALTY
-            lacking = dict(zip(elsewhere, beyond.tolist(), strict=True))
-            unknown = ranker.logit_elsewhere(asked) - OTHER_KG_PENALTY if few else -math.inf
-            least = max([*lacking.values(), unknown])  # the likeliest: many are not likelier
-            lacking.update(zip(missing, fits[count:].tolist(), strict=True))
+            beyond = words.logits(ranker, asked, [(hop,) for hop in elsewhere])
+            unknown = ranker.logit_elsewhere(asked) if few else -math.inf
+            there, kin = (one.max(initial=_NO_LOGIT) for one in (fits[:count], fits[count:]))
+            other = beyond.max(initial=_NO_LOGIT)
+            least = max(other, unknown) - OTHER_KG_PENALTY  # the likeliest: many are not likelier
             absent = np.logaddexp.reduce([ranker.none, least, *fits[count:]])
-            odds.append(absent - fits[:count].max(initial=-math.inf))
-        likeliest = max(lacking, key=lambda hop: lacking[hop], default=None)
-        known = likeliest is not None and lacking[likeliest] >= unknown
-        return (
-            math.exp(-np.logaddexp(0.0, -np.mean(odds))),
-            words.hop(likeliest) if likeliest and known else "",
-        )
+            better = min(max(kin - there, -_WORSE), _BETTER)
+            signs.append([min(absent - there, _SURELY), better])
+        best = int(np.argmax(fits[:count])) if count else None
+        unsaid = best is not None and not says_kind(asked, words.path(every[best]))
+        odds = float(np.dot([*np.mean(signs, axis=0), unsaid, 1.0], self.ranker.card.lacking))
+        missing = ""  # as the last judge sees it
+        if best is not None and (role := other_role(words, self.ranker, asked, every[best][-1])):
+            odds, missing = max(odds, OTHER_ROLE_ODDS), f"has no {role}"
+        elif kin >= least and len(fits) > count:
+            hop = every[count + int(np.argmax(fits[count:]))][0]
+            missing = f"{_without(words, hop)}, as others of its kind do"
+        elif other >= unknown and elsewhere:
+            missing = f"{_without(words, elsewhere[int(np.argmax(beyond))])}, as other kinds do"
+        return math.exp(-np.logaddexp(0.0, -odds)), missing
 
     def _left_out(
         self,
@@ -378,6 +407,9 @@ class Rank(Method[RankOptions]):
                     f"{topic.name} ({topic.id}) has too many paths: not all that it leads to by "
                     f'"{missed}" was read.'
                 )
+
+    def _today(self) -> date:
+        return today_of(self.options.today, self.options.zone)[0]
 
     def _in(self, store: GraphStore) -> RankWords:
         known = self._words
@@ -447,9 +479,12 @@ def _not_there(topics: Sequence[TopicEntity], weighed: Sequence[Weighed]) -> str
     most = max(weighed, key=lambda one: one.absent)
     if most.lacking:
         return f"Not in this graph: {most.lacking}."
-    missing = most.missing
-    like = f", such as {said_name(missing)}" if missing else ""
-    return f"Not in this graph: {named} has no fact that answers this{like}."
+    return f"Not in this graph: {named} {most.missing or 'has no fact that answers this'}."
+
+
+def _without(words: RankWords, hop: Hop) -> str:
+    said = said_name(words.hop(hop))
+    return f"is not the {said} of anything" if hop[0] % 2 else f"does not have {said}"
 
 
 def _is_count(question: str, answers: Sequence[RankedAnswer]) -> bool:

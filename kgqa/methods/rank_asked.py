@@ -8,6 +8,7 @@ the relations that lead to it.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from kgqa.graph.model import keys_array
 from kgqa.graph.names import normalise
 from kgqa.graph.schema import PropertyGraph
 from kgqa.linking.around import MOST_CLASSES, stems_of
+from kgqa.linking.asked import asks_whether
 from kgqa.linking.vocabulary import GENDERS
 from kgqa.paths.words import TOPIC, relation_phrase
 
@@ -28,9 +30,12 @@ if TYPE_CHECKING:
     from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
     from kgqa.methods.rank_words import RankWords
+    from kgqa.models.path_ranker import PathRanker
     from kgqa.paths.relation_paths import RelationPaths
     from kgqa.paths.schema import Hop
 
+SAME_KIND = 0.78  # cosine of "x is a tribunal" and "x is a court"
+OTHER_ROLE = 0.6  # below that "x is a king" and "x is an author" mean different things
 OF_KIND = 1.5  # more of a logit, for paths to what is of the kind asked for
 OTHER_KIN = 6.0  # less of a logit, for a brother where a sister is asked for
 _MOST_READ = 400  # relation paths whose tails are looked at
@@ -50,7 +55,12 @@ _ASKING = re.compile(r"\b(?:who|whom|what|which|where|when|how)\b", re.IGNORECAS
 _NOUN = r"(?P<noun>(?!the\b)[^\W\d_]+)"
 _STEP = re.compile(
     rf"\bthe\s+{_NOUN}\s+of\s+(?:the\s+)?{TOPIC}\b(?!['’])|\b{TOPIC}\s?['’]s?\s+"
-    rf"{_NOUN.replace('noun', 'own')}\b",
+    rf"{_NOUN.replace('noun', 'own')}\b(?=['’]|\s+(?:[^\W\d_]+ed|born|from|live|work|come|play)\b)",
+    re.IGNORECASE,
+)
+_ROLE = re.compile(
+    rf"\b(?:who|what)(?:['’]s|\s+(?:is|are|was|were))\s+the\s+(?P<noun>(?:[^\W\d_]+\s+){{0,2}}?"
+    rf"[^\W\d_]+)\s+(?:of|for|at|in)\s+(?:the\s+)?{TOPIC}\W*$",
     re.IGNORECASE,
 )
 _NO_STEP = stems_of(
@@ -81,10 +91,11 @@ def two_steps(asked: str) -> Steps | None:
     'Where was x born?'
     >>> two_steps("Who is the director of x?") is two_steps("Where is x's office located?") is None
     True
+    >>> two_steps("Who is x's line manager?")
     """
     found = _STEP.search(asked)
-    if found is None or _ASKING.search(asked, found.end()):  # "x's mum here, which rooms …"
-        return None
+    if found is None or _ASKING.search(asked, found.end()) or asks_whether(asked):
+        return None  # "x's mum here, which rooms …", "is x's record low 3?"
     noun = found["noun"] or found["own"]
     rest = f"{asked[: found.start()]}{TOPIC}{asked[found.end() :]}"
     if stems_of(normalise(noun)) <= _NO_STEP or stems_of(normalise(rest)) <= _LITTLE:
@@ -92,14 +103,19 @@ def two_steps(asked: str) -> Steps | None:
     return Steps(noun, f"Who or what is the {noun} of {TOPIC}?", rest)
 
 
-def asked_kind(asked: str) -> frozenset[str]:
-    """Return the stem of the noun that a question asks for.
+def asked_noun(asked: str) -> str:
+    """Return the noun that a question asks for, "" if there is none.
 
-    >>> asked_kind("Which maritime court took x?"), asked_kind("Who runs x?")
-    (frozenset({'court'}), frozenset())
+    >>> asked_noun("Which maritime court took x?"), asked_noun("Who runs x?")
+    ('court', '')
     """
     found = _HEAD.search(asked)
-    return stems_of(normalise(found["noun"]).rpartition(" ")[2]) if found else frozenset()
+    return normalise(found["noun"]).rpartition(" ")[2] if found else ""
+
+
+def asked_kind(asked: str) -> frozenset[str]:
+    """Return the stem of the noun that a question asks for, if it has one."""
+    return stems_of(asked_noun(asked))
 
 
 def which_of_them(asked: str, relations: Sequence[str]) -> str:
@@ -116,25 +132,34 @@ def which_of_them(asked: str, relations: Sequence[str]) -> str:
     return re.sub(r"^\W*how many\b", "Which", asked, flags=re.IGNORECASE)
 
 
-def names_kind(store: GraphStore, asked: str, relations: Sequence[str], key: int) -> bool:
-    """Return whether the relations of a path, or what it leads to, say the noun asked for.
+def names_kind(
+    words: RankWords, ranker: PathRanker, asked: str, relations: Sequence[str], key: int
+) -> bool:
+    """Return whether the relations of a path, or what it leads to, say the noun asked for."""
+    if says_kind(asked, " ".join(map(relation_phrase, relations))):
+        return True
+    return _fits(words.store, meaning(words, ranker, asked_noun(asked)), keys_array([key]))[0]
 
-    So does any path for a question without such a noun.
+
+def says_kind(asked: str, text: str) -> bool:
+    """Return whether a text says the noun asked for, as any does if a question has none.
+
+    >>> says_kind("Which court took x?", "x heard in ?"), says_kind("Which thing is x?", "x is ?")
+    (False, True)
     """
     kind = asked_kind(asked) - _LITTLE - _ANY
-    said = stems_of(" ".join(map(relation_phrase, relations)))
-    return not kind or bool(kind & said) or _fits(store, kind, keys_array([key]))[0]
+    return not kind or bool(kind & stems_of(normalise(text)))
 
 
 def adjustment(
-    words: RankWords, store: GraphStore, asked: str, paths: RelationPaths
+    words: RankWords, ranker: PathRanker, asked: str, paths: RelationPaths
 ) -> NDArray[np.float32]:
     """Return what is added to the logit of each relation path. Raises GraphError."""
     added = np.zeros(len(paths.steps), np.float32)
     added[_other_kin(asked, words, paths.steps)] = -OTHER_KIN
     kind = asked_kind(asked)
     if kind and 0 < len(paths.steps) <= _MOST_READ:
-        added += OF_KIND * _of_kind(store, kind, paths)
+        added += OF_KIND * _of_kind(words, ranker, asked_noun(asked), paths)
     return added
 
 
@@ -156,16 +181,54 @@ def _kin(text: str) -> set[tuple[str, str]]:
     return {(GENDERS[word], word[:2]) for word in words if word in GENDERS}
 
 
-def _of_kind(store: GraphStore, kind: frozenset[str], paths: RelationPaths) -> NDArray[np.float32]:
+def _of_kind(
+    words: RankWords, ranker: PathRanker, noun: str, paths: RelationPaths
+) -> NDArray[np.float32]:
     """Return 1 for each relation path most of whose tails are of a kind, 0 if all paths' are."""
     tails: list[list[int]] = [[] for _ in paths.steps]
     for place, end in zip(paths.of.tolist(), paths.table.ends().tolist(), strict=True):
         if len(tails[place]) < _TAILS and end not in tails[place]:
             tails[place].append(end)
     keys = keys_array(sorted({key for each in tails for key in each}))
-    fits = dict(zip(keys.tolist(), _fits(store, kind, keys), strict=True))
-    found = np.array([2 * sum(fits[key] for key in each) > len(each) for each in tails])
+    fits = _fits(words.store, stems_of(noun), keys)
+    if not any(fits):  # perhaps in another word, of what several names have in common
+        names = words.store.entities(keys).names
+        often = Counter(word for name in names for word in {*normalise(name or "").split()})
+        more = [word for word, count in often.items() if count > 1]
+        fits = _fits(words.store, meaning(words, ranker, noun, more), keys)
+    of_kind = dict(zip(keys.tolist(), fits, strict=True))
+    found = np.array([2 * sum(of_kind[key] for key in each) > len(each) for each in tails])
     return np.zeros(len(tails), np.float32) if found.all() else found.astype(np.float32)
+
+
+def meaning(
+    words: RankWords, ranker: PathRanker, noun: str, more: Sequence[str] = ()
+) -> frozenset[str]:
+    """Return the stems of a noun and of what means nearly the same in a graph: court, tribunal.
+
+    That is among its types, what its relations lead to, and ``more`` words.
+    """
+    every = [one for one in dict.fromkeys([*words.kinds, *more]) if one.isalpha()]
+    if not every:
+        return stems_of(noun)
+    vectors = ranker.vectors([f"{TOPIC} is a {one}" for one in (noun, *every)])
+    near = np.flatnonzero(vectors[1:] @ vectors[0] >= SAME_KIND).tolist()
+    return stems_of(" ".join([noun, *(every[at] for at in near)]))
+
+
+def other_role(words: RankWords, ranker: PathRanker, asked: str, hop: Hop) -> str:
+    """Return what "the king of x" asks for, if a relation leads to x from things of other types.
+
+    That authors have the country x makes none of them its king. "" if it may be so.
+    """
+    store, found = words.store, _ROLE.search(asked)
+    if found is None or hop[0] % 2 == 0 or hop[1] >= 0 or not isinstance(store, PropertyGraph):
+        return ""
+    heads = words.schema.topics((hop[0] ^ 1, -1))
+    types = {relation_phrase(name) for key in heads for name in store.details(key).types}
+    texts = [f"{TOPIC} is a {one}" for one in (found["noun"], words.hop(hop), *types)]
+    vectors = ranker.vectors(texts)
+    return found["noun"] if types and (vectors[1:] @ vectors[0]).max() < OTHER_ROLE else ""
 
 
 def _fits(store: GraphStore, kind: frozenset[str], keys: IntArray) -> list[bool]:

@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgqa.answers.conditions import Narrowed, narrow
-from kgqa.answers.values import value_conditions
 from kgqa.errors import LinkingError
 from kgqa.linking.linker import link
+from kgqa.linking.literals import value_conditions
 from kgqa.linking.vocabulary import GENDERS
 from kgqa.methods.rank_words import entity_scores
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
+    from datetime import date
 
     from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
@@ -37,6 +38,13 @@ _NAMED = 30  # entities that may be named so
 _OF_A_VALUE = re.compile(
     r"\b(when|how (?!many)\w+|what (year|date|day|time|price))\b", re.IGNORECASE
 )
+_NOW = re.compile(r"\b(?:is|are|does|do|has|have|now|currently|current|today)\b", re.IGNORECASE)
+_THEN = re.compile(
+    r"\b(?:was|were|did|had|been|ever|once|former\w*|previous\w*|past|first|last|all|\d{4})\b", re.I
+)
+_END = re.compile(
+    r"(?:^|\b(?:held|valid|term|date) )(?:to|until|till|end|ended|end(?:ing)? date|left)$"
+)
 
 
 def narrowed_by_question(
@@ -48,6 +56,7 @@ def narrowed_by_question(
     found: Sequence[RelationPaths],
     weighed: Sequence[Weighed],
     scores: dict[int, float],
+    today: Callable[[], date],
 ) -> tuple[Sequence[Weighed], Narrowed]:
     """Return what the conditions of ``question`` leave of ``scores``, and by which relation paths.
 
@@ -68,7 +77,8 @@ def narrowed_by_question(
         if one.operator or one.words.casefold().split()[0] not in likeliest
     ]
     named = _named_beside(words.store, words.question(question, -1, names), names)
-    if not (named or values):
+    ends = _ends(words) if _NOW.search(asked) and not _THEN.search(asked) else ()
+    if not (named or values or ends):
         return weighed, Narrowed(scores)
     beside = np.array(sorted(one.key for one in named), np.int64)
     of_values = bool(values) and not _OF_A_VALUE.search(asked)
@@ -94,10 +104,17 @@ def narrowed_by_question(
         named,
         values,
         fits,
+        ends,
+        today().toordinal() if ends else 0,
     )
-    if narrowed.conditions:
+    if narrowed.rows:
         return folded, narrowed
-    return weighed, Narrowed(scores, left_out=narrowed.left_out)
+    return weighed, Narrowed(scores, left_out=narrowed.left_out, over=narrowed.over)
+
+
+def _ends(words: RankWords) -> list[int]:
+    """Return the relations, as steps, that lead to the day on which a fact ended."""
+    return [2 * number for number, text in enumerate(words.phrases) if _END.search(text)]
 
 
 def _folded(

@@ -11,12 +11,14 @@ import numpy as np
 from kgqa.answers.expand import LACKING
 from kgqa.graph.model import Kind, keys_array
 from kgqa.graph.quantities import read_value
+from kgqa.graph.schema import PropertyGraph
 from kgqa.graph.store import schema_version
+from kgqa.linking.around import MOST_CLASSES
 from kgqa.linking.masking import without_name
 from kgqa.paths.phrases import phrases_of
 from kgqa.paths.schema import Schema
 from kgqa.paths.walk import MEDIATOR, TAIL
-from kgqa.paths.words import TOPIC, relation_path_text
+from kgqa.paths.words import TOPIC, relation_path_text, relation_phrase
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from kgqa.paths.schema import Hop
     from kgqa.paths.walk import WalkRules
 
+_MOST_KINDS = 500  # relations whose last word may say what they lead to
 MOST_RANKED = 400  # relation paths of a topic entity whose words are read as a whole
 
 
@@ -47,6 +50,10 @@ class RankWords:
         self.version = schema_version(store)
         self.schema = Schema(store, rules)
         self.phrases = [first for first, *_ in phrases_of(store, folder)]
+        types = store.schema().types if isinstance(store, PropertyGraph) else ()
+        named = [relation_phrase(one.name) for one in types[:MOST_CLASSES]]
+        last = [text.rpartition(" ")[2] for text in (*self.phrases[:_MOST_KINDS], *named) if text]
+        self.kinds = list(dict.fromkeys(map(str.casefold, last)))  # words for what things are
 
     def path(self, steps: Sequence[Hop]) -> str:
         """Return a relation path in words, with examples of what it leads to."""
@@ -128,8 +135,7 @@ class Weighed:
     """What the ranker says of one topic's relation paths.
 
     ``probability`` of each; ``absent``: that the graph does not have what is asked for, against
-    the likeliest of them; ``missing``: the likeliest relation that the topic has not, in words, if
-    there is one.
+    the likeliest of them; ``missing``: what the topic has not, "does not have …", if known.
     ``likeliest``: the first of all of these; ``lacking``: which step of two is not there, if known.
     """
 

@@ -157,6 +157,14 @@ class Resources:
             lambda: load_reasoner(name, encoder=encoder, **self._where()),
         )
 
+    def suited_reasoner(self) -> tuple[str, str]:
+        """Return the bundled reasoner that suits the KG best, and what the user should know."""
+        from kgqa.models.graph_reasoner_card import suited_reasoner
+
+        if self.store is None:  # every question has a graph of its own
+            return suited_reasoner("", ())[0], ""
+        return suited_reasoner(self.store.info.name, self.store.relations().known)
+
     def path_ranker(self, name: str | None = None, encoder: str | None = None) -> PathRanker:
         """Return the path ranker of a folder or a bundled name, with an encoder or its own.
 

@@ -3,10 +3,11 @@
 After KG-CoT (IJCAI 2024, sec. 3.1) and TransferNet: at step t an attention over the question's
 tokens gives ``q_t``, an MLP of it a score in 0..1 for each relation, and the scores of entities are
 passed along edges times the score of their relation; ``beta`` says how many steps the question
-takes. Three things are this project's: the whole question and the step go into the MLP beside
+takes. Four things are this project's: the whole question and the step go into the MLP beside
 ``q_t``, since the encoder is frozen; ``beta`` reads attentions over the tokens too, one for each
-number of hops; and a relation is one or two *parts* (the halves of a collapsed mediator), its logit
-the sum of theirs, so that a pair that was never seen is scored by what its halves mean.
+number of hops; a relation is read by its words, so that one that was never met is scored by what it
+means; and it is one or two *parts* (the halves of a collapsed mediator), its logit the sum of
+theirs.
 """
 
 from __future__ import annotations
@@ -16,12 +17,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from kgqa.models.graph_reasoner_card import UNTRAINED
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kgqa.models.graph_reasoner_card import ReasonerShape
+UNTRAINED = -100.0  # the logit of what was never trained, whatever its other half adds
 
 
 class Reading(NamedTuple):
@@ -47,12 +46,11 @@ class Tables(NamedTuple):
 
 
 class GraphReasoner(nn.Module):
-    """The model; ``shape.relations`` says which of the two ways of scoring relations it has."""
+    """The model of ``hops`` steps; ``width`` of the encoder's vectors, ``hidden`` units."""
 
-    def __init__(self, shape: ReasonerShape, dropout: float = 0.0) -> None:
+    def __init__(self, hops: int, width: int, hidden: int, dropout: float = 0.0) -> None:
         super().__init__()
-        self.shape = shape
-        width, hidden, hops = shape.width, shape.hidden, shape.hops
+        self.width, self.hidden = width, hidden
         self.query = nn.ModuleList(nn.Linear(width, width) for _ in range(hops))
         self.tokens = nn.LayerNorm(width)
         self.attended = nn.Linear(width, hidden)
@@ -67,32 +65,19 @@ class GraphReasoner(nn.Module):
             nn.Linear(hidden, hops),
         )
         self.dropout = nn.Dropout(dropout)
-        if shape.relations:
-            self.rows = nn.Parameter(torch.randn(2, 2 * shape.relations, hidden) * hidden**-0.5)
-            self.biases = nn.Parameter(torch.zeros(2, 2 * shape.relations))
-        else:
-            # for each place (first, second) and direction (along, against)
-            self.words = nn.Parameter(torch.randn(2, 2, width, hidden) * width**-0.5)
-            self.bias_of_words = nn.Parameter(torch.zeros(2, 2, width))
-            self.bias = nn.Parameter(torch.zeros(2, 2))
+        # for each place (first, second) and direction (along, against)
+        self.words = nn.Parameter(torch.randn(2, 2, width, hidden) * width**-0.5)
+        self.bias_of_words = nn.Parameter(torch.zeros(2, 2, width))
+        self.bias = nn.Parameter(torch.zeros(2, 2))
 
     @torch.no_grad()
-    def forget(self, first: Tensor, second: Tensor) -> None:
-        """Make low what was never trained: ``first`` and ``second`` ``[steps]`` say what was.
+    def forget(self, seen: Tensor) -> None:
+        """Make low what was never trained: ``seen`` ``[2, 2]`` are places and directions.
 
-        A relation with a row of its own that no question reached has no meaning; one that is read
-        by its words has, unless its place or its direction never came up at all.
+        A direction that never came up in a place has no meaning there, whatever the words.
         """
-        for place, seen in enumerate((first, second)):
-            if self.shape.relations:
-                self.rows[place, ~seen] = 0.0
-                self.biases[place, ~seen] = UNTRAINED
-                continue
-            for direction in (0, 1):
-                if not bool(seen[direction::2].any()):
-                    self.words[place, direction] = 0.0
-                    self.bias_of_words[place, direction] = 0.0
-                    self.bias[place, direction] = UNTRAINED
+        for weight, low in ((self.words, 0.0), (self.bias_of_words, 0.0), (self.bias, UNTRAINED)):
+            weight[~seen] = low
 
     def read(self, states: Tensor, there: Tensor, pooled: Tensor) -> Reading:
         """Return what the reasoner makes of questions.
@@ -101,7 +86,7 @@ class GraphReasoner(nn.Module):
         True for a token, ``pooled`` ``[rows, width]`` the questions' own vectors.
         """
         states = self.tokens(states)
-        pooled = pooled * self.shape.width**0.5  # of length 1: units of the size that layers expect
+        pooled = pooled * self.width**0.5  # of length 1: units of the size that layers expect
         whole = self.whole(self.dropout(pooled))
         hidden = []
         for number, query in enumerate(self.query):
@@ -115,18 +100,10 @@ class GraphReasoner(nn.Module):
         log_beta = torch.log_softmax(self.length(torch.cat([pooled, *heads], dim=1)), dim=1)
         return Reading(torch.stack(hidden, dim=1), log_beta.exp(), log_beta)
 
-    def tables(self, words: Tensor | None = None) -> Tables:
-        """Return the steps' vectors; ``words`` ``[relations, width]`` if they are read by text.
-
-        The text vectors have length 1.
-        """
-        if self.shape.relations:
-            both = torch.cat([self.rows, self.biases.unsqueeze(-1)], dim=2)
-            return Tables(both[0], both[1])
-        if words is None:
-            raise ValueError("a reasoner that reads relations by their words needs their vectors")
-        words = words * self.shape.width**0.5
-        made = torch.einsum("rw,pdwh->prdh", words, self.words) * self.shape.width**-0.5
+    def tables(self, words: Tensor) -> Tables:
+        """Return the steps' vectors; ``words`` ``[relations, width]`` are vectors of length 1."""
+        words = words * self.width**0.5
+        made = torch.einsum("rw,pdwh->prdh", words, self.words) * self.width**-0.5
         bias = torch.einsum("rw,pdw->prd", words, self.bias_of_words) + self.bias[:, None, :]
         both = torch.cat([made, bias.unsqueeze(-1)], dim=3).flatten(1, 2)
         return Tables(both[0], both[1])
@@ -143,14 +120,10 @@ def relation_logits(hidden: Tensor, tables: Tables, first: Tensor, second: Tenso
     """Return the logit of each relation for each row, ``[rows, relations]``.
 
     ``hidden`` ``[rows, hidden]`` is of one step of the walk; ``first`` and ``second`` are steps,
-    ``[relations]``, ``second`` -1 if a relation is one edge. A step of -2 is one that the
-    reasoner does not know: its relation has the logit ``-inf``, so nothing is walked by it.
+    ``[relations]``, ``second`` -1 if a relation is one edge.
     """
-    known = (first >= 0) & (second >= -1)
-    parts = tables.first[first.clamp(min=0)]
-    parts = parts + tables.second[second.clamp(min=0)] * (second >= 0).unsqueeze(1)
-    logits = hidden @ parts[:, :-1].T + parts[:, -1]
-    return logits.masked_fill(~known, -torch.inf)
+    parts = tables.first[first] + tables.second[second.clamp(min=0)] * (second >= 0).unsqueeze(1)
+    return hidden @ parts[:, :-1].T + parts[:, -1]
 
 
 def transition(before: Tensor, source: Tensor, passed: Tensor, target: Tensor, size: int) -> Tensor:

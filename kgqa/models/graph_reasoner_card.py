@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from kgqa.models.folders import BUNDLED, CONFIG, ModelKind, WeightsName
+from kgqa.errors import ModelNotFoundError
+from kgqa.models.folders import BUNDLED, CONFIG, MOSTLY, ModelKind, WeightsName, known_part
 from kgqa.registry import Direction, Mediators  # noqa: TC001 - pydantic reads them
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 CARD_FILE = "reasoner.json"
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 AGAIN = "Train it again with `kgqa train kg-cot`."
 
 _Size = Annotated[int, Field(ge=1, le=8_192)]  # room is made before the weights are read
-
-UNTRAINED = -20.0  # the logit of what was never trained
-
-RelationsBy: TypeAlias = Literal["ids", "text"]
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ReasonerShape:
-    """The sizes of a reasoner: ``hops`` steps, ``width`` of vectors, ``hidden`` units.
-
-    ``relations``: how many it has a row of its own for (``ids``), 0 if it reads their words.
-    """
-
-    hops: int
-    width: int
-    hidden: int = 192
-    relations: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CONFIG)
@@ -42,42 +28,14 @@ class ReasonerCard:
     hops: Annotated[int, Field(ge=1, le=32)]
     direction: Direction
     mediators: Mediators
-    relations_by: RelationsBy
     encoder: Annotated[str, Field(min_length=1)]  # a sentence encoder's name, or its folder
     width: _Size
     hidden: _Size
-    relations: Annotated[tuple[str, ...], Field(min_length=1)]  # ids, in the order of the weights
-    # the relations' words, if they are read by them and their ids do not say them
-    texts: tuple[str, ...] = ()
-    beta_reads: Literal["tokens"] = "tokens"  # the one way there is to read the number of hops
+    relations: Annotated[tuple[str, ...], Field(min_length=1)]  # ids of those it was trained with
     answer_threshold: Annotated[float, Field(ge=0, le=1)] = 0.5  # part of the first one's score
     described: dict[str, Any] = Field(default_factory=dict)  # data, settings, figures
     weights: WeightsName = "reasoner.safetensors"
     format_version: int = FORMAT_VERSION
-
-    @field_validator("relations")
-    @classmethod
-    def _are_different(cls, relations: tuple[str, ...]) -> tuple[str, ...]:
-        if len(set(relations)) < len(relations):
-            raise ValueError("it holds a relation twice")
-        return relations
-
-    @model_validator(mode="after")
-    def _texts_fit(self) -> ReasonerCard:
-        wanted = len(self.relations) if self.relations_by == "text" else 0
-        if len(self.texts) not in (0, wanted):
-            raise ValueError(f"there are {len(self.texts)} texts of relations, not {wanted}")
-        return self
-
-    @property
-    def shape(self) -> ReasonerShape:
-        """The sizes of the model."""
-        return ReasonerShape(
-            hops=self.hops,
-            width=self.width,
-            hidden=self.hidden,
-            relations=len(self.relations) if self.relations_by == "ids" else 0,
-        )
 
 
 REASONERS = ModelKind(
@@ -88,7 +46,23 @@ REASONERS = ModelKind(
     BUNDLED / "reasoners",
     again=AGAIN,
     files=f"{CARD_FILE} and weights, as `kgqa train kg-cot` writes them",
-    older={
-        2: lambda card: {"answer_threshold" if k == "cut" else k: v for k, v in card.items()},
-    },
 )
+
+
+def suited_reasoner(kg: str, relations: Sequence[str]) -> tuple[str, str]:
+    """Return the bundled reasoner that suits a KG with these ``relations`` best, and a note or "".
+
+    Of those that know none of them it is the first. Raises ModelNotFoundError if none is bundled.
+    """
+    cards = {name: REASONERS.card(REASONERS.folder(name)) for name in REASONERS.names()}
+    train = "Train one for this KG (kgqa train kg-cot), and name its folder with `reasoner`."
+    if not cards:
+        raise ModelNotFoundError("No reasoner is bundled.", train)
+    known = {name: known_part(card.relations, relations) for name, card in cards.items()}
+    best = max(cards, key=lambda name: known[name])
+    if known[best] >= MOSTLY:
+        return best, ""
+    return best, (
+        f"The reasoner {best} was trained on another KG, and reads the relations of {kg} by their "
+        f"words. {train}"
+    )

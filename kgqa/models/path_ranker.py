@@ -61,7 +61,10 @@ class RankerCard:
     ``hop_bias``: added to the logit of a path of 1, 2, … hops, the last one to longer ones.
     ``none``: the logit of "none of them". ``temperature``: what logits are divided by, so that
     shares mean how often they are right. ``refuse_above``: the probability that the graph has no
-    answer from which there is none.
+    answer from which there is none. ``lacking`` makes its log-odds: weights of the log-odds of what
+    is missing against the best path there is, of how much better (-3 to 6) a relation of the
+    topic's own kind fits, and of a noun asked for that the path does not say; then a sum.
+    ``refusal``: slope and shift from these to how sure it is that there is no right answer.
     """
 
     encoder: Annotated[str, Field(min_length=1)]
@@ -71,6 +74,10 @@ class RankerCard:
     none: _Logit = 0.0
     temperature: _Factor = 1.0
     refuse_above: Annotated[float, Field(ge=0, le=1, strict=False)] = 0.88
+    lacking: Annotated[tuple[_Logit, _Logit, _Logit, _Logit], Field(strict=False)] = (
+        1.0, 0.0, 0.0, 0.0,
+    )  # fmt: skip
+    refusal: Annotated[tuple[_Logit, _Logit], Field(strict=False)] = (1.0, 0.0)
     # relations of the KG that it was trained for, or what stands before their first dot; () any
     calibrated_on: Annotated[tuple[str, ...], Field(strict=False)] = ()
     extends: Annotated[str, Field(pattern=r"^[\w-]{0,80}$")] = (

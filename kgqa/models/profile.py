@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kgqa.models.kg_llm import KgLLM
     from kgqa.progress import Progress
 
-_VERSION = 3  # of how plans are made
+_VERSION = 4  # of how plans are made
 _TOGETHER = {"cpu": 12}  # questions that share a forward pass; elsewhere width costs less
 _TOGETHER_ELSEWHERE = 16
 _plans: WeakKeyDictionary[Any, Plan] = WeakKeyDictionary()  # by model

@@ -48,8 +48,8 @@ def affected(store: GraphStore, change: GraphChange, rules: WalkRules) -> IntArr
     ends = sorted({end for edge in edges for end in (edge[0], edge[2])})
     there = keys_array([key for key in ends if key < change.before.next_key])
     if len(there):
-        found = store.entities(there)
-        mediators |= set(there[found.kinds == Kind.MEDIATOR].tolist())
+        batch = store.entities(there)
+        mediators |= set(there[batch.kinds == Kind.MEDIATOR].tolist())
     collapse = rules.mediators == "collapse"
 
     def hops_over(key: int) -> int:

@@ -89,12 +89,12 @@ class GroundedPath:
     def origins(self) -> tuple[str, ...]:
         """Where its facts came from, if the graph says so: a table's file and row, a source."""
         facts = (fact for edge in self.edges for fact in edge.meant or edge.facts)
-        found = []
+        edges = []
         for held in (fact.properties for fact in facts if fact.properties):
             of_row = [str(held[name]) for name in ROW if name in held]
-            found += [", row ".join(of_row)] if of_row else []
-            found += [str(held[name]) for name in ("source", "url") if name in held]
-        return tuple(dict.fromkeys(found))
+            edges += [", row ".join(of_row)] if of_row else []
+            edges += [str(held[name]) for name in ("source", "url") if name in held]
+        return tuple(dict.fromkeys(edges))
 
     @property
     def relation_path(self) -> tuple[str, ...]:
@@ -200,12 +200,12 @@ def _real_ends(store: GraphStore, entities: Entities) -> dict[int, _Real]:
     whole = store.has_edges(heads, predicates, nodes) & store.has_edges(nodes, predicates, tails)
     ids = dict(zip(entities.keys.tolist(), entities.ids, strict=True))
     given = _properties_of(store, nodes[whole])
-    found = {}
+    chains = {}
     for node, shown in given.items():
         head, relation, tail = named[node]
         own = frozenset({(head, relation, ids[node]), (ids[node], relation, tail)})
-        found[node] = (Fact(head, relation, tail, shown), own)
-    return found
+        chains[node] = (Fact(head, relation, tail, shown), own)
+    return chains
 
 
 def _properties_of(store: GraphStore, keys: IntArray) -> dict[int, dict[str, Any]]:
@@ -217,5 +217,5 @@ def _properties_of(store: GraphStore, keys: IntArray) -> dict[int, dict[str, Any
 def _meant(facts: list[Fact], real: list[_Real]) -> tuple[Fact, ...]:
     """Return facts with the real ones in place of their halves; nothing if there is none."""
     whole = {half: fact for fact, halves in real for half in halves}
-    found = [whole.get((one.head, one.predicate, one.tail), one) for one in facts]
-    return tuple(dict.fromkeys(found)) if whole else ()
+    triples = [whole.get((fact_.head, fact_.predicate, fact_.tail), fact_) for fact_ in facts]
+    return tuple(dict.fromkeys(triples)) if whole else ()

@@ -67,7 +67,8 @@ def write_phrases(file: Path, store: GraphStore, phrases: Sequence[tuple[str, ..
     """Write the phrases of each relation, in the order of their keys. Raises DataError."""
     lines = ["# relation, tab, phrase (read between head and tail), tab, more phrases"]
     lines += [
-        "\t".join((id_, *one)) for id_, one in zip(store.relations().ids, phrases, strict=True)
+        "\t".join((id_, *phrase))
+        for id_, phrase in zip(store.relations().ids, phrases, strict=True)
     ]
     try:
         file.parent.mkdir(parents=True, exist_ok=True)

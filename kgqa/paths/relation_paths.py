@@ -77,22 +77,22 @@ def relation_paths(store: GraphStore, topic: int, rules: WalkRules) -> tuple[Rel
     near = PathTable(
         np.full(len(one_hop.row), topic), np.ones(len(one_hop.row), np.int64), one_hop.hop[:, None]
     )
-    found = _grouped(near)
-    if rules.hops == 1 or not found.steps:
-        return found, rules.hops
+    batch = _grouped(near)
+    if rules.hops == 1 or not batch.steps:
+        return batch, rules.hops
     # evenly by relation: a rare one must not be lost beside one with a million tails
-    quota = _SAMPLED // len(found.steps)
+    quota = _SAMPLED // len(batch.steps)
     sampled = []
-    for at in range(len(found.steps)):
-        rows = np.flatnonzero(found.of == at)
+    for at in range(len(batch.steps)):
+        rows = np.flatnonzero(batch.of == at)
         rows = rows[np.unique(np.linspace(0, len(rows), _SAMPLE, endpoint=False, dtype=np.int64))]
-        edges = np.cumsum(store.degrees(found.table.ends()[rows]))
+        edges = np.cumsum(store.degrees(batch.table.ends()[rows]))
         sampled.append(rows[: max(1, int(np.searchsorted(edges, quota, "right")))])
     seen: set[tuple[Hop, ...]] = set()
-    for part in _parts(store, found.table.take(np.concatenate(sampled))):
+    for part in _parts(store, batch.table.take(np.concatenate(sampled))):
         seen.update(_grouped(_further(store, part, rules)).steps)
-    steps = (*found.steps, *sorted(seen))
-    return replace(found, steps=steps, closed=frozenset(range(len(found.steps), len(steps)))), 2
+    steps = (*batch.steps, *sorted(seen))
+    return replace(batch, steps=steps, closed=frozenset(range(len(batch.steps), len(steps)))), 2
 
 
 def opened(
@@ -116,10 +116,10 @@ def opened(
         for part in _parts(store, near):
             if left <= 0:
                 break
-            found = _further(store, part, rules)
-            left -= len(found)
-            fits = np.isin(_codes(found.hops[:, 1, (FIRST, SECOND)]), codes)
-            tables.append(found.take(np.flatnonzero(fits)))
+            table = _further(store, part, rules)
+            left -= len(table)
+            fits = np.isin(_codes(table.hops[:, 1, (FIRST, SECOND)]), codes)
+            tables.append(table.take(np.flatnonzero(fits)))
             if sum(map(len, tables)) > MOST_PATHS:
                 left = 0
         else:
@@ -135,11 +135,11 @@ def _grouped(table: PathTable) -> RelationPaths:
     table = ordered(table)
     steps = table.hops[:, :, (FIRST, SECOND)].reshape(len(table), 2 * table.hops.shape[1])
     unique, of = np.unique(steps, axis=0, return_inverse=True)
-    found = tuple(
+    paths = tuple(
         tuple((row[at], row[at + 1]) for at in range(0, len(row), 2) if row[at] >= 0)
         for row in unique.tolist()
     )
-    return RelationPaths(table, found, of.reshape(-1))
+    return RelationPaths(table, paths, of.reshape(-1))
 
 
 def _parts(store: GraphStore, table: PathTable) -> Iterator[PathTable]:

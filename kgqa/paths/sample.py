@@ -87,12 +87,12 @@ def sample_walk(store: GraphStore, topics: IntArray, rules: WalkRules, sample: S
     choose = _random_walks if sample.walk == "random" else _in_order
     if not len(topics):
         return empty_paths(rules.hops)
-    found = _concat(choose(_Steps(store, topics, rules), sample))
+    walks = _concat(choose(_Steps(store, topics, rules), sample))
     # what a shorter path lacks is -1 and so sorts before every hop
-    columns = [found.taken[:, level, part] for level in range(rules.hops) for part in _BY_HOP]
-    order = np.lexsort([*reversed(columns), found.slot])
-    order = order[_rank(found.slot[order]) < sample.size]
-    return PathTable(topics[found.slot[order]], found.length[order], found.taken[order])
+    columns = [walks.taken[:, level, part] for level in range(rules.hops) for part in _BY_HOP]
+    order = np.lexsort([*reversed(columns), walks.slot])
+    order = order[_rank(walks.slot[order]) < sample.size]
+    return PathTable(topics[walks.slot[order]], walks.length[order], walks.taken[order])
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +239,9 @@ class _Draws:
     def joined(self, more: _Draws) -> _Draws:
         """Return these and ``more``."""
         columns = ("hashed", "chance", "value")
-        arrays = (np.concatenate([getattr(self, one), getattr(more, one)]) for one in columns)
+        arrays = (
+            np.concatenate([getattr(self, column), getattr(more, column)]) for column in columns
+        )
         return _Draws(_concat([self.walks, more.walks]), *arrays)
 
     def best(self, size: int) -> _Draws:

@@ -57,10 +57,10 @@ class Schema:
                 for hop, tail, kind in zip(
                     own, hops.hop[here, TAIL].tolist(), hops.kind[here].tolist(), strict=True
                 ):
-                    found = ends.setdefault(hop, [])
-                    if len(found) < _EXAMPLES and tail not in found and kind != Kind.MEDIATOR:
-                        found.append(tail)
-        keys = np.unique(np.array([key for found in ends.values() for key in found], np.int64))
+                    known = ends.setdefault(hop, [])
+                    if len(known) < _EXAMPLES and tail not in known and kind != Kind.MEDIATOR:
+                        known.append(tail)
+        keys = np.unique(np.array([key for ends_of in ends.values() for key in ends_of], np.int64))
         entities = store.entities(keys)
         names = {key: entities.label(row) for row, key in enumerate(entities.keys.tolist())}
         self._examples = {hop: tuple(names[key] for key in keys) for hop, keys in ends.items()}

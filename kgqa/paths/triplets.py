@@ -94,8 +94,8 @@ def sorted_rows(rows: IntArray) -> IntArray:
 
 def joined_rows(several: Iterable[IntArray]) -> IntArray:
     """Return the distinct rows of ``several``, sorted."""
-    found = [rows for rows in several if len(rows)]
-    return sorted_rows(np.concatenate(found)) if found else NO_TRIPLETS
+    parts = [rows for rows in several if len(rows)]
+    return sorted_rows(np.concatenate(parts)) if parts else NO_TRIPLETS
 
 
 def turned(rows: IntArray) -> IntArray:
@@ -124,5 +124,5 @@ def _as_stored(keys: IntArray, hops: Hops, *, entered: bool) -> tuple[IntArray, 
     against = (first % 2 == 1) & (single | (second % 2 == 1))
     mixed = ~along & ~against & entered
     owner = [hops.row[along], hops.row[against], hops.row[mixed], hops.row[mixed]]
-    found = [rows[along], turned(rows[against]), rows[mixed], turned(rows[mixed])]
-    return np.concatenate(owner), np.concatenate(found)
+    parts = [rows[along], turned(rows[against]), rows[mixed], turned(rows[mixed])]
+    return np.concatenate(owner), np.concatenate(parts)

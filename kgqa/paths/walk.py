@@ -121,15 +121,15 @@ def joined_tables(tables: Sequence[PathTable]) -> PathTable:
     """Return the paths of ``tables``, at least one, in turn, with room for the longest's hops."""
     if len(tables) == 1:
         return tables[0]
-    most = max(one.hops.shape[1] for one in tables)
-    room = [most - one.hops.shape[1] for one in tables]
+    most = max(table.hops.shape[1] for table in tables)
+    room = [most - table.hops.shape[1] for table in tables]
     wide = [
-        np.pad(one.hops, [(0, 0), (0, more), (0, 0)], constant_values=-1) if more else one.hops
-        for one, more in zip(tables, room, strict=True)
+        np.pad(table.hops, [(0, 0), (0, more), (0, 0)], constant_values=-1) if more else table.hops
+        for table, more in zip(tables, room, strict=True)
     ]
     return PathTable(
-        np.concatenate([one.topic for one in tables]),
-        np.concatenate([one.length for one in tables]),
+        np.concatenate([table.topic for table in tables]),
+        np.concatenate([table.length for table in tables]),
         np.concatenate(wide),
     )
 
@@ -141,9 +141,9 @@ def ranges(starts: IntArray, counts: IntArray) -> IntArray:
     [5, 6, 9]
     """
     total = int(counts.sum())
-    found: IntArray = np.repeat(starts - np.cumsum(counts) + counts, counts)
-    found += np.arange(total, dtype=np.int64)
-    return found
+    indices: IntArray = np.repeat(starts - np.cumsum(counts) + counts, counts)
+    indices += np.arange(total, dtype=np.int64)
+    return indices
 
 
 def hops_out_of(store: GraphStore, frontier: IntArray, rules: WalkRules) -> Hops:
@@ -155,7 +155,7 @@ def hops_out_of(store: GraphStore, frontier: IntArray, rules: WalkRules) -> Hops
     keep = edges.target != frontier[edges.row]
     if (known := store.info.type_relations) and not rules.types:
         ids = store.relations().ids
-        keep &= ~np.isin(edges.step // 2, [ids.index(one) for one in known if one in ids])
+        keep &= ~np.isin(edges.step // 2, [ids.index(id_) for id_ in known if id_ in ids])
     row, step = edges.row[keep], edges.step[keep]
     target, kind = edges.target[keep], edges.kind[keep]
     nothing = np.full(len(row), -1, np.int64)
@@ -314,7 +314,7 @@ def relation_paths_to(
     ends = table.ends()
     hit = np.isin(ends, answers)
     gold = set(answers.tolist())
-    found = []
+    parts = []
     for number in np.unique(group[hit]).tolist():
         members = np.flatnonzero(group == number)
         tails = np.unique(ends[members])
@@ -323,6 +323,6 @@ def relation_paths_to(
         first = members[0]
         steps = tuple((a, b) for a, b in steps_of[first, : table.length[first]].tolist())
         paths = table.take(members[hit[members]])
-        found.append(RelationPath(int(table.topic[first]), steps, f1, tails, paths))
-    found.sort(key=lambda path: (-path.f1, len(path.steps), path.steps, path.topic))
-    return found
+        parts.append(RelationPath(int(table.topic[first]), steps, f1, tails, paths))
+    parts.sort(key=lambda path: (-path.f1, len(path.steps), path.steps, path.topic))
+    return parts

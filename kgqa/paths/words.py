@@ -58,5 +58,5 @@ def relation_path_text(
         parts.append(f"{right} {words} {left}" if against else f"{left} {words} {right}")
     text = ", ".join(parts)
     if examples:
-        text += " such as " + ", ".join(one[:_LONGEST_EXAMPLE] for one in examples)
+        text += " such as " + ", ".join(example[:_LONGEST_EXAMPLE] for example in examples)
     return text

@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field
 
 from kgqa.errors import DumpMalformedError, DumpNotFoundError
 from kgqa.graph.names import normalise
-from kgqa.loaders.text_json import Fault, context, json_entries
+from kgqa.loaders.text_paragraphs import Fault, context, json_entries
 from kgqa.questions.base import Question, QuestionFormat, Triple, unreadable
 from kgqa.questions.rows import Id, Kind, OptionalText, OrNone, Row, Text, question_of, unique
 

@@ -24,8 +24,8 @@ class AnswerCache:
                 return None
             self._kept.move_to_end(key)
             text = self._kept[key]
-        found: dict[str, Any] = json.loads(text)
-        return found
+        answer: dict[str, Any] = json.loads(text)
+        return answer
 
     def put(self, key: tuple[Any, ...], answer: dict[str, Any]) -> None:
         """Keep an answer; those not used for longest go."""

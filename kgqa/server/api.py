@@ -20,6 +20,7 @@ from kgqa.server.forms import (
     AskForm,
     CheckForm,
     EntitiesForm,
+    JudgedForm,
     KgForm,
     LinkForm,
     PathsForm,
@@ -95,12 +96,12 @@ class Api:
     def _state(self) -> dict[str, Any]:
         sessions = self.sessions
         fault = error_json(sessions.fault) if sessions.fault else {}
-        found = {
+        content = {
             "ready": sessions.ready and not sessions.stopping,
             "doing": sessions.progress.doing,
             **sessions.counts,
         }
-        return found | fault
+        return content | fault
 
     async def openapi(self, _: Request) -> Response:
         """Describe the API."""
@@ -109,15 +110,15 @@ class Api:
     async def kgs(self, _: Request) -> Response:
         """List the KGs and the methods that a question may name, and say what ``/ready`` does."""
         found = await asyncio.to_thread(self.sessions.kgs)
-        kgs = [asdict(one) for one in found.values()]
+        kgs = [asdict(info) for info in found.values()]
         return JSONResponse({"kgs": kgs, "methods": methods(), "state": self._state()})
 
     async def status(self, _: Request) -> Response:
         """Say what ``kgqa status`` does, of the served KGs."""
         async with self._status_lock:
             if self._status is None or time.monotonic() - self._status[0] > _STATUS_SECONDS:
-                found = await asyncio.to_thread(self.sessions.status)
-                self._status = time.monotonic(), found
+                report = await asyncio.to_thread(self.sessions.status)
+                self._status = time.monotonic(), report
         return JSONResponse(self._status[1] | self.sessions.counts)
 
     async def ask(self, request: Request) -> Response:
@@ -131,7 +132,7 @@ class Api:
             form.entities,
             form.choices,
             options,
-            after=[one.turn for one in form.after],
+            after=[earlier.turn for earlier in form.after],
             watched=stream,
         )
         if stream:
@@ -177,15 +178,17 @@ class Api:
         return await self._read(form.kg, lambda kg: {"questions": kg.examples()})
 
     async def approve(self, request: Request) -> Response:
-        """Keep a question with the answers that a person approved."""
+        """Keep a question with the answers that a person judged."""
         form: ApprovedForm = validated(ApprovedForm, await fields(request), "/api/approved")
         line = form.question, form.topic_entities, form.answers, form.plan
-        return await self._read(form.kg, lambda kg: {"kept": approve(kg.folder, *line)})
+        return await self._read(
+            form.kg, lambda kg: {"kept": approve(kg.folder, *line, right=form.right)}
+        )
 
     async def approved(self, request: Request) -> Response:
-        """Return the approved questions as JSON lines, for `kgqa learn` and `kgqa eval`."""
-        form: KgForm = validated(KgForm, await fields(request), "/api/approved")
-        lines = await self.sessions.read(form.kg, lambda kg: approved(kg.folder))
+        """Return the judged questions as JSON lines; `kgqa learn` and `eval` read right ones."""
+        form: JudgedForm = validated(JudgedForm, await fields(request), "/api/approved")
+        lines = await self.sessions.read(form.kg, lambda kg: approved(kg.folder, right=form.right))
         return Response(lines, media_type="application/jsonl")
 
     async def _read(self, kg: str | None, work: Any) -> Response:

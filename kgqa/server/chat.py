@@ -104,7 +104,7 @@ class Chat:
             raise UsageError("`kgqa` is not an object.", 'Write {"kgqa": {"k": 5}}.')
         question = {"question": _last_message(given.get("messages")), "kg": kg, "method": method}
         form, options = AskForm.of({**own, **question})
-        after = [one.turn for one in form.after]
+        after = [earlier.turn for earlier in form.after]
         if not after and leaves_out(form.question):
             after = await self._before(request, given["messages"], kg, method)
         waiting = await self.sessions.ask(
@@ -123,30 +123,30 @@ class Chat:
                 self._chunks(waiting, base, usage=usage), media_type="text/event-stream"
             )
         try:
-            found = await answered(request, self.sessions.answer(waiting))
-            text = _topics(found) + answer_text(found)
+            answer = await answered(request, self.sessions.answer(waiting))
+            text = _topics(answer) + answer_text(answer)
         except UNANSWERABLE as error:
-            found, text = error_json(error), markdown(str(error))
-        return as_json(_whole(text, base) | {"usage": _usage(found), "kgqa": found})
+            answer, text = error_json(error), markdown(str(error))
+        return as_json(_whole(text, base) | {"usage": _usage(answer), "kgqa": answer})
 
     async def _before(
         self, request: Request, messages: list[Any], kg: str, method: str
     ) -> list[Turn]:
-        """Return the earlier questions of a chat, which are answered anew.
+        """Return the earlier questions of a chat, which are answered again.
 
         What a client sends as an earlier answer is only text, and may be anything.
         """
         turns: list[Turn] = []
-        earlier = [text for one in messages[:-1] if (text := _text(one, "user"))]
+        earlier = [text for message in messages[:-1] if (text := _text(message, "user"))]
         for text in earlier[-_TURNS:]:
             waiting = await self.sessions.ask(text, kg, method, after=turns, watched=False)
             try:
-                found = await answered(request, self.sessions.answer(waiting))
+                answer = await answered(request, self.sessions.answer(waiting))
             except UNANSWERABLE:
                 continue
-            topics = tuple(one["id"] for one in found["topic_entities"])
-            ids = tuple(one["id"] for one in found["answers"] if one["id"] is not None)
-            turns.append(Turn(found["question"], topics, ids))
+            topics = tuple(entity["id"] for entity in answer["topic_entities"])
+            ids = tuple(entry["id"] for entry in answer["answers"] if entry["id"] is not None)
+            turns.append(Turn(answer["question"], topics, ids))
         return turns
 
     async def _chunks(
@@ -164,8 +164,8 @@ class Chat:
                     topics = _topics(event[1])
                     yield chunk({"content": topics})
                 elif event and event[0] == "paths":  # what is thought of meanwhile
-                    lines = [code_span(path_text(one["edges"], LONGEST))
-                             for one in event[1]["paths"][:_PATHS] if one["edges"]]  # fmt: skip
+                    lines = [code_span(path_text(path["edges"], LONGEST))
+                             for path in event[1]["paths"][:_PATHS] if path["edges"]]  # fmt: skip
                     new = "".join(f"- {line}\n" for line in lines if line not in shown)
                     shown.update(lines)
                     yield chunk({"reasoning_content": new})
@@ -192,7 +192,9 @@ class Chat:
 
     async def _models(self) -> list[dict[str, Any]]:
         kgs = await asyncio.to_thread(self.sessions.kgs)
-        names = sorted((one["name"] for one in methods()), key=lambda name: name != DEFAULT_METHOD)
+        names = sorted(
+            (method_["name"] for method_ in methods()), key=lambda name: name != DEFAULT_METHOD
+        )
         return [
             {"id": f"{kg}/{method}", "object": "model", "created": 0, "owned_by": "kgqa"}
             for method in names
@@ -205,7 +207,7 @@ class Chat:
             raise UsageError("`model` is missing.", "GET /v1/models lists them.")
         kgs = await asyncio.to_thread(self.sessions.kgs)
         kg, _, method = model.partition("/")
-        if kg not in kgs or (method and method not in {one["name"] for one in methods()}):
+        if kg not in kgs or (method and method not in {method_["name"] for method_ in methods()}):
             raise _no_model(model)
         return kg, method or DEFAULT_METHOD
 
@@ -222,8 +224,8 @@ def about_chat(messages: object) -> str | None:
     asked = _OWN_PROMPT.search(text)
     if not asked or not _CHAT.search(text):
         return None
-    earlier = [said for one in messages[:-1] if (said := _text(one, "user"))]
-    first = earlier[0] if earlier else found[1] if (found := _QUOTED.search(text)) else "Questions"
+    earlier = [said for message in messages[:-1] if (said := _text(message, "user"))]
+    first = earlier[0] if earlier else match[1] if (match := _QUOTED.search(text)) else "Questions"
     title = " ".join(first.split())[:_TITLE]
     key = _KEY.search(text)
     if key is None:
@@ -231,9 +233,9 @@ def about_chat(messages: object) -> str | None:
     return json.dumps({key[1]: title if key[1] == "title" else []}, ensure_ascii=False)
 
 
-def _topics(found: dict[str, Any]) -> str:
+def _topics(answer: dict[str, Any]) -> str:
     """Return what a question is about, as the first paragraph of its answer."""
-    names = [code_span(said_name(one["name"])) for one in found["topic_entities"]]
+    names = [code_span(said_name(entity["name"])) for entity in answer["topic_entities"]]
     return f"About {', '.join(names)}.\n\n" if names else ""
 
 
@@ -280,14 +282,14 @@ def _text(message: object, role: str) -> str:
     content = message.get("content")
     if isinstance(content, list):
         parts = [one.get("text") for one in content if isinstance(one, dict)]
-        content = "\n".join(one for one in parts if isinstance(one, str))
+        content = "\n".join(part for part in parts if isinstance(part, str))
     return content.strip() if isinstance(content, str) else ""
 
 
-def _usage(found: dict[str, Any]) -> dict[str, int]:
-    used = [one for name in ("kg_llm", "general_llm") if (one := found.get(name))]
-    prompt = sum(one["prompt_tokens"] for one in used)
-    written = sum(one.get("generated_tokens", one.get("completion_tokens", 0)) for one in used)
+def _usage(answer: dict[str, Any]) -> dict[str, int]:
+    used = [use for name in ("kg_llm", "general_llm") if (use := answer.get(name))]
+    prompt = sum(use["prompt_tokens"] for use in used)
+    written = sum(use.get("generated_tokens", use.get("completion_tokens", 0)) for use in used)
     return {
         "prompt_tokens": prompt,
         "completion_tokens": written,

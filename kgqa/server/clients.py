@@ -64,11 +64,11 @@ def _read(file: Path) -> list[Client]:
         try:
             clients.append(validated(Client, {**table, "name": name}, f"the client {name}"))
         except KgqaError:  # its message may have the key
-            known = ", ".join(one for one in Client.model_fields if one != "name")
+            known = ", ".join(field for field in Client.model_fields if field != "name")
             raise UsageError(
                 f"The client {name} in the file of keys {file} is malformed.",
                 f"A client has: {known}; a key has 16 characters or more.",
             ) from None
-    if len({one.key for one in clients}) < len(clients):
+    if len({client.key for client in clients}) < len(clients):
         raise UsageError(f"Two clients in the file of keys {file} have the same key.")
     return clients

@@ -30,10 +30,16 @@ class Connection(H11Protocol):
         """Count the connection, and watch whether a request comes."""
         super().connection_made(transport)
         self._idle_since = self.loop.time()
-        held = [one for one in self.connections if isinstance(one, Connection) and one.is_open]
+        held = [
+            connection
+            for connection in self.connections
+            if isinstance(connection, Connection) and connection.is_open
+        ]
         if len(held) > self.most:
-            waiting = [one for one in held if one.idle]
-            min(waiting, key=lambda one: one._idle_since, default=self).transport.abort()
+            waiting = [connection for connection in held if connection.idle]
+            min(
+                waiting, key=lambda connection: connection._idle_since, default=self
+            ).transport.abort()
         self._watch()
 
     @property

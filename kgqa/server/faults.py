@@ -99,7 +99,7 @@ def error_json(error: KgqaError) -> dict[str, Any]:
 
 def advice(hint: str) -> str:
     """Return a hint for who asks over HTTP, and not at the command line."""
-    hint = _COMMAND.sub(lambda found: _ROUTES[found[1]], hint)
+    hint = _COMMAND.sub(lambda match: _ROUTES[match[1]], hint)
     return f"For whoever runs the server: {hint}" if _ANY_COMMAND.search(hint) else shortened(hint)
 
 

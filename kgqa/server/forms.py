@@ -59,8 +59,14 @@ class KgForm(Options):
     kg: str | None = option(None, "The KG's name (by default the only KG).")
 
 
-class ApprovedForm(KgForm):
-    """A question with the answers that a person approved."""
+class JudgedForm(KgForm):
+    """Which of the questions that people judged are meant."""
+
+    right: bool = option(True, "Whether the answers are right.")
+
+
+class ApprovedForm(JudgedForm):
+    """A question with the answers that a person judged."""
 
     question: str = option(..., "As the answer has it.", min_length=1, max_length=2_000)
     topic_entities: tuple[str, ...] = option((), "Their ids.", max_length=16)

@@ -72,8 +72,8 @@ async def answered(request: Request, answer: Any) -> dict[str, Any]:
         await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
         if not work.done():
             raise RefusedError(499, "The client went away.")
-        found: dict[str, Any] = await work
-        return found
+        content: dict[str, Any] = await work
+        return content
     finally:
         work.cancel()
         gone.cancel()

@@ -42,14 +42,14 @@ class ServedKgs:
         with self._lock:
             if again or self._listed is None or time.monotonic() - self._listed[0] > _FRESH:
                 faults: list[KgqaError] = []
-                found = {info.name: info for info in self._home(None).kgs(faults)}
+                infos = {info.name: info for info in self._home(None).kgs(faults)}
                 for fault in faults:
                     _LOG.warning(str(fault))
-                names = self._served or list(found)
-                found = {name: found[name] for name in names if name in found}
-                self._listed = time.monotonic(), found
+                names = self._served or list(infos)
+                infos = {name: infos[name] for name in names if name in infos}
+                self._listed = time.monotonic(), infos
             opens = asking.get().opens
-            return {name: one for name, one in self._listed[1].items() if opens(name)}
+            return {name: kg_info for name, kg_info in self._listed[1].items() if opens(name)}
 
     def named(self, name: str | None) -> str:
         """Return the KG that is meant, the only one by default. Raises UsageError, GraphError."""

@@ -90,7 +90,7 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
 
         async def work() -> tuple[dict[str, Any], str]:
             waiting = await sessions.ask(
-                question, kg, method, entities, after=[one.turn for one in after]
+                question, kg, method, entities, after=[earlier.turn for earlier in after]
             )
             found: dict[str, Any] = {}
             async for event, known in sessions.events(waiting):
@@ -139,17 +139,20 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
 
         async def work() -> tuple[dict[str, Any], str]:
             form: LinkForm = validated(LinkForm, {"question": question}, "the tool link")
-            found = await sessions.read(kg, lambda kg: kg.linked(form.question, limit))
+            candidates = await sessions.read(kg, lambda kg: kg.linked(form.question, limit))
             rows = [
-                {name: one[name] for name in ("id", "name", "score", "mention", "edges", "chosen")}
-                for one in found["candidates"]
+                {
+                    name: candidate[name]
+                    for name in ("id", "name", "score", "mention", "edges", "chosen")
+                }
+                for candidate in candidates["candidates"]
             ]
             lines = [
-                f"{code_span(said_name(one['name']))} ({code_span(said_name(one['id']))}), "
-                f"{one['edges']} edges"
-                for one in rows
+                f"{code_span(said_name(row['name']))} ({code_span(said_name(row['id']))}), "
+                f"{row['edges']} edges"
+                for row in rows
             ]
-            return found | {"candidates": rows}, "\n".join(lines) or "Nothing was found."
+            return candidates | {"candidates": rows}, "\n".join(lines) or "Nothing was found."
 
         return await _result(work)
 
@@ -170,14 +173,14 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
 
         async def work() -> tuple[dict[str, Any], str]:
             form: CheckForm = validated(CheckForm, {"statement": statement}, "the tool check")
-            found = await sessions.read(kg, lambda kg: kg.check(form.statement).to_dict())
-            short = dict(found)
+            checked = await sessions.read(kg, lambda kg: kg.check(form.statement).to_dict())
+            short = dict(checked)
             for name in ("paths", "near"):
-                short[name] = [_path(one) for one in found[name][:5]]
-            lines = ["It is in the graph:" if found["found"] else "It is not in the graph:"]
-            lines += [code_span(one["text"]) for one in short["paths"]]
-            lines += [] if found["found"] else [code_span(str(found["missing"]))]
-            near = [code_span(one["text"]) for one in short["near"]]
+                short[name] = [_path(path) for path in checked[name][:5]]
+            lines = ["It is in the graph:" if checked["found"] else "It is not in the graph:"]
+            lines += [code_span(path["text"]) for path in short["paths"]]
+            lines += [] if checked["found"] else [code_span(str(checked["missing"]))]
+            near = [code_span(path["text"]) for path in short["near"]]
             return short, "\n".join(
                 [*lines, *(["Near it, and not the same:", *near] if near else [])]
             )
@@ -190,7 +193,7 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
 
         async def work() -> tuple[dict[str, Any], str]:
             rows = await _kgs(sessions)
-            lines = [f"{code_span(said_name(one['name']))}: {one['edges']:,} facts" for one in rows]
+            lines = [f"{code_span(said_name(row['name']))}: {row['edges']:,} facts" for row in rows]
             return {"kgs": rows}, "\n".join(lines)
 
         return await _result(work)
@@ -248,22 +251,20 @@ def _add_resources(server: MCPServer[Any], sessions: Sessions) -> None:
 
 
 async def _kgs(sessions: Sessions) -> list[dict[str, Any]]:
-    found = await asyncio.to_thread(sessions.kgs)
-    return [
-        {"name": one.name, "entities": one.entities, "edges": one.edges} for one in found.values()
-    ]
+    kgs = await asyncio.to_thread(sessions.kgs)
+    return [{"name": kg.name, "entities": kg.entities, "edges": kg.edges} for kg in kgs.values()]
 
 
-def _schema_text(found: Mapping[str, Any]) -> str:
+def _schema_text(schema: Mapping[str, Any]) -> str:
     lines = [
-        f"{said_name(one['name'])} ({one['count']:,}): "
-        + ", ".join(f"{said_name(each['name'])} {each['type']}" for each in one["properties"])
-        for one in found["types"]
+        f"{said_name(type_['name'])} ({type_['count']:,}): "
+        + ", ".join(f"{said_name(each['name'])} {each['type']}" for each in type_["properties"])
+        for type_ in schema["types"]
     ]
     lines += [
-        " ".join(said_name(one[part]) for part in ("head", "relation", "tail"))
-        + f" ({one['count']:,})"
-        for one in found["relations"]
+        " ".join(said_name(relation[part]) for part in ("head", "relation", "tail"))
+        + f" ({relation['count']:,})"
+        for relation in schema["relations"]
     ]
     return "\n".join(map(code_span, lines))
 
@@ -272,7 +273,7 @@ def _few_rows(found: Mapping[str, Any], limit: int) -> tuple[dict[str, Any], str
     """Return the first rows of a result, and as text: names and values quoted, a row a line."""
     rows = found["rows"][:limit]
     lines = [" | ".join(map(said_name, found["columns"]))]
-    lines += [" | ".join(map(_cell, one["values"])) for one in rows]
+    lines += [" | ".join(map(_cell, row["values"])) for row in rows]
     if (more := len(found["rows"]) - limit) > 0:
         lines.append(f"{more} more rows; raise `limit` or add a condition.")
     return {**found, "rows": rows}, "\n".join(map(code_span, lines))
@@ -282,24 +283,24 @@ def _cell(cell: Any) -> str:
     return said_name(cell["name"] if isinstance(cell, dict) else str(cell))
 
 
-def capped(found: Mapping[str, Any], limit: int) -> dict[str, Any]:
+def capped(content: Mapping[str, Any], limit: int) -> dict[str, Any]:
     """Return an answer with ``limit`` answers at most and the best two paths of each."""
     answers, kept = [], list[int]()
-    for one in found["answers"][:limit]:
-        behind = one["paths"][:2]
+    for entry in content["answers"][:limit]:
+        behind = entry["paths"][:2]
         kept += [place for place in behind if place not in kept]
-        met = [each | {"text": path_text(each["edges"], LONGEST)} for each in one["conditions"]]
+        met = [each | {"text": path_text(each["edges"], LONGEST)} for each in entry["conditions"]]
         paths = [kept.index(place) for place in behind]
-        answers.append({**one, "paths": paths, "conditions": met})
+        answers.append({**entry, "paths": paths, "conditions": met})
     if not answers:  # what was looked at
-        kept = list(range(min(3, len(found["paths"]))))
-    notes, more = list(found["notes"]), len(found["answers"]) - len(answers)
+        kept = list(range(min(3, len(content["paths"]))))
+    notes, more = list(content["notes"]), len(content["answers"]) - len(answers)
     if more > 0:
         notes.append(f"{more} more answers are not shown; raise `limit` to see them.")
     names = ("question", "method", "topic_entities", "confidence")
-    return {name: found[name] for name in names} | {
+    return {name: content[name] for name in names} | {
         "answers": answers,
-        "paths": [_path(found["paths"][place]) for place in kept],
+        "paths": [_path(content["paths"][place]) for place in kept],
         "notes": notes,
     }
 
@@ -313,15 +314,15 @@ async def _paths(
     sessions: Sessions, kg: str | None, given: dict[str, Any], full: bool
 ) -> tuple[dict[str, Any], str]:
     form: PathsForm = validated(PathsForm, given, "the tool paths")
-    found = await sessions.read(kg, lambda kg: path_page(kg, form))
-    found["paths"] = [_path(one) for one in found["paths"]]
-    found.pop("browser_url")
-    found = bounded(found if full else _compact(found), _MOST_CHARACTERS if full else _COMPACT)
-    lines = [code_span(one["text"]) for one in found["paths"]]
-    lines.append(f"{len(found['paths'])} of {found['total']} paths.")
-    if found["next_offset"] is not None:
-        lines[-1] += f" More with offset {found['next_offset']}."
-    return found, "\n".join([*map(markdown, found["notes"]), *lines])
+    page = await sessions.read(kg, lambda kg: path_page(kg, form))
+    page["paths"] = [_path(path) for path in page["paths"]]
+    page.pop("browser_url")
+    page = bounded(page if full else _compact(page), _MOST_CHARACTERS if full else _COMPACT)
+    lines = [code_span(path["text"]) for path in page["paths"]]
+    lines.append(f"{len(page['paths'])} of {page['total']} paths.")
+    if page["next_offset"] is not None:
+        lines[-1] += f" More with offset {page['next_offset']}."
+    return page, "\n".join([*map(markdown, page["notes"]), *lines])
 
 
 async def _result(
@@ -332,7 +333,7 @@ async def _result(
     Raises ToolError.
     """
     try:
-        found, text = await work()
+        content, text = await work()
     except KgqaError as error:
         raise ToolError(markdown(str(error))) from None
     except TimeoutError as error:
@@ -346,26 +347,26 @@ async def _result(
             + f"{more} more lines are not shown: lower `limit`, or set `full`."
         )
     shown = TextContent(type="text", text=text)
-    found = bounded(found if full else _compact(found), most)
-    return CallToolResult(content=[shown], structured_content=found)
+    content = bounded(content if full else _compact(content), most)
+    return CallToolResult(content=[shown], structured_content=content)
 
 
-def _compact(found: Any) -> Any:
+def _compact(content: Any) -> Any:
     """Return what a tool found without the stored facts and the properties of edges."""
-    if isinstance(found, list):
-        return [_compact(one) for one in found]
-    if not isinstance(found, dict):
-        return found
-    left = {"facts", "groundings", "properties"} if "tail" in found else {"facts_in_all"}
-    return {name: _compact(one) for name, one in found.items() if name not in left}
+    if isinstance(content, list):
+        return [_compact(member) for member in content]
+    if not isinstance(content, dict):
+        return content
+    left = {"facts", "groundings", "properties"} if "tail" in content else {"facts_in_all"}
+    return {name: _compact(member) for name, member in content.items() if name not in left}
 
 
-def bounded(found: Mapping[str, Any], most: int = _MOST_CHARACTERS) -> dict[str, Any]:
+def bounded(content: Mapping[str, Any], most: int = _MOST_CHARACTERS) -> dict[str, Any]:
     """Return what a tool found, in JSON of ``most`` characters or not much more.
 
     Long texts are cut, and say how long they are; then the longest list is halved until all fits.
     """
-    short: dict[str, Any] = _cut(found)
+    short: dict[str, Any] = _cut(content)
     size = {name: len(json.dumps(value)) for name, value in short.items()}
     while sum(size.values()) > most:
         name = max(size, key=size.__getitem__)
@@ -378,8 +379,8 @@ def bounded(found: Mapping[str, Any], most: int = _MOST_CHARACTERS) -> dict[str,
         if name == "paths" and "next_offset" in short:
             after = short["next_offset"]
             short["next_offset"] = (short["total"] if after is None else after) - gone
-        for one in short.get("answers", ()):
-            one["paths"] = [place for place in one["paths"] if place < len(short["paths"])]
+        for entry in short.get("answers", ()):
+            entry["paths"] = [place for place in entry["paths"] if place < len(short["paths"])]
         if "notes" in short:
             short["notes"].append(f"{gone} more of `{name}` are not shown: they are too long.")
     return short
@@ -391,7 +392,7 @@ def _cut(value: Any, name: str = "") -> Any:
         long = len(value) > most
         return f"{value[: most - 40]}… ({len(value):,} characters)" if long else value
     if isinstance(value, dict):
-        return {_cut(key): _cut(one, key) for key, one in [*value.items()][:_MOST_ITEMS]}
+        return {_cut(key): _cut(member, key) for key, member in [*value.items()][:_MOST_ITEMS]}
     if isinstance(value, list | tuple):
-        return [_cut(one, name) for one in value[:_MOST_ITEMS]]
+        return [_cut(member, name) for member in value[:_MOST_ITEMS]]
     return value

@@ -15,6 +15,7 @@ from kgqa.server.forms import (
     AskForm,
     CheckForm,
     EntitiesForm,
+    JudgedForm,
     KgForm,
     LinkForm,
     PathsForm,
@@ -80,7 +81,7 @@ def description() -> dict[str, Any]:
             " each with a JSON object.",
         }
     }
-    found: dict[str, Any] = {
+    schema: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {
             "title": "kgqa",
@@ -104,9 +105,9 @@ def description() -> dict[str, Any]:
                 "get": _operation("Return questions to begin with.", query=KgForm, gives=Examples)
             },
             "/api/approved": {
-                "get": _operation("Return the approved questions, as JSON lines.", query=KgForm),
+                "get": _operation("Return the judged questions, as JSON lines.", query=JudgedForm),
                 "post": _operation(
-                    "Keep a question with its approved answers.", post=ApprovedForm, gives=Kept
+                    "Keep a question with its judged answers.", post=ApprovedForm, gives=Kept
                 ),
             },
             "/api/schema": {"get": _operation("Describe a KG.", query=SchemaForm, gives=Described)},
@@ -129,22 +130,22 @@ def description() -> dict[str, Any]:
             "/metrics": {"get": _operation("Count what the server does, for Prometheus.")},
         },
     }
-    for path, operations in found["paths"].items():
-        for verb, one in operations.items():
-            one["operationId"] = f"{verb}{re.sub('[^a-z0-9]+', '_', path)}".rstrip("_")
-    named = found["paths"]["/v1/models/{model}"]["get"]
+    for path, operations in schema["paths"].items():
+        for verb, operation in operations.items():
+            operation["operationId"] = f"{verb}{re.sub('[^a-z0-9]+', '_', path)}".rstrip("_")
+    named = schema["paths"]["/v1/models/{model}"]["get"]
     named["parameters"] = [
         {"name": "model", "in": "path", "required": True, "schema": {"type": "string"}}
     ]
     for path, kind in (("/metrics", "text/plain"), ("/api/approved", "application/jsonl")):
-        text = found["paths"][path]["get"]["responses"]["200"]
+        text = schema["paths"][path]["get"]["responses"]["200"]
         text["content"] = {kind: {"schema": {"type": "string"}}}
-    return found
+    return schema
 
 
 def _method_options() -> dict[str, Any]:
     """Return every option of the methods that may be asked for, with what it belongs to."""
-    found: dict[str, Any] = {}
+    paths: dict[str, Any] = {}
     of: dict[str, list[str]] = {}
     for entry in METHODS.table:
         model = entry.options_model()
@@ -152,12 +153,12 @@ def _method_options() -> dict[str, Any]:
         for one in models:
             for name, schema in one.model_json_schema().get("properties", {}).items():
                 if not name.endswith("_options"):
-                    found.setdefault(name, schema)
+                    paths.setdefault(name, schema)
                     of.setdefault(name, []).append(entry.name)
-    for name, schema in found.items():
+    for name, schema in paths.items():
         belongs = ", ".join(dict.fromkeys(of[name]))
         schema["description"] = f"{schema.get('description', '')} Of: {belongs}.".lstrip()
-    return {name: schema for name, schema in found.items() if name not in AskForm.model_fields}
+    return {name: schema for name, schema in paths.items() if name not in AskForm.model_fields}
 
 
 def _both(summary: str, form: type[Options], gives: type[BaseModel]) -> dict[str, Any]:
@@ -176,7 +177,7 @@ def _operation(
 ) -> dict[str, Any]:
     schema: dict[str, Any] = {"$ref": _REF.format(model=gives.__name__)} if gives else {}
     fault = {"schema": {"$ref": _REF.format(model="ErrorBody")}}
-    found: dict[str, Any] = {
+    operation: dict[str, Any] = {
         "summary": summary,
         "responses": {
             "200": {"description": "Done.", "content": {"application/json": {"schema": schema}}},
@@ -185,10 +186,10 @@ def _operation(
     }
     if post is not None:
         body = {"schema": {"$ref": _REF.format(model=post.__name__)}}
-        found["requestBody"] = {"required": True, "content": {"application/json": body}}
+        operation["requestBody"] = {"required": True, "content": {"application/json": body}}
     if query is not None:
         known = query.model_json_schema(ref_template=_REF)
-        found["parameters"] = [
+        operation["parameters"] = [
             {
                 "name": name,
                 "in": "query",
@@ -198,4 +199,4 @@ def _operation(
             }
             for name, field in known["properties"].items()
         ]
-    return found
+    return operation

@@ -1,4 +1,4 @@
-"""Long tasks of the server, which whoever waits is told of, and its log."""
+"""Long tasks of the server, reported to whoever waits, and its log."""
 
 from __future__ import annotations
 

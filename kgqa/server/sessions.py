@@ -134,15 +134,15 @@ class Sessions:
 
     def start(self) -> None:
         """Start the workers, which load the models of the first KG."""
-        for one in self._threads:
-            one.start()
+        for thread in self._threads:
+            thread.start()
 
     def stop(self) -> None:
         """Tell those who wait, let what runs end, and close everything."""
         self.refuse()
         end = time.monotonic() + _END_SECONDS
-        for one in self._threads:
-            one.join(timeout=max(0.0, end - time.monotonic()))
+        for thread in self._threads:
+            thread.join(timeout=max(0.0, end - time.monotonic()))
         if self._workers is not None:
             for worker in list(self._answering.values()):
                 worker.close()
@@ -157,18 +157,18 @@ class Sessions:
         """Take no more questions, and tell those who wait."""
         with self._changed:
             self.stopping = True
-            told, self._waiting = self._waiting, []
+            waiting, self._waiting = self._waiting, []
             self._changed.notify_all()
-        for one in told:
-            one.fail(StoppingError())
+        for question in waiting:
+            question.fail(StoppingError())
 
     # ── what there is ───────────────────────────────────────────────────────────────────────
 
     def status(self) -> dict[str, Any]:
         """Return what ``kgqa status`` says of the served KGs. Raises GraphError."""
-        found = status(self._home(None))
+        report = status(self._home(None))
         served = self.kgs()
-        return found | {"kgs": [one for one in found["kgs"] if one["name"] in served]}
+        return report | {"kgs": [kg for kg in report["kgs"] if kg["name"] in served]}
 
     @property
     def counts(self) -> dict[str, int]:
@@ -212,9 +212,9 @@ class Sessions:
         job = Job(next(self._numbers), name, method, given, asked, deadline, watched)
         key = session_key(name, session)
         waiting = Waiting(job, key, (state, asking.get().name, *key, asked), asking.get().name)
-        if (found := self.cache.get(waiting.cached)) is not None:
+        if (cached := self.cache.get(waiting.cached)) is not None:
             self.done["cached"] += 1
-            waiting.tell("answer", found)
+            waiting.tell("answer", cached)
             return waiting
         ahead = self._queue(waiting)
         waiting.tell("queued", {"ahead": ahead, "kg": name, "method": method})
@@ -229,12 +229,20 @@ class Sessions:
             if self.stopping:
                 raise StoppingError
             now = time.monotonic()  # nobody has waited for these any more
-            self._waiting = [one for one in self._waiting if not one.gone and one.deadline > now]
+            self._waiting = [
+                question
+                for question in self._waiting
+                if not question.gone and question.deadline > now
+            ]
             ahead = len(self._waiting)
             if ahead >= self.options.max_queue:
                 raise BusyError(ahead, max(1, min(60, round(ahead * self._seconds))))
-            mine = [one for one in (*self._waiting, *self._running.values()) if not one.gone]
-            held = sum(one.client == client.name for one in mine)
+            mine = [
+                question
+                for question in (*self._waiting, *self._running.values())
+                if not question.gone
+            ]
+            held = sum(question.client == client.name for question in mine)
             if client.questions is not None and held >= client.questions:
                 raise BusyError(held, max(1, round(self._seconds)), client.name)
             if client.per_minute is not None:
@@ -276,12 +284,12 @@ class Sessions:
 
     async def answer(self, waiting: Waiting) -> dict[str, Any]:
         """Return the answer as ``kgqa ask --json`` prints it. Raises the question's KgqaError."""
-        found: dict[str, Any] = {}
+        entries: dict[str, Any] = {}
         async for _, known in self.events(waiting):
             if waiting.failure is not None:
                 raise waiting.failure
-            found = known
-        return found
+            entries = known
+        return entries
 
     def _too_long(self) -> TimeLimitError:
         return TimeLimitError(
@@ -332,8 +340,8 @@ class Sessions:
         self.ready = fault is None
 
     def _is_gone(self, number: int) -> bool:
-        one = self._running.get(number)
-        return one is None or one.gone
+        question = self._running.get(number)
+        return question is None or question.gone
 
     def _first(self, place: int) -> Waiting | None:
         """Wait for a question, and return it; None when the server ends."""
@@ -345,20 +353,22 @@ class Sessions:
         """Return the next question that waits for a session, None if it is another's turn."""
         with self._changed:
             every = len(self._waiting) + len(self._running)
-            mine = sum(one.place == place for one in self._running.values())
+            mine = sum(question.place == place for question in self._running.values())
             share = -(-every // len(self._threads))
             if len(taken) >= _TOGETHER or mine >= max(1, share):
                 return None
-            one = next((one for one in self._waiting if one.key == taken[0].key), None)
-            if one is not None:
-                taken.append(self._taken(place, one))
-            return None if one is None else one.job
+            question = next(
+                (question for question in self._waiting if question.key == taken[0].key), None
+            )
+            if question is not None:
+                taken.append(self._taken(place, question))
+            return None if question is None else question.job
 
-    def _taken(self, place: int, one: Waiting) -> Waiting:
-        self._waiting.remove(one)
-        self._running[one.job.number] = one
-        one.place = place
-        return one
+    def _taken(self, place: int, question: Waiting) -> Waiting:
+        self._waiting.remove(question)
+        self._running[question.job.number] = question
+        question.place = place
+        return question
 
     def _tell(self, number: int, stage: str, known: Any) -> None:
         """Pass on what a worker reports."""
@@ -366,23 +376,23 @@ class Sessions:
             self.progress.tell(known)
             return
         if stage not in ("answer", "error"):
-            if (one := self._running.get(number)) is not None:
-                one.tell(stage, known)
+            if (question := self._running.get(number)) is not None:
+                question.tell(stage, known)
             return
         with self._changed:
-            one = self._running.pop(number, None)
-        if one is None:
+            question = self._running.pop(number, None)
+        if question is None:
             return
         if stage == "error":
-            self.done["gone" if one.gone else type(known).__name__] += 1
-            one.fail(known)
+            self.done["gone" if question.gone else type(known).__name__] += 1
+            question.fail(known)
             return
         self.ready, self.fault = True, None
         self.done["answered"] += 1
-        found, state = known
-        if state and state == one.cached[0]:  # a database that others change has none
-            self.cache.put(one.cached, found)
-        one.tell("answer", found)
+        entry, state = known
+        if state and state == question.cached[0]:  # a database that others change has none
+            self.cache.put(question.cached, entry)
+        question.tell("answer", entry)
 
     def _lost(self, place: int, error: KgqaError) -> None:
         """Have what a lost worker was to answer answered by another, once."""
@@ -393,22 +403,24 @@ class Sessions:
                 lost.close()
             if not self._answering:
                 self.ready, self.fault = False, error
-            mine = [one for one in self._running.values() if one.place == place]
-            for one in mine:
-                del self._running[one.job.number]
-                one.place = None
-                if isinstance(error, WorkerError) and not (one.tried or one.gone or self.stopping):
-                    one.tried = True
-                    self._waiting.insert(0, one)
+            mine = [question for question in self._running.values() if question.place == place]
+            for question in mine:
+                del self._running[question.job.number]
+                question.place = None
+                if isinstance(error, WorkerError) and not (
+                    question.tried or question.gone or self.stopping
+                ):
+                    question.tried = True
+                    self._waiting.insert(0, question)
                 else:
                     self.done[type(error).__name__] += 1
-                    one.fail(error)
+                    question.fail(error)
             self._changed.notify_all()
             self._changed.wait_for(lambda: self.stopping, _AGAIN_SECONDS)
 
     def _tell_all(self, line: str) -> None:
-        for one in [*self._running.values(), *self._waiting]:
-            one.tell("loading", {"text": line})
+        for question in [*self._running.values(), *self._waiting]:
+            question.tell("loading", {"text": line})
 
     # ── the threads of the KGs ──────────────────────────────────────────────────────────────
 

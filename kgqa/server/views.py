@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kgqa.display import (
     LONGEST,
-    NOT_HERE,
+    REFUSED,
     code_span,
     markdown,
     path_text,
@@ -36,25 +36,25 @@ def answer_text(found: Mapping[str, Any]) -> str:
     """
     answers, paths = found["answers"], found["paths"]
     if not answers:
-        rest = [note for note in found["notes"] if not note.startswith(NOT_HERE)]
+        rest = [note for note in found["notes"] if not note.startswith(REFUSED)]
         said = [refusal(found["notes"], found["confidence"]), *rest]
         return "\n\n".join(map(markdown, said))
     names = [
-        code_span(said_name(one["name"])) + ("" if one["grounded"] else " (in no path)")
-        for one in answers
+        code_span(said_name(answer["name"])) + ("" if answer["grounded"] else " (in no path)")
+        for answer in answers
     ]
     first = ", ".join(names[:_ANSWERS])
     if len(names) > _ANSWERS:
         first += f" and {len(names) - _ANSWERS} more"
     if found["confidence"] is not None:
         first += f" (confidence {min(round(100 * found['confidence']), 99)} %)"
-    behind = list(dict.fromkeys(place for one in answers for place in one["paths"]))[:_PATHS]
+    behind = list(dict.fromkeys(place for answer in answers for place in answer["paths"]))[:_PATHS]
     lines = [f"- {code_span(path_text(paths[place]['edges'], LONGEST))}" for place in behind]
-    for one in answers[:_ANSWERS]:
+    for answer in answers[:_ANSWERS]:
         lines += [
             f"- {code_span(said_name(each['asked']))}: "
             f"{code_span(path_text(each['edges'], LONGEST))}"
-            for each in one["conditions"]
+            for each in answer["conditions"]
         ]
     parts = [first]
     if lines:
@@ -66,7 +66,7 @@ def path_page(kg: KG, form: PathsForm) -> dict[str, Any]:
     """Return what ``kgqa paths --json`` prints, a page of it."""
     from kgqa.api.qa import shared_name
 
-    found = kg.paths(
+    paths = kg.paths(
         form.entity,
         hops=form.hops,
         limit=form.limit,
@@ -76,10 +76,10 @@ def path_page(kg: KG, form: PathsForm) -> dict[str, Any]:
         mediators=form.mediators,
     )
     end = form.offset + form.limit
-    return found.to_dict() | {
-        "next_offset": end if end < found.total else None,
-        "notes": [shared_name(form.entity, found.entity)] if found.entity.others else [],
-        "browser_url": kg.browser_url(found),
+    return paths.to_dict() | {
+        "next_offset": end if end < paths.total else None,
+        "notes": [shared_name(form.entity, paths.entity)] if paths.entity.others else [],
+        "browser_url": kg.browser_url(paths),
     }
 
 

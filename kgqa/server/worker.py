@@ -46,7 +46,7 @@ _MOST_SESSIONS = 16  # each beside its models is small
 _MODELS = ("model", "adapter", "reasoner", "ranker", "encoder", "general_model")
 _LISTED = 20  # facts and counted things of a plan's row; POST /query gives as many as asked for
 _MOST = {"k": 100, "hops": 4, "cap": 300_000, "budget": 4_096}  # that a request may ask for
-ALL = 0  # the number of no question: what is told concerns all
+ALL = 0  # not the number of a question: the message concerns all
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,12 +167,12 @@ class Worker:
         key: tuple[str, ...] = ()
 
         def pulled() -> Iterator[Asked]:
-            one: Job | None = first
-            while one is not None:
-                running.append(one)
-                watch = partial(tell, one.number) if one.watched else None
-                yield replace(one.asked, watch=watch, stop=partial(self._check, one))
-                one = take()
+            job: Job | None = first
+            while job is not None:
+                running.append(job)
+                watch = partial(tell, job.number) if job.watched else None
+                yield replace(job.asked, watch=watch, stop=partial(self._check, job))
+                job = take()
 
         try:
             kg = self._kg(first.kg)
@@ -180,8 +180,8 @@ class Worker:
             key = session_key(first.kg, unbound)
             session = self._open.pop(key, None) or unbound.on(kg.store)
             self._use(key, session)
-            with closing(session.as_completed(pulled())) as found:
-                for place, answer in found:
+            with closing(session.as_completed(pulled())) as results:
+                for place, answer in results:
                     done.add(place)
                     number = running[place].number
                     if isinstance(answer, KgqaError):
@@ -197,13 +197,13 @@ class Worker:
             _LOG.exception("A session of %s failed.", first.kg)
         if not running:  # it could not be opened: whoever waits for it is notified
             running = [first]
-            while (one := take()) is not None:
-                running.append(one)
-        left = [one for place, one in enumerate(running) if place not in done]
+            while (job := take()) is not None:
+                running.append(job)
+        left = [job for place, job in enumerate(running) if place not in done]
         if left:
             self._forget(key)
-        for one in left:
-            tell(one.number, "error", error)
+        for job in left:
+            tell(job.number, "error", error)
 
     def leave(self, number: int) -> None:
         """Do nothing: ``is_gone`` says it."""
@@ -213,8 +213,8 @@ class Worker:
         for name in list(self._kgs):
             self._close(name)
 
-    def _check(self, one: Job) -> None:
-        one.check(gone=self._is_gone(one.number))
+    def _check(self, job: Job) -> None:
+        job.check(gone=self._is_gone(job.number))
 
     def _home_of(self, kg: str) -> Home:
         if kg not in self._homes:
@@ -246,7 +246,7 @@ class Worker:
         The one that is being used is the last, and stays.
         """
         for key in list(self._open)[:-1]:
-            held = frozenset().union(*(one.kg_llms for one in self._open.values()))
+            held = frozenset().union(*(session.kg_llms for session in self._open.values()))
             if len(held) < self.options.max_models:
                 return
             if self._open[key].kg_llms:
@@ -336,8 +336,8 @@ class RemoteWorker:
         latest = first.deadline
         while (given := self._received(latest + _GRACE_SECONDS)) is not None:
             if given == _TAKE:
-                self._send(one := take())
-                latest = max(latest, one.deadline) if one is not None else latest
+                self._send(job := take())
+                latest = max(latest, job.deadline) if job is not None else latest
             else:
                 tell(*given)
 

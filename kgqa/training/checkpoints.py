@@ -1,32 +1,38 @@
-"""Checkpoints of training runs: one run a folder, and only the run that wrote them goes on.
+"""The checkpoint of a training run: only the run that wrote it goes on from it.
 
-A checkpoint is resumed only by a run that would have made it: same model, data and settings.
+It is one file in the folder of the run, which appears whole or not at all, and is resumed only by a
+run that would have made it: same model, data and settings.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from contextlib import contextmanager
+from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
+import torch
 from filelock import FileLock, Timeout
+from safetensors import SafetensorError
 
-from kgqa.errors import DataError, UsageError
-from kgqa.graph.files import write_whole
+from kgqa.errors import DataError, ModelError, UsageError
+from kgqa.graph.files import sync
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-RUN_FILE = "run.json"
-STEP_FILE = "trainer_state.json"  # what a checkpoint gets last; its "global_step" is the step
+    from kgqa.progress import Progress
+    from kgqa.training.loop import Fit
+
+FILE = "checkpoint.pt"
 _NAMES = {
     "examples": "set of examples",
     "start from": "adapter to start from",
     "prompt": "prompt",
 }
+_UNREADABLE = (OSError, EOFError, LookupError, TypeError, ValueError, RuntimeError, UnpicklingError)
 
 
 @contextmanager
@@ -47,65 +53,93 @@ def alone(out: Path) -> Iterator[None]:
         ) from None
 
 
-def checkpoint_to_resume(
-    folder: Path, record: Mapping[str, Any], *, resume: bool
-) -> tuple[Path | None, int | None]:
-    """Return the last whole checkpoint in ``folder`` and its step, None if there is none.
+@contextmanager
+def writing_to(folder: Path) -> Iterator[None]:
+    """Make what libraries raise when they cannot write a ModelError, in a ``with``."""
+    try:
+        yield
+    except (OSError, SafetensorError, RuntimeError) as error:  # PyTorch's is a RuntimeError
+        raise ModelError(
+            f"The model cannot be written to {folder}: {str(error).partition(chr(10))[0]}.",
+            "See that the disk has room; the same command then goes on from its last checkpoint.",
+        ) from None
 
-    Makes the folder, with ``record`` in it; what was cut short is removed, and everything if
-    ``resume`` is False. Raises DataError, which names what differs, if they are of another run.
+
+class Checkpoint:
+    """The checkpoint in the folder ``out`` of a run that is known by ``record``.
+
+    ``every``: the steps from one to the next, 0 for none. ``step``: that of the one which the run
+    goes on from, None if there is none or ``resume`` is False. Raises DataError, which names what
+    differs, if it is of another run, or damaged.
     """
-    if not resume and folder.is_dir():
-        shutil.rmtree(folder)
-    found = []
-    for path in folder.glob("checkpoint-*") if folder.is_dir() else ():
-        number = path.name.removeprefix("checkpoint-")
-        if number.isdecimal() and _is_whole(path):
-            found.append((int(number), path))
-        else:
-            shutil.rmtree(path)
-    if found:
-        _check_same(folder, record)
-    folder.mkdir(parents=True, exist_ok=True)
-    write_whole(folder / RUN_FILE, (json.dumps(record, indent=2) + "\n").encode())
-    if not found:
-        return None, None
-    step, path = max(found)
-    return path, step
 
+    def __init__(
+        self, out: Path, record: Mapping[str, Any], every: int, *, resume: bool, progress: Progress
+    ) -> None:
+        self._file = out / FILE
+        self._record = dict(record)
+        self._every = every
+        self._found: dict[str, Any] = {}
+        self.step: int | None = None
+        if not resume:
+            self._file.unlink(missing_ok=True)
+        if self._file.exists():
+            with self._reading():
+                self._found = torch.load(self._file, map_location="cpu", weights_only=True)
+                before, self.step = self._found["record"], self._found["fit"]["reached"]["step"]
+            self._check_same(before)
+            progress.note(f"Going on from step {self.step}, the last checkpoint in {out}.")
 
-def drop_checkpoints(folder: Path) -> None:
-    """Remove all of a run's checkpoints; one that is left in part is not taken for a whole one."""
-    for checkpoint in folder.glob("checkpoint-*"):
-        (checkpoint / STEP_FILE).unlink(missing_ok=True)
-    shutil.rmtree(folder)
+    def take_up(
+        self, fit: Fit[Any], take: Callable[[Mapping[str, Any]], None] = lambda _: None
+    ) -> None:
+        """Bring ``fit`` to where the run was stopped; ``take`` gets what was kept beside it."""
+        if self._found:
+            with self._reading():
+                take(self._found["beside"])
+                fit.restore(self._found["fit"])
+            self._found = {}
 
+    def after_step(self, fit: Fit[Any], beside: Mapping[str, Any] | None = None) -> None:
+        """Write the checkpoint if it is time to. Raises ModelError if that fails."""
+        if not self._every or fit.step % self._every:
+            return
+        # renamed when it is whole: a run that is killed while it writes goes on from the one before
+        part = self._file.with_suffix(".part")
+        state = {"record": self._record, "fit": fit.state(), "beside": dict(beside or {})}
+        with writing_to(self._file.parent):
+            torch.save(state, part)
+            sync(part)
+            part.replace(self._file)
 
-def _is_whole(checkpoint: Path) -> bool:
-    try:
-        return "global_step" in json.loads((checkpoint / STEP_FILE).read_text("utf-8"))
-    except (OSError, ValueError):
-        return False
+    def drop(self) -> None:
+        """Remove the checkpoint: the run has ended."""
+        for file in (self._file, self._file.with_suffix(".part")):
+            file.unlink(missing_ok=True)
 
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except _UNREADABLE as error:
+            why = str(error).partition("\n")[0][:120]
+            raise DataError(
+                f"The checkpoint {self._file} is damaged: {why}.",
+                "Set `resume` to false to start again.",
+            ) from None
 
-def _check_same(folder: Path, record: Mapping[str, Any]) -> None:
-    try:
-        before = json.loads((folder / RUN_FILE).read_text("utf-8"))
-        assert isinstance(before, dict)
-    except (OSError, ValueError, AssertionError):
-        before = {}
-    other = [name for name in record if before.get(name) != record[name]]
-    if not other:
-        return
-    said = ", ".join(
-        _NAMES.get(name) or f"{name} ({before.get(name)}, not {record[name]})" for name in other
-    )
-    what = f"another {said}" if before else "unknown settings"
-    raise DataError(
-        f"The checkpoints in {folder} are of a run with {what}.",
-        "Give the same options and files to go on with it, another `out`, or set `resume` to false "
-        "to start again.",
-    )
+    def _check_same(self, before: Mapping[str, Any]) -> None:
+        other = [name for name, value in self._record.items() if before.get(name) != value]
+        if other:
+            said = ", ".join(
+                _NAMES.get(name) or f"{name} ({before.get(name)}, not {self._record[name]})"
+                for name in other
+            )
+            raise DataError(
+                f"The checkpoint {self._file} is of a run with another {said}.",
+                "Give the same options and files to go on with it, another `out`, or set `resume` "
+                "to false to start again.",
+            )
 
 
 def digest_of(items: Any) -> str:

@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import torch
-from torch.utils.data import Sampler
 
 from kgqa.methods.dog.chains import BETWEEN, OPENING, SPAN_TOKENS, TOKENS, markers_of
 from kgqa.models.prompt import lead_to_answer
@@ -18,7 +17,7 @@ from kgqa.training.chains import ChainExample
 from kgqa.trie.lexicon import PathLexicon
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from kgqa.decoding.pieces import Markers
     from kgqa.models.kg_llm import KgLLM
@@ -152,7 +151,7 @@ class Collator:
     def __init__(self, pad: int) -> None:
         self._pad = pad
 
-    def __call__(self, rows: list[Row]) -> dict[str, torch.Tensor]:
+    def __call__(self, rows: Sequence[Row]) -> dict[str, torch.Tensor]:
         """Return ``input_ids``, ``labels`` and ``attention_mask``, each ``[rows, longest]``."""
         width = max(len(row["input_ids"]) for row in rows)
         ids = torch.full((len(rows), width), self._pad)
@@ -166,35 +165,15 @@ class Collator:
         return {"input_ids": ids, "labels": labels, "attention_mask": mask}
 
 
-class ByLength(Sampler[int]):
-    """The order of an epoch: random, but those of a batch are of like lengths.
+def of_like_lengths(lengths: Sequence[int], size: int, seed: int, epoch: int) -> list[list[int]]:
+    """Return the batches of an epoch: in random order, each of rows of like lengths.
 
-    It depends on the seed and the epoch alone, so that a resumed run sees the rest of its epoch.
+    They depend on the seed and the epoch alone, so that a resumed run sees the rest of its epoch.
     """
-
-    def __init__(self, lengths: Sequence[int], batch: int, seed: int) -> None:
-        self._lengths = lengths
-        self._batch = batch
-        self._seed = seed
-        self._epoch = 0
-
-    def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch whose order is given next."""
-        self._epoch = epoch
-
-    def __len__(self) -> int:
-        return len(self._lengths)
-
-    def __iter__(self) -> Iterator[int]:
-        random = torch.Generator().manual_seed(self._seed * 1_000_003 + self._epoch)
-        drawn = torch.randperm(len(self._lengths), generator=random).tolist()
-        size = self._batch * _TOGETHER
-        batches = []
-        for start in range(0, len(drawn), size):
-            part = sorted(drawn[start : start + size], key=self._lengths.__getitem__)
-            batches += [part[at : at + self._batch] for at in range(0, len(part), self._batch)]
-        # only the last batch may be short, or all that follow it would be cut elsewhere
-        last = batches.pop() if batches and len(batches[-1]) < self._batch else []
-        for number in torch.randperm(len(batches), generator=random).tolist():
-            yield from batches[number]
-        yield from last
+    random = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
+    drawn = torch.randperm(len(lengths), generator=random).tolist()
+    batches = []
+    for start in range(0, len(drawn), size * _TOGETHER):
+        part = sorted(drawn[start : start + size * _TOGETHER], key=lengths.__getitem__)
+        batches += [part[at : at + size] for at in range(0, len(part), size)]
+    return [batches[at] for at in torch.randperm(len(batches), generator=random).tolist()]

@@ -1,36 +1,40 @@
 """Fine-tuning a local model, so that it writes paths for questions.
 
-A LoRA adapter by default, all weights if asked for. The loop is transformers' Trainer: bfloat16 by
-autocast, batches of like lengths, checkpoints that a stopped run goes on from.
+A LoRA adapter by default, all weights if asked for: bfloat16 by autocast, batches of like lengths,
+the loss over all completion tokens of a step, however they fall into its batches.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import shutil
-from contextlib import closing
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 
 from kgqa.errors import DataError
-from kgqa.graph.files import sync
+from kgqa.graph.files import sync, write_whole
 from kgqa.models.adapter import CARD_FILE
 from kgqa.models.kg_llm import make_special
 from kgqa.models.pretrained import quiet, with_adapter
 from kgqa.models.tokenizer import HFEncoder
 from kgqa.training.check import PathCheck
-from kgqa.training.checkpoints import alone, checkpoint_to_resume, digest_of, drop_checkpoints
-from kgqa.training.encode import ByLength, Collator, encode
+from kgqa.training.checkpoints import Checkpoint, alone, digest_of, writing_to
+from kgqa.training.encode import IGNORED, Collator, encode, of_like_lengths
+from kgqa.training.loop import SHOWN, Checked, Fit, Schedule
 from kgqa.training.reports import AdapterReport, write_readme
-from kgqa.training.trainer import PathTrainer, RunLog, Watch, writing_to
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
+
+    from torch import Tensor
 
     from kgqa.graph.store import GraphStore
     from kgqa.models.adapter import AdapterCard
@@ -41,6 +45,7 @@ if TYPE_CHECKING:
     from kgqa.training.chains import ChainExample
     from kgqa.training.check import HeldOut
     from kgqa.training.data import Example
+    from kgqa.training.encode import Row
     from kgqa.training.options import TrainingSettings
 
 LOG_FILE = "training.jsonl"
@@ -76,13 +81,11 @@ def train(
 
     ``out`` gets an adapter in bfloat16, or with ``full`` a whole model with its tokenizer; beside
     it ``kgqa.json``, ``README.md`` and ``training.jsonl``. A run that was stopped goes on from its
-    last checkpoint in ``out/checkpoints``, unless ``resume`` is False.
+    last checkpoint in ``out``, unless ``resume`` is False.
 
-    Raises DataError if no example is left to train on, or if the checkpoints are of another run;
+    Raises DataError if no example is left to train on, or if the checkpoint is of another run;
     UsageError if two runs want the same folder.
     """
-    from transformers import set_seed
-
     with alone(out):
         kg_llm = with_markers(kg_llm, kg_llm.card, settings.seed)
         if settings.loss == "relations":  # it has learnt nothing of which tail is meant
@@ -104,40 +107,158 @@ def train(
             "start from": _adapter_digest(start_from) if start_from is not None else None,
             **settings.model_dump(exclude=_FREE),
         }
-        checkpoints = out / "checkpoints"
-        last, step = checkpoint_to_resume(checkpoints, record, resume=resume)
-        if last is not None:
-            progress.note(f"Going on from step {step}, the last checkpoint in {checkpoints}.")
+        checkpoint = Checkpoint(
+            out, record, settings.checkpoint_every, resume=resume, progress=progress
+        )
         # made before the seed is set: finding out how to run a model may draw random numbers
         asked = _some(questions, settings.check_questions) if rules is not None else []
         check = PathCheck(kg_llm, asked, rules, form, progress) if asked and rules else None
-        set_seed(settings.seed)
-        model = _trainable(kg_llm, settings, start_from)
-        log = RunLog(out / LOG_FILE, after=step)
-        trainer = _trainer(kg_llm, model, rows, held_rows, checkpoints, settings)
-        watch = Watch(log, check, kg_llm, settings, progress)
-        trainer.add_callback(watch)
-        with quiet(), closing(watch):
-            done = trainer.train(resume_from_checkpoint=None if last is None else str(last))
-            final = trainer.evaluate() if held_rows else {}
+        torch.manual_seed(settings.seed)
+        loss = _Loss(_trainable(kg_llm, settings, start_from), kg_llm)
+        fit, batches = _fit(loss, rows, held_rows, check, settings, progress)
+        began = time.perf_counter()
+
+        def after() -> None:
+            if fit.step % SHOWN == 0:
+                mean = np.mean(fit.losses[-SHOWN:])
+                progress.note(f"step {fit.step}/{fit.schedule.steps} loss {mean:.3f}")
+            if fit.step % SHOWN == 0 or (fit.checks and fit.checks[-1][0] == fit.step):
+                _write_log(out / LOG_FILE, fit, settings)
+            checkpoint.after_step(fit)
+
+        with quiet():
+            checkpoint.take_up(fit)
+            fit.run(batches, after)
             with writing_to(out):
-                save_model(kg_llm, model, out, full=settings.full)
+                save_model(kg_llm, loss.model, out, full=settings.full)
+        figures = fit.checks[-1][1] if fit.checks else {}
         result = AdapterReport(
             folder=out,
             examples=len(rows),
             too_long=too_long,
-            steps=int(done.global_step),
-            loss=watch.mean_loss(float(done.training_loss)),
-            held_out_loss=float(final["eval_loss"]) if held_rows else None,
-            seconds=float(done.metrics["train_runtime"]),
-            path_accuracy=watch.accuracy,
-            checked=len(check) if check is not None and watch.accuracy is not None else 0,
-            resumed_from=step,
+            steps=fit.step,
+            loss=float(np.mean(fit.losses)),
+            held_out_loss=figures.get("held-out loss"),
+            seconds=time.perf_counter() - began,
+            path_accuracy=figures.get("path accuracy"),
+            checked=len(check) if check is not None else 0,
+            resumed_from=checkpoint.step,
             data=dict(data),
         )
         write_readme(out, kg_llm, settings, result)
-        drop_checkpoints(checkpoints)
+        checkpoint.drop()
         return result
+
+
+def _fit(
+    loss: _Loss,
+    rows: Sequence[Row],
+    held_rows: Sequence[Row],
+    check: PathCheck | None,
+    settings: TrainingSettings,
+    progress: Progress,
+) -> tuple[Fit[Sequence[Sequence[Row]]], list[list[list[Row]]]]:
+    """Return the fit of a model, and the batches of each of its steps."""
+    batches: list[list[list[Row]]] = []
+    lengths = [len(row["input_ids"]) for row in rows]
+    for epoch in range(math.ceil(settings.epochs)):
+        every = of_like_lengths(lengths, settings.batch_size, settings.seed, epoch)
+        some = [[rows[at] for at in batch] for batch in every]
+        size = settings.accumulation
+        batches += [some[at : at + size] for at in range(0, len(some), size)]
+    steps = math.ceil(len(batches) / math.ceil(settings.epochs) * settings.epochs)
+    schedule = Schedule(steps, math.ceil(settings.warmup * steps), 0.0, settings.schedule)
+
+    def checked() -> Checked:
+        model = loss.model.eval()
+        figures = {"held-out loss": loss.mean(held_rows, settings.batch_size)} if held_rows else {}
+        if check is not None:
+            figures["path accuracy"] = 100 * check.right() / len(check)
+        model.train()
+        return Checked(None, figures)
+
+    weights = [one for one in loss.model.parameters() if one.requires_grad]
+    fit = Fit(
+        loss.model.train(),
+        torch.optim.AdamW(weights, settings.learning_rate, weight_decay=0.0),
+        schedule,
+        loss,
+        progress,
+        check=checked if held_rows or check is not None else None,
+        check_every=settings.check_every or steps,
+    )
+    return fit, batches
+
+
+class _Loss:
+    """The loss of a model over completion tokens; logits only there, a third less time on a CPU."""
+
+    def __init__(self, model: Any, kg_llm: KgLLM) -> None:
+        self.model = model
+        self._device = kg_llm.device
+        pad = kg_llm.tokenizer.pad_token_id
+        self._collate = Collator(pad if isinstance(pad, int) else kg_llm.encoder.eos_id)
+        self._short: bool | None = None
+
+    def __call__(self, batches: Sequence[Sequence[Row]]) -> Iterator[Tensor]:
+        """Yield for each of the batches of a step its part of the mean loss."""
+        count = sum(one != IGNORED for rows in batches for row in rows for one in row["labels"][1:])
+        for rows in batches:
+            yield self._sum(rows) / count
+
+    @torch.inference_mode()
+    def mean(self, rows: Sequence[Row], size: int) -> float:
+        """Return the mean loss of ``rows``."""
+        return float(sum(self([rows[at : at + size] for at in range(0, len(rows), size)])))
+
+    def _sum(self, rows: Sequence[Row]) -> Tensor:
+        inputs = {name: one.to(self._device) for name, one in self._collate(rows).items()}
+        labels = inputs.pop("labels")[:, 1:]
+        there = labels != IGNORED
+        model = self.model
+        causal = model.get_base_model() if hasattr(model, "get_base_model") else model
+        device = self._device.type
+        with torch.autocast(device, torch.bfloat16, enabled=device in ("cpu", "cuda")):
+            if self._short is None:
+                self._short = _head_is_plain(causal, inputs)
+            if self._short:
+                hidden = causal.base_model(**inputs).last_hidden_state
+                logits = causal.get_output_embeddings()(hidden[:, :-1][there])
+            else:
+                logits = causal(**inputs).logits[:, :-1][there]
+        return torch.nn.functional.cross_entropy(logits.float(), labels[there], reduction="sum")
+
+
+def _head_is_plain(causal: Any, inputs: dict[str, Tensor]) -> bool:
+    """Return whether nothing is done to the logits: some architectures scale or cap them."""
+    row = {name: one[:1] for name, one in inputs.items()}
+    training = causal.training
+    causal.eval()
+    try:
+        with torch.no_grad():
+            whole = causal(**row).logits
+            logits = causal.get_output_embeddings()(causal.base_model(**row).last_hidden_state)
+            return torch.allclose(logits.float(), whole.float(), atol=1e-3, rtol=1e-3)
+    except (AttributeError, TypeError):
+        return False
+    finally:
+        causal.train(training)
+
+
+def _write_log(file: Path, fit: Fit[Any], settings: TrainingSettings) -> None:
+    """Write the mean loss of every 20 steps, and each check, a line each."""
+    lines: list[dict[str, Any]] = [
+        {
+            "step": step,
+            "loss": float(np.mean(fit.losses[step - SHOWN : step])),
+            "learning_rate": settings.learning_rate * fit.schedule(step - 1),
+        }
+        for step in range(SHOWN, fit.step + 1, SHOWN)
+    ]
+    lines += [{"step": step, **figures} for step, figures in fit.checks]
+    lines.sort(key=lambda one: one["step"])
+    with writing_to(file.parent):
+        write_whole(file, "".join(json.dumps(one) + "\n" for one in lines).encode())
 
 
 def with_markers(kg_llm: KgLLM, card: AdapterCard, seed: int = 0) -> KgLLM:
@@ -212,54 +333,6 @@ def _trainable(kg_llm: KgLLM, settings: TrainingSettings, start_from: Path | Non
             task_type="CAUSAL_LM",
         )
         return get_peft_model(kg_llm.model, config)
-
-
-def _trainer(
-    kg_llm: KgLLM,
-    model: Any,
-    rows: Sequence[dict[str, list[int]]],
-    held_rows: Sequence[dict[str, list[int]]],
-    checkpoints: Path,
-    settings: TrainingSettings,
-) -> Any:
-    from transformers import TrainingArguments
-    from transformers.trainer_callback import PrinterCallback
-
-    arguments = TrainingArguments(
-        output_dir=str(checkpoints),
-        num_train_epochs=settings.epochs,
-        per_device_train_batch_size=settings.batch_size,
-        per_device_eval_batch_size=settings.batch_size,
-        gradient_accumulation_steps=settings.accumulation,
-        learning_rate=settings.learning_rate,
-        lr_scheduler_type=settings.schedule,
-        warmup_steps=settings.warmup,
-        bf16=kg_llm.device.type in ("cpu", "cuda"),
-        use_cpu=kg_llm.device.type == "cpu",
-        seed=settings.seed,
-        logging_steps=20,
-        save_strategy="steps" if settings.checkpoint_every else "no",
-        save_steps=settings.checkpoint_every or 1,
-        save_total_limit=1,
-        eval_strategy="no",
-        report_to=[],
-        dataloader_pin_memory=False,
-        remove_unused_columns=False,
-        prediction_loss_only=True,
-        disable_tqdm=True,
-    )
-    order = ByLength([len(row["input_ids"]) for row in rows], settings.batch_size, settings.seed)
-    pad = kg_llm.tokenizer.pad_token_id
-    trainer = PathTrainer(
-        order,
-        model=model,
-        args=arguments,
-        train_dataset=rows,
-        eval_dataset=held_rows or None,
-        data_collator=Collator(pad if isinstance(pad, int) else kg_llm.encoder.eos_id),
-    )
-    trainer.remove_callback(PrinterCallback)  # prints on stdout
-    return trainer
 
 
 def save_model(kg_llm: KgLLM, model: Any, out: Path, *, full: bool = False) -> None:

@@ -1,67 +1,60 @@
-"""The loop of a fit: steps of an optimizer, a rate that rises and falls, checks, checkpoints.
+"""The loop of every fit: steps of an optimizer, a rate that rises and falls, checks, checkpoints.
 
-Of every check the weights are kept if they are the best so far. A checkpoint holds all that a run
-needs to end in the weights of one that nobody stopped: weights, optimizer, random state, and what
-its owner adds. Only the last one stays, and it appears whole or not at all.
+Of every check the weights are kept if they are the best so far. :meth:`Fit.state` holds all that a
+run needs to end in the weights of one that nobody stopped: weights, optimizer, random state.
 """
 
 from __future__ import annotations
 
-import json
 import math
-import shutil
 from dataclasses import asdict, dataclass, field
 from itertools import islice
-from pickle import UnpicklingError
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import torch
 
-from kgqa.errors import DataError, ModelError
-from kgqa.training.checkpoints import STEP_FILE
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
+    from collections.abc import Callable, Iterable, Mapping
 
     from torch import Tensor
 
     from kgqa.progress import Progress
 
 BatchT = TypeVar("BatchT")
-_STATE_FILE = "state.pt"
-_SHOWN = 20  # steps whose mean loss is shown
-_UNREADABLE = (OSError, EOFError, LookupError, TypeError, ValueError, RuntimeError, UnpicklingError)
+Falls: TypeAlias = Literal["cosine", "linear", "constant_with_warmup"]
+SHOWN = 20  # steps whose mean loss is shown
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """The factor of the learning rate: it rises for ``warm_up`` steps and falls to ``least``.
-
-    It falls linearly or, with ``cosine``, by half a cosine.
-    """
+    """The factor of the learning rate: it rises for ``warm_up`` steps and falls to ``least``."""
 
     steps: int
-    warm_up: int = 20
+    warm_up: int = SHOWN
     least: float = 0.05
-    cosine: bool = False
+    falls: Falls = "linear"
 
     def __call__(self, step: int) -> float:
         """Return the factor of a step, counted from 0."""
-        if not self.cosine:
-            return min((step + 1) / self.warm_up, 1.0) * max(self.least, 1 - step / self.steps)
-        if step < self.warm_up:
-            return (step + 1) / self.warm_up
-        done = min((step - self.warm_up) / max(1, self.steps - self.warm_up), 1.0)
-        return self.least + (1 - self.least) * 0.5 * (1 + math.cos(math.pi * done))
+        rise = min((step + 1) / max(1, self.warm_up), 1.0)
+        if self.falls == "linear":
+            return rise * max(self.least, 1 - step / self.steps)
+        if self.falls == "constant_with_warmup":
+            return rise
+        done = (step - self.warm_up) / max(1, self.steps - self.warm_up)
+        half = 0.5 * (1 + math.cos(math.pi * min(max(done, 0.0), 1.0)))
+        return rise * (self.least + (1 - self.least) * half)
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Figures of questions that are not trained on; of two checks the higher ``mark`` is better."""
+    """Figures of questions that are not trained on; of two checks the higher ``mark`` is better.
 
-    mark: float
+    Without a mark they are only reported, and the last weights stay.
+    """
+
+    mark: float | None
     figures: dict[str, float]
 
 
@@ -76,22 +69,24 @@ class Best:
 
 @dataclass
 class Fit(Generic[BatchT]):
-    """A model, or a list of weights, that ``optimizer`` fits to batches; ``loss`` is that of one.
+    """A model, or a list of weights, that ``optimizer`` fits to batches.
 
+    ``loss`` is that of a batch, or the parts that it is the sum of, one in memory at a time.
     ``clip``: the length to which gradients are cut. ``check`` is asked every ``check_every`` steps
-    and at the end.
+    and at the end; ``checks`` are the figures so far by step.
     """
 
     model: torch.nn.Module
     optimizer: torch.optim.Optimizer
     schedule: Schedule
-    loss: Callable[[BatchT], Tensor]
+    loss: Callable[[BatchT], Tensor | Iterable[Tensor]]
     progress: Progress
     clip: float = 1.0
     check: Callable[[], Checked] | None = None
-    check_every: int = _SHOWN
+    check_every: int = SHOWN
     step: int = 0
     losses: list[float] = field(default_factory=list)
+    checks: list[tuple[int, dict[str, float]]] = field(default_factory=list)
     best: Best | None = None
 
     def __post_init__(self) -> None:
@@ -104,91 +99,79 @@ class Fit(Generic[BatchT]):
         return float(np.mean(self.losses[-self.check_every :])) if self.losses else math.nan
 
     def run(self, batches: Iterable[BatchT], after: Callable[[], None] = lambda: None) -> None:
-        """Take the steps that are left, one a batch; ``after`` is called after each.
+        """Take the steps that are left, one a batch of all; ``after`` is called after each.
 
-        With a check, the model ends with the best weights.
+        With a check that marks, the model ends with the best weights.
         """
-        steps = self.schedule.steps
-        weights = [one for one in self.model.parameters() if one.requires_grad]
+        steps, weights = self.schedule.steps, list(self._weights().values())
         with self.progress.task("training", steps, "steps") as task:
             task.advance(self.step)
-            for batch in islice(batches, steps - self.step):
-                loss = self.loss(batch)
+            for batch in islice(batches, self.step, steps):
                 self.optimizer.zero_grad()
-                loss.backward()  # type: ignore[no-untyped-call]
+                loss = self.loss(batch)
+                total = 0.0
+                for part in [loss] if isinstance(loss, torch.Tensor) else loss:
+                    part.backward()
+                    total += float(part.detach())
                 torch.nn.utils.clip_grad_norm_(weights, self.clip)
                 self.optimizer.step()
                 self._rates.step()
                 self.step += 1
-                self.losses.append(float(loss.detach()))
-                task.tell(f"loss {np.mean(self.losses[-_SHOWN:]):.2f}")
+                self.losses.append(total)
+                task.tell(f"loss {np.mean(self.losses[-SHOWN:]):.2f}")
                 task.advance()
                 if self.check and (self.step % self.check_every == 0 or self.step == steps):
                     self._compare(self.check())
                 after()  # once the step is checked: a checkpoint holds the best weights, too
         if self.best is not None:
-            self.model.load_state_dict(self.best.weights)
+            self._take(self.best.weights)
 
     def _compare(self, checked: Checked) -> None:
         shown = ", ".join(f"{name} {value:.3g}" for name, value in checked.figures.items())
         self.progress.note(
             f"step {self.step}/{self.schedule.steps}: loss {self.mean_loss:.4f}, {shown}"
         )
-        if self.best is None or checked.mark > self.best.checked.mark:
-            weights = {name: one.clone() for name, one in self.model.state_dict().items()}
+        self.checks.append((self.step, checked.figures))
+        before = None if self.best is None else self.best.checked.mark
+        if checked.mark is not None and (before is None or checked.mark > before):
+            weights = {name: one.detach().clone() for name, one in self._weights().items()}
             self.best = Best(checked, self.step, weights)
 
-    def keep(self, checkpoints: Path, before: Path | None, beside: dict[str, Any]) -> Path:
-        """Write a checkpoint with ``beside`` (tensors and plain values); remove the one before.
+    def _weights(self) -> dict[str, torch.nn.Parameter]:
+        """Return what is trained: of an adapter's model not the weights that it is beside."""
+        return {name: one for name, one in self.model.named_parameters() if one.requires_grad}
 
-        Raises ModelError if that fails.
-        """
+    @torch.no_grad()
+    def _take(self, weights: Mapping[str, Tensor]) -> None:
+        for name, one in self._weights().items():
+            one.copy_(weights[name])
+
+    def state(self) -> dict[str, Any]:
+        """Return the state of the fit, of tensors and plain values."""
         best = None if self.best is None else asdict(self.best)
-        state = {
-            "reached": {"step": self.step, "losses": self.losses, "best": best},
-            "weights": self.model.state_dict(),
+        cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+        return {
+            "reached": {"step": self.step, "losses": self.losses, "checks": self.checks},
+            "best": best,
+            "weights": {name: one.detach() for name, one in self._weights().items()},
             "optimizer": self.optimizer.state_dict(),
             "rates": self._rates.state_dict(),
-            "random": torch.get_rng_state(),
-            "beside": beside,
+            "random": (torch.get_rng_state(), cuda),
         }
-        folder = checkpoints / f"checkpoint-{self.step}"
-        # renamed when it is whole: a run that is killed while it writes goes on from the one before
-        part = folder.with_name(f"{folder.name}.part")
-        try:
-            part.mkdir()
-            torch.save(state, part / _STATE_FILE)
-            (part / STEP_FILE).write_text(json.dumps({"global_step": self.step}) + "\n", "utf-8")
-            part.rename(folder)
-            if before is not None:
-                shutil.rmtree(before)
-        except (OSError, RuntimeError) as error:  # torch raises RuntimeError if a disk is full
-            raise ModelError(
-                f"The checkpoint {part} cannot be written: {error}.",
-                "Make room, and give the same command again to go on from the one before.",
-            ) from None
-        return folder
 
-    def restore(self, checkpoint: Path, take: Callable[[dict[str, Any]], None]) -> None:
-        """Bring the fit to where a checkpoint was; ``take`` gets what it has beside.
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Bring the fit to where :meth:`state` was. Raises what a state of another kind leads to.
 
-        Raises DataError if it is damaged.
+        Whatever draws random numbers comes before it: dropout must go on where it was.
         """
-        try:
-            state = torch.load(checkpoint / _STATE_FILE, map_location="cpu", weights_only=True)
-            self.model.load_state_dict(state["weights"])
-            self.optimizer.load_state_dict(state["optimizer"])
-            self._rates.load_state_dict(state["rates"])
-            take(state["beside"])
-            # last: what is loaded before may draw numbers, and dropout must go on where it was
-            torch.set_rng_state(state["random"])
-            reached = state["reached"]
-            self.step, self.losses = reached["step"], reached["losses"]
-            if (best := reached["best"]) is not None:
-                self.best = Best(**{**best, "checked": Checked(**best["checked"])})
-        except _UNREADABLE as error:
-            why = str(error).partition("\n")[0][:120]
-            raise DataError(
-                f"The checkpoint {checkpoint} is damaged: {why}.",
-                "Set `resume` to false to start again.",
-            ) from None
+        self._take(state["weights"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self._rates.load_state_dict(state["rates"])
+        for name in ("step", "losses", "checks"):
+            setattr(self, name, state["reached"][name])
+        if (best := state["best"]) is not None:
+            self.best = Best(**{**best, "checked": Checked(**best["checked"])})
+        here, cuda = state["random"]
+        torch.set_rng_state(here)
+        if cuda:
+            torch.cuda.set_rng_state_all(cuda)

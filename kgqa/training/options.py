@@ -201,9 +201,6 @@ class AdapterTraining(ExampleOptions, TrainingSettings):
 class ReasonerSettings(Options):
     """The settings of a run that trains a graph reasoner."""
 
-    relations: Literal["ids", "text"] = _flag(
-        "ids", "ids: a score for each relation of this KG; text: by their words."
-    )
     epochs: float = _flag(10.0, "Passes over the questions; may be less than 1.", ge=0.001)
     learning_rate: float = _flag(1e-3, "Peak learning rate.", ge=0)
     batch_size: int = _flag(16, "Number of questions in a step.", ge=1)

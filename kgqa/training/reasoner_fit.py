@@ -17,16 +17,10 @@ import numpy as np
 import torch
 
 from kgqa.errors import DataError
-from kgqa.methods.kg_cot.scores import relation_words
 from kgqa.methods.kg_cot.walk import FLOOR
 from kgqa.models.graph_reasoner_card import ReasonerCard
 from kgqa.models.graph_reasoner_files import save_reasoner
-from kgqa.training.checkpoints import (
-    alone,
-    checkpoint_to_resume,
-    digest_of,
-    drop_checkpoints,
-)
+from kgqa.training.checkpoints import Checkpoint, alone, digest_of
 from kgqa.training.loop import Fit, Schedule
 from kgqa.training.reasoner_run import ReasonerRun
 from kgqa.training.reports import ReasonerReport
@@ -62,10 +56,10 @@ def fit_reasoner(
     """Train on ``questions`` and write the reasoner that does best on ``checks`` into ``out``.
 
     ``described`` goes into the card. ``encoder_name``: what loads the encoder again, if that is
-    not its name. A run that was stopped goes on from its last checkpoint in ``out/checkpoints``,
+    not its name. A run that was stopped goes on from its last checkpoint in ``out``,
     unless ``resume`` is False, and ends in the weights that it would have had.
 
-    Raises DataError if there is nothing to train on, or if the checkpoints are of another run or
+    Raises DataError if there is nothing to train on, or if the checkpoint is of another run or
     damaged; UsageError if two runs want the same folder; GraphError; and ModelError if ``out``
     cannot be written.
     """
@@ -77,24 +71,15 @@ def fit_reasoner(
     checks = checks or questions  # too few questions to keep some apart
     with alone(out):
         record = _record(table, questions, checks, encoder, settings)
-        checkpoints = out / "checkpoints"
-        last, step = checkpoint_to_resume(checkpoints, record, resume=resume)
-        if last is not None:
-            progress.note(f"Going on from step {step}, the last checkpoint in {checkpoints}.")
+        checkpoint = Checkpoint(
+            out, record, settings.checkpoint_every, resume=resume, progress=progress
+        )
         began = time.perf_counter()
         lane = _lane(table, questions, checks, encoder, settings, progress)
-        run, fit, size = lane.run, lane.fit, settings.batch_size
-        if last is not None:
-            fit.restore(last, run.take)
-
-        def keep() -> None:
-            nonlocal last
-            if settings.checkpoint_every and fit.step % settings.checkpoint_every == 0:
-                last = fit.keep(checkpoints, last, run.beside())
-
-        starts = range(fit.step * size, len(lane.order), size)
-        fit.run((lane.order[start : start + size] for start in starts), keep)
-        run.model.forget(*run.seen)
+        run, fit = lane.run, lane.fit
+        checkpoint.take_up(fit, run.take)
+        fit.run(lane.batches, lambda: checkpoint.after_step(fit, run.beside()))
+        run.model.forget(run.seen)
         best = fit.best
         assert best is not None  # the last step is always checked
         result = ReasonerReport(
@@ -105,22 +90,22 @@ def fit_reasoner(
             loss=fit.mean_loss,
             **best.checked.figures,
             seconds=time.perf_counter() - began,
-            resumed_from=step,
+            resumed_from=checkpoint.step,
             data=dict(described),
         )
         card = _card(run, encoder_name or encoder.name, settings, result)
-        save_reasoner(out, run.model, card, run.words)
-        drop_checkpoints(checkpoints)
+        save_reasoner(out, run.model, card)
+        checkpoint.drop()
         return result
 
 
 @dataclass(frozen=True, slots=True)
 class _Lane:
-    """The parts of a run: the model, how it is fitted, its order of questions, which checks."""
+    """The parts of a run: the model, how it is fitted, its batches, which checks."""
 
     run: ReasonerRun
     fit: Fit[IntArray]
-    order: IntArray
+    batches: list[IntArray]
     questions: int
     check_rows: IntArray
 
@@ -147,20 +132,22 @@ def _lane(
     epochs = range(math.ceil(settings.epochs))
     order = np.concatenate([random.permutation(number) for _ in epochs])
     order = order[: math.ceil(number * max(settings.epochs, 1.0))]
-    steps = math.ceil(len(order) / settings.batch_size)
+    size = settings.batch_size
+    batches = [order[start : start + size] for start in range(0, len(order), size)]
+    steps = len(batches)
     optimizer = torch.optim.AdamW(
         run.model.parameters(), settings.learning_rate, weight_decay=settings.decay
     )
     fit = Fit(
         run.model.train(),
         optimizer,
-        Schedule(steps, max(1, round(_WARM_UP * steps)), cosine=True),
+        Schedule(steps, round(_WARM_UP * steps), falls="cosine"),
         run.loss,
         progress,
         check=lambda: run.check(check_rows),
         check_every=max(1, steps // settings.checks),
     )
-    return _Lane(run, fit, order, number, check_rows)
+    return _Lane(run, fit, batches, number, check_rows)
 
 
 def _record(
@@ -200,17 +187,14 @@ def _card(
         "f1": round(result.f1, 1),
         "step": result.steps,
     }
-    relations = tuple(run.table.store.relations().ids)
     return ReasonerCard(
         hops=rules.hops,
         direction=rules.direction,
         mediators=rules.mediators,
-        relations_by=settings.relations,
         encoder=encoder,
-        width=run.model.shape.width,
+        width=run.model.width,
         hidden=settings.hidden,
-        relations=relations,
-        texts=() if run.texts == list(map(relation_words, relations)) else tuple(run.texts),
+        relations=tuple(run.table.store.relations().ids),
         answer_threshold=result.answer_threshold,
         described={
             **result.data,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from kgqa.methods.kg_cot.scores import own_steps, padded, relation_words, steps_by
+from kgqa.methods.kg_cot.scores import padded, relation_words
 from kgqa.methods.kg_cot.walk import walk_rows
 from kgqa.models.graph_reasoner import (
     GraphReasoner,
@@ -16,7 +16,6 @@ from kgqa.models.graph_reasoner import (
     relation_logits,
     walk_loss,
 )
-from kgqa.models.graph_reasoner_card import ReasonerShape
 from kgqa.training.loop import Checked
 
 if TYPE_CHECKING:
@@ -51,23 +50,15 @@ class ReasonerRun:
         self.questions = questions
         self.settings = settings
         self.states = _encoded(encoder, [one.question for one in questions], progress)
-        relations = table.store.relations()
-        by_text = settings.relations == "text"
-        self.texts = [relation_words(name) for name in relations.names] if by_text else []
-        self.words = torch.from_numpy(encoder.encode(self.texts)) if by_text else None
-        self.steps = steps_by(np.arange(len(relations)))
-        shape = ReasonerShape(
-            hops=table.rules.hops,
-            width=encoder.width,
-            hidden=settings.hidden,
-            relations=0 if by_text else len(relations),
-        )
-        self.model = GraphReasoner(shape, settings.dropout)
+        texts = [relation_words(name) for name in table.store.relations().names]
+        self.words = torch.from_numpy(encoder.encode(texts))
+        rules = table.rules
+        self.model = GraphReasoner(rules.hops, encoder.width, settings.hidden, settings.dropout)
         self._pairs: dict[tuple[int, int], int] = {}
-        self.seen = torch.zeros(2, 2 * len(relations), dtype=torch.bool)
+        self.seen = torch.zeros(2, 2, dtype=torch.bool)  # places of a relation, and directions
 
     def beside(self) -> dict[str, Any]:
-        """Return what a checkpoint has beside the weights: what relations were met, in order."""
+        """Return what a checkpoint has beside the weights: what was met, relations in order."""
         return {"seen": self.seen, "relations": torch.from_numpy(self.table.relations())}
 
     def take(self, beside: Mapping[str, Any]) -> None:
@@ -79,11 +70,12 @@ class ReasonerRun:
         reading = self.model.read(*padded(self.states, rows))
         tables = self.model.tables(self.words)
 
-        def made(relations: IntArray) -> tuple[Tables, IntArray]:
+        def made(relations: IntArray) -> Tables:
             if self.model.training:
                 for place in (0, 1):
-                    self.seen[place, relations[relations[:, place] >= 0, place]] = True
-            return tables, own_steps(relations, self.steps)
+                    steps = relations[relations[:, place] >= 0, place]
+                    self.seen[place, np.unique(steps % 2)] = True
+            return tables
 
         topics = [self.questions[row].topics for row in rows]
         question = np.repeat(np.arange(len(rows)), list(map(len, topics)))

@@ -79,13 +79,13 @@ class Sequences:
         tokens = self.tokens[ranges(self.offsets[:-1] + count, lengths)]
         return Sequences(tokens, offsets_of(lengths))
 
-    def shared_prefix(self, one: IntArray, other: IntArray) -> IntArray:
+    def shared_prefix(self, first: IntArray, other: IntArray) -> IntArray:
         """Return how many first tokens each row of ``one`` shares with the row of ``other``."""
-        found = np.empty(len(one), np.int64)
-        for start in range(0, len(one), _COMPARED):  # in pieces that stay in the caches
+        places = np.empty(len(first), np.int64)
+        for start in range(0, len(first), _COMPARED):  # in pieces that stay in the caches
             part = slice(start, start + _COMPARED)
-            found[part] = self._shared(one[part], other[part])
-        return found
+            places[part] = self._shared(first[part], other[part])
+        return places
 
     def _shared(self, one: IntArray, other: IntArray) -> IntArray:
         shorter = np.minimum(
@@ -109,8 +109,8 @@ def sequences(rows: Sequence[Sequence[int]]) -> Sequences:
 
 def joined(several: Sequence[Sequences]) -> Sequences:
     """Return the sequences of ``several``, one after another."""
-    lengths = np.concatenate([one.lengths for one in several])
-    return Sequences(np.concatenate([one.tokens for one in several]), offsets_of(lengths))
+    lengths = np.concatenate([part.lengths for part in several])
+    return Sequences(np.concatenate([part.tokens for part in several]), offsets_of(lengths))
 
 
 class Groups:

@@ -82,15 +82,15 @@ class _GraphSegments(Segments):
         else:
             texts = (lexicon.heads if heads else lexicon.tails)(self._store, keys)
         split = np.split(number, np.cumsum([len(column) for column in columns[:-1]]))
-        found = []
+        moves = []
         for (level, rows), column, of in zip(paths, columns, split, strict=True):
             mine, text_of = dense(of)
             of_mine = texts if len(mine) == len(texts) else texts.take(mine)
             if begun:
                 word_, _ = lexicon.first_words(self._store, column[:1], heads=heads)
                 of_mine = of_mine.after(len(word_.tokens))
-            found.append(segment_of(level, rows, of_mine, text_of, begun=words))
-        return found
+            moves.append(segment_of(level, rows, of_mine, text_of, begun=words))
+        return moves
 
     def _extended(self, paths: list[tuple[int, IntArray]]) -> list[IntArray]:
         return [rows for _, rows in paths]
@@ -182,7 +182,7 @@ class TripletLanguage(_GraphSegments):
         """Return the constraint of triplets that touch ``visited``. Raises EmptyLanguageError."""
         keys = np.unique(np.array(list(visited), np.int64))
         self._read(np.array([key for key in keys.tolist() if key not in self._around], np.int64))
-        heads = [found for key in keys.tolist() if (found := self._around[key]) is not None]
+        heads = [around for key in keys.tolist() if (around := self._around[key]) is not None]
         if not heads:
             raise nothing_to_write("No triplet touches the entities")
         return TripletConstraint(self, heads, 1)
@@ -190,9 +190,9 @@ class TripletLanguage(_GraphSegments):
     def _read(self, keys: IntArray) -> None:
         if not len(keys):
             return
-        found = dict(zip(keys.tolist(), self._triplets.around(keys), strict=True))
-        self._around |= dict.fromkeys(found)
-        there = {key: rows for key, rows in found.items() if len(rows)}
+        triplets = dict(zip(keys.tolist(), self._triplets.around(keys), strict=True))
+        self._around |= dict.fromkeys(triplets)
+        there = {key: rows for key, rows in triplets.items() if len(rows)}
         if there:
             self._around |= zip(there, self.heads(list(there.values())), strict=True)
 

@@ -162,7 +162,11 @@ def _shower(encoder: TokenEncoder) -> Callable[[int], str]:
 
 def _visible(text: str, escapes: dict[str, str]) -> str:
     return "".join(
-        escapes.get(one)
-        or (one if one.isprintable() and one != "\\" else one.encode("unicode_escape").decode())
-        for one in text
+        escapes.get(letter)
+        or (
+            letter
+            if letter.isprintable() and letter != "\\"
+            else letter.encode("unicode_escape").decode()
+        )
+        for letter in text
     )

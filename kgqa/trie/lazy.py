@@ -135,15 +135,15 @@ class LazyConstraint(ABC):
         waiting = [(state, position) for state in states for position in state.positions]
         while waiting:
             ends = [
-                (state, one.segment, one.leaf)
-                for state, one in waiting
-                if one.leaf >= 0 and (one.segment.begun or one.segment.level < self._last_level)
+                (state, node.segment, node.leaf)
+                for state, node in waiting
+                if node.leaf >= 0 and (node.segment.begun or node.segment.level < self._last_level)
             ]
             unknown = dict.fromkeys(
                 (segment, leaf) for _, segment, leaf in ends if leaf not in segment.following
             )
             self._segments.follow(unknown)
-            waiting = [(state, _position(one.following[leaf], 0)) for state, one, leaf in ends]
+            waiting = [(state, _position(node.following[leaf], 0)) for state, node, leaf in ends]
             for state, position in waiting:
                 state.positions.append(position)
 

@@ -56,7 +56,7 @@ class PathLexicon:
         distinct = list(dict.fromkeys(texts))
         ids = self.encoder.encode([part.gap + text for text in distinct])
         if part.before or part.behind:
-            ids = [[*part.before, *one, *part.behind] for one in ids]
+            ids = [[*part.before, *id_, *part.behind] for id_ in ids]
         if len(distinct) == len(texts):
             return ids
         of = dict(zip(distinct, ids, strict=True))
@@ -189,7 +189,9 @@ class _Pool:
     def at(self, rows: IntArray) -> Sequences:
         """Return the ids of rows."""
         # views, that must be gone before the arrays grow again: ``take`` copies
-        tokens, offsets = (np.frombuffer(one, np.int64) for one in (self._tokens, self._offsets))
+        tokens, offsets = (
+            np.frombuffer(buffer, np.int64) for buffer in (self._tokens, self._offsets)
+        )
         return Sequences(tokens, offsets).take(rows)
 
 

@@ -153,7 +153,10 @@ def stored_constraint(
     parts = [part for part in parts if len(part[1])]
     if not parts:
         raise nothing_to_write("The topic entities have no path")
-    each = [one.joined() if isinstance(one, JoinedSequences) else one for one, _ in parts]
+    each = [
+        sequences_.joined() if isinstance(sequences_, JoinedSequences) else sequences_
+        for sequences_, _ in parts
+    ]
     language = in_order(joined(each))
     paths_of = Groups(language.number, len(language))
     return StoredConstraint(

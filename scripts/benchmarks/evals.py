@@ -14,20 +14,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kgqa.answers.answer import TopicEntity
-from kgqa.errors import KgqaError
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.graph.sqlite_file import FILE_NAME
-from kgqa.linking.resolve import resolve_entities
 from kgqa.questions import read_questions
 from kgqa.questions.base import is_held_out
-from kgqa.questions.meanings import known_topics
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from kgqa.graph.store import GraphStore
-    from kgqa.questions import Question
 
 SETS = {  # title, form, file, KG
     "webqsp": ("WebQSP", "webqsp-graph", "freebase_subgraph/webqsp.dev-half.jsonl", "fbsub"),
@@ -102,15 +96,6 @@ def share(found: dict[str, Any], name: str) -> str:
     return f"{found[name]:.1f}{shown}"
 
 
-def topics_of(store: GraphStore, question: Question) -> tuple[TopicEntity, ...]:
-    """Return the topic entities that the file gives; none if the KG lacks one."""
-    try:
-        found = resolve_entities(store, known_topics(store, question))
-    except KgqaError:
-        return ()
-    return tuple(TopicEntity(one.key, one.id, one.name, 1.0) for one in found)
-
-
 def draw(file: Path, form: str, number: int, seed: int, to: Path) -> tuple[str, Path]:
     """Write ``number`` questions of the validation fifth of ``file``; return their form and file.
 
@@ -123,18 +108,11 @@ def draw(file: Path, form: str, number: int, seed: int, to: Path) -> tuple[str, 
     to = to.with_suffix(".jsonl")
     to.parent.mkdir(parents=True, exist_ok=True)
     if form == "metaqa":
+        fields = ("id", "question", "topic_entities", "answers", "hops")
         kept = [
-            json.dumps(
-                {
-                    "id": one.id,
-                    "question": one.question,
-                    "topic_entities": one.topic_entities,
-                    "answers": one.answers,
-                    "hops": one.hops,
-                }
-            )
-            for one in questions
-            if one.id in wanted
+            json.dumps({field: getattr(question, field) for field in fields})
+            for question in questions
+            if question.id in wanted
         ]
         form = "jsonl"
     else:

@@ -30,25 +30,8 @@ _FEWEST, _MOST = 8, 20  # parts that a question is shown with
 _RENAMED = 0.5  # part of the questions whose schema is called otherwise
 _MARKED = 0.9  # part of the conditions on text whose value is known to be the graph's
 _FALSELY = 0.03  # part of the other properties that are marked so
-_GENERIC = frozenset(
-    [
-        "name",
-        "date",
-        "number",
-        "count",
-        "average",
-        "type",
-        "time",
-        "title",
-        "user",
-        "users",
-        "text",
-        "list",
-        "value",
-        "score",
-        "order",
-    ]
-)
+_WORDS = "name date number count average type time title user users text list value score order"
+_GENERIC = frozenset(_WORDS.split())
 _NUMERIC = {"INTEGER": "number", "FLOAT": "number", "DATE": "date", "DATE_TIME": "date"}
 _OTHER = {"BOOLEAN": "yes or no", "LIST": "list", "POINT": "place", "STRING": "text"}
 
@@ -79,19 +62,19 @@ class Words:
 
     def class_(self, name: str) -> Part:
         """Return a class in words."""
-        return class_part(self.name(name))
+        return Part("class", f"class {self.name(name)}")
 
     def hop(self, hop: Hop) -> Part:
         """Return a relation between two classes in words."""
         head, relation, tail = hop
-        return hop_part(self.name(head), relation_phrase(relation), self.name(tail))
+        words = f"link {self.name(head)} {relation_phrase(relation)} {self.name(tail)}"
+        return Part("hop", words)
 
     def property(self, owned: Owned, value: str = "") -> Part:
         """Return a property of a class or a relation in words, with a value of the question's."""
         owner, name = owned
-        return property_part(
-            self._kinds.get(owned, "text"), self.name(owner), self.name(name), value
-        )
+        kind, stated = self._kinds.get(owned, "text"), f" = {value.lower()}" if value else ""
+        return Part("property", f"{kind} {self.name(owner)} : {self.name(name)}{stated}")
 
     def question(self, text: str) -> str:
         """Return a question with words exchanged as those of the schema are."""
@@ -105,21 +88,6 @@ class Words:
             return new + "s" if plural else new
 
         return re.sub(r"[A-Za-z]+", other, text) if self._renamed else text
-
-
-def class_part(name: str) -> Part:
-    """Return a class, by its name in words."""
-    return Part("class", f"class {name}")
-
-
-def hop_part(head: str, relation: str, tail: str) -> Part:
-    """Return a hop, by the words of its relation and of the classes at its ends."""
-    return Part("hop", f"link {head} {relation} {tail}")
-
-
-def property_part(kind: str, owner: str, name: str, value: str = "") -> Part:
-    """Return a property; ``value``: what the question has of its values."""
-    return Part("property", f"{kind} {owner} : {name}" + (f" = {value.lower()}" if value else ""))
 
 
 def stem(word: str) -> str:

@@ -172,7 +172,7 @@ def test_a_real_server_is_asked_for_numbers_and_its_reply_is_one_or_is_said_to_b
             answer = found(PATHS)
             reply = ask_general(real, answer, choices, max_tokens=16, masked=True)
             done = with_reply(sample, answer, real, reply, choices)
-            kept = read_numbers(reply.written.text, 3 if choices else 4, one=bool(choices))
+            kept = read_numbers(reply.written.text, 3 if choices else 4, single=bool(choices))
             assert (NOT_KEPT in done.notes) == (kept is None), reply.written.text
             names = {*CHOICES} if choices else {edge.tail.name for p in PATHS for edge in p.edges}
             assert {one.name for one in done.answers} <= names | {"own"}

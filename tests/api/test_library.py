@@ -132,6 +132,29 @@ def test_a_session_answers_batches_in_order_and_goes_on_after_a_failure(kg: kgqa
 
 
 @pytest.mark.model
+def test_the_default_method_answers_alike_in_any_batch(kg: kgqa.KG) -> None:
+    asked = [
+        QUESTION,
+        "How many people were born in New York City?",
+        "Which team drafted LeBron James?",
+        "Who directed Apollo 13?",
+    ]
+
+    def shown(answer: kgqa.Answer) -> tuple[Any, ...]:
+        found = [(one.id, one.name) for one in (*answer.answers, *answer.others)]
+        return found, sorted(path.text for path in answer.paths), answer.notes
+
+    with kg.qa() as qa:
+        alone = {one: qa.ask(one) for one in asked}
+        for together in (asked, asked[::-1], asked[1:3]):
+            for one in qa.batch(together):
+                assert shown(one) == shown(alone[one.question])
+                assert one.confidence == pytest.approx(alone[one.question].confidence, abs=1e-4)
+        both = {*asked} - {one for one in asked if alone[one].forward_passes <= 1}
+        assert both  # some are decoded
+
+
+@pytest.mark.model
 def test_answers_and_paths_are_tables(kg: kgqa.KG, monkeypatch: pytest.MonkeyPatch) -> None:
     import pyarrow as pa
 

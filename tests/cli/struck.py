@@ -136,7 +136,7 @@ def main() -> None:
     import pyarrow.parquet
     import tokenizers
     import torch
-    import transformers.trainer
+    import transformers
 
     import kgqa.cli.eval
     import kgqa.training.adapters

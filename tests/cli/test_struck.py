@@ -156,13 +156,12 @@ def ranker_seen(home: Path) -> object:
 
 def reasoner_seen(home: Path) -> object:
     from kgqa.models.graph_reasoner_card import REASONERS
-    from kgqa.models.graph_reasoner_files import _weights
 
     try:
         card = REASONERS.card(home / "out")
     except ModelNotFoundError:
         return None
-    state, _ = _weights(home / "out", card)
+    state = REASONERS.weights(home / "out", card.weights)
     return {name: value.tolist() for name, value in state.items()}
 
 

@@ -65,6 +65,7 @@ def reasoner(
     encoder = encoder_folder(folder / "encoder")
     out = folder / "reasoner"
     small = ("--hidden", "32", "--epochs", "30", "--learning-rate", "5e-3", "--dropout", "0")
+    small += ("--set", "checks=1")  # so few questions to check by are soon all right
     named = ("--questions", f"jsonl={questions}", "--encoder", encoder, "--out", out)
     done = kgqa("train", "kg-cot", *named, *small, "--graph", graph, "--json")
     held = sum(is_held_out(f"{kind}{at}") for kind in "bc" for at in range(PEOPLE - 1))
@@ -112,14 +113,14 @@ def test_a_killed_run_goes_on(kgqa: Kgqa, graph: str, questions: Path, tmp_path:
         stderr=subprocess.DEVNULL,
     )
     try:
-        while process.poll() is None and not any(out.glob("checkpoints/*[0-9]/state.pt")):
+        while process.poll() is None and not any(out.glob("checkpoint.pt")):
             time.sleep(0.005)
     finally:
         process.kill()
         process.wait()
     assert not (out / "reasoner.json").exists()
     other = kgqa(*command, "--dropout", "0")
-    assert "are of a run with another dropout (0.2, not 0.0)" in other.error
+    assert "is of a run with another dropout (0.2, not 0.0)" in other.error
     again = kgqa(*command, "--json")
     assert again.json["resumed_from"] >= 5
     assert "Going on from step" in again.err
@@ -127,7 +128,6 @@ def test_a_killed_run_goes_on(kgqa: Kgqa, graph: str, questions: Path, tmp_path:
         "reasoner.json",
         "reasoner.safetensors",
     ]
-    assert not (out / "checkpoints").exists()
 
 
 def test_what_a_held_out_question_asks_is_not_trained_on(
@@ -166,7 +166,7 @@ def test_choices_and_several_topics(kgqa: Kgqa, graph: str, reasoner: Path) -> N
 
 
 def test_a_reasoner_that_cannot_be_used_is_named(
-    kgqa: Kgqa, graph: str, reasoner: Path, plain_home: Path, tmp_path: Path
+    kgqa: Kgqa, graph: str, reasoner: Path, tmp_path: Path
 ) -> None:
     asked = ("ask", "where was person 3 born", "--entity", "p3", "--graph", graph)
     flags = ("--method", "kg-cot", "--set")
@@ -188,11 +188,6 @@ def test_a_reasoner_that_cannot_be_used_is_named(
     strange = kgqa(*asked, *flags, f"reasoner={reasoner}").error
     assert "not one of this program's own" in strange
     assert "--set encoder=" in strange, "a card alone has no encoder loaded"
-    other = kgqa(
-        *("ask", "Where was Barack Obama born?", "--home", plain_home),
-        *(*flags[:-1], *using(reasoner)),
-    )
-    assert "it is another KG's" in other.error
 
 
 def test_what_cannot_be_trained_on_is_said(

@@ -16,6 +16,7 @@ from kgqa.paths.walk import PathTable
 from kgqa.trie.arrays import sequences
 from kgqa.trie.constraint import Expansion
 from kgqa.trie.stored import StoredConstraint, stored_constraint
+from tests.tiny import tiny
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -160,34 +161,7 @@ def decoded(
 @cache
 def tiny_model(family: str, seed: int = 0) -> Any:
     """A model of two small layers with random weights: llama, mistral, qwen2 or qwen3."""
-    from transformers import (
-        AutoModelForCausalLM,
-        LlamaConfig,
-        MistralConfig,
-        Qwen2Config,
-        Qwen3Config,
-    )
-
-    kind = {
-        "llama": LlamaConfig,
-        "mistral": MistralConfig,
-        "qwen2": Qwen2Config,
-        "qwen3": Qwen3Config,
-    }[family]
-    more = {"sliding_window": None} if family == "mistral" else {}
-    more |= {"head_dim": 8} if family == "qwen3" else {}
-    config = kind(
-        vocab_size=VOCABULARY,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        eos_token_id=EOS,
-        bos_token_id=None,
-        pad_token_id=PAD,
-        initializer_range=0.5,
-        **more,
-    )
-    torch.manual_seed(seed)
-    return AutoModelForCausalLM.from_config(config).eval()
+    more: dict[str, Any] = {"Mistral": {"sliding_window": None}, "Qwen3": {"head_dim": 8}}
+    ids = {"eos_token_id": EOS, "bos_token_id": None, "pad_token_id": PAD}
+    family = family.title()
+    return tiny(VOCABULARY, seed, family, **ids, initializer_range=0.5, **more.get(family, {}))

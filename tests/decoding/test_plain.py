@@ -18,26 +18,13 @@ from tests.decoding.languages import (
     tiny_model,
 )
 from tests.decoding.test_forward import same
+from tests.tiny import tiny
 
 
 def sliding(window: int):
     """A Mistral whose attention ends after ``window`` tokens."""
-    from transformers import MistralConfig, MistralForCausalLM
-
-    torch.manual_seed(1)
-    config = MistralConfig(
-        vocab_size=VOCABULARY,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        sliding_window=window,
-        eos_token_id=EOS,
-        pad_token_id=0,
-        initializer_range=0.5,
-    )
-    return MistralForCausalLM(config).eval()
+    ids = {"eos_token_id": EOS, "pad_token_id": 0}
+    return tiny(VOCABULARY, 1, "Mistral", sliding_window=window, **ids, initializer_range=0.5)
 
 
 def state_space():

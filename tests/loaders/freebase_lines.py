@@ -13,7 +13,7 @@ from typing import Any
 
 from kgqa.graph.literals import value_id, value_name
 from kgqa.graph.model import ALIAS
-from kgqa.loaders.freebase_block import Filters
+from kgqa.loaders.freebase import Filters
 from kgqa.loaders.ntriples import TRIPLE, is_blank, unescape, why_not
 
 NS = "http://rdf.freebase.com/ns/"

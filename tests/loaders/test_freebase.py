@@ -8,7 +8,7 @@ from kgqa.errors import DumpMalformedError, DumpNotFoundError
 from kgqa.graph.model import Kind
 from kgqa.loaders import make_loader
 from kgqa.loaders.base import data_lines
-from kgqa.loaders.freebase_block import NAMESPACES, Filters
+from kgqa.loaders.freebase import NAMESPACES, Filters
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,8 +20,13 @@ from kgqa.graph.mids import decode_mids
 from kgqa.graph.model import EdgeBatch, NameBatch, TypeBatch, ValueBatch
 from kgqa.loaders.base import Rejects, Report
 from kgqa.loaders.blocks import Block, read_blocks
-from kgqa.loaders.freebase import FreebaseLoader, FreebaseOptions
-from kgqa.loaders.freebase_block import BlockReader, Filters, FreebasePart
+from kgqa.loaders.freebase import (
+    BlockReader,
+    Filters,
+    FreebaseLoader,
+    FreebaseOptions,
+    FreebasePart,
+)
 from kgqa.parallel import mapped
 from kgqa.progress import Silent
 from tests.loaders.freebase_lines import (

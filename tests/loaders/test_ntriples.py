@@ -15,8 +15,16 @@ from hypothesis import strategies as st
 from kgqa.graph.literals import value_id, value_name
 from kgqa.graph.model import ALIAS
 from kgqa.loaders.blocks import Block
-from kgqa.loaders.ntriples import TRIPLE, is_blank, unescape, why_not
-from kgqa.loaders.triples_rdf import ALIAS_NAME, NAMES, RDF_TYPE, read_ntriples
+from kgqa.loaders.ntriples import (
+    ALIAS_NAME,
+    NAMES,
+    RDF_TYPE,
+    TRIPLE,
+    is_blank,
+    read_ntriples,
+    unescape,
+    why_not,
+)
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 

@@ -59,6 +59,20 @@ def test_keys_links_types_and_names_are_found(tmp_path: Path) -> None:
     assert not shop.rejects()
 
 
+def test_ids_of_a_role_are_of_the_one_table_of_people(tmp_path: Path) -> None:
+    shops = {
+        "employees.csv": SHOP["employees.csv"],
+        "shops.csv": "id,name,seller_id,colour_id\n1,North,1,1\n2,South,2,2\n3,West,2,2\n",
+    }
+    read = read_tables(tmp_path, shops)
+    assert ("South", "Andrew Fuller") in read.triples("seller")
+    assert read.names("Colour") == {"Colour 1", "Colour 2"}
+    guides = {"guides.csv": shops["employees.csv"], "staff.csv": shops["employees.csv"]}
+    (tmp_path / "two").mkdir()
+    two = read_tables(tmp_path / "two", {**shops, **guides})
+    assert two.names("Seller") == {"Seller 1", "Seller 2"}
+
+
 def test_a_table_of_two_links_is_edges_with_properties_that_know_their_row(tmp_path: Path) -> None:
     shop = read_tables(tmp_path, SHOP)
     found = {(head, tail): about for head, said, tail, about in shop.edges if said == "product"}

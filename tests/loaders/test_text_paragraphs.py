@@ -15,12 +15,13 @@ from kgqa.errors import DumpMalformedError, DumpNotFoundError, UsageError
 from kgqa.loaders import text_paragraphs
 from kgqa.loaders.base import Rejects, Report
 from kgqa.loaders.blocks import STDIN
-from kgqa.loaders.text_json import Fault, json_entries
 from kgqa.loaders.text_paragraphs import (
+    Fault,
     Paragraph,
     count_paragraphs,
     files_of,
     in_parts,
+    json_entries,
     paragraphs_of,
     sentences_of,
 )

@@ -15,7 +15,7 @@ import pytest
 from kgqa.errors import DumpMalformedError, UsageError
 from kgqa.graph.model import Kind
 from kgqa.loaders import blocks
-from kgqa.loaders.triples_names import MediatorRule
+from kgqa.loaders.triples import MediatorRule
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 from kgqa.errors import DumpMalformedError, UsageError
 from kgqa.loaders.base import Report
 from kgqa.loaders.blocks import Block
-from kgqa.loaders.triples_json import read_json
-from kgqa.loaders.triples_parquet import read_parquet
+from kgqa.loaders.triples_cells import read_json, read_parquet
 from kgqa.loaders.triples_rows import PARTS, WHITESPACE, Columns, find_delimiter
 from kgqa.loaders.triples_table import Layout, quoted_blocks, read_lines
 from kgqa.progress import Silent

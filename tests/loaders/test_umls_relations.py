@@ -9,8 +9,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgqa.loaders.umls_ids import Cuis, CuiSet
-from kgqa.loaders.umls_relations import Inverses, RelationRows
+from kgqa.loaders.umls_relations import Cuis, CuiSet, Inverses, RelationRows
 
 Row: TypeAlias = tuple[str, str, str, str]  # head, relation, tail, source
 NAMES = ["may_treat", "may_be_treated_by", "part_of", "has_part", "RO", "CHD", "PAR", "isa", "x"]

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from kgqa.methods.kg_cot.scores import relation_words
-from kgqa.models.graph_reasoner import GraphReasoner
-from kgqa.models.graph_reasoner_card import ReasonerCard, ReasonerShape
+from kgqa.models.graph_reasoner import GraphReasoner, Tables
+from kgqa.models.graph_reasoner_card import ReasonerCard
 from kgqa.models.graph_reasoner_files import LoadedReasoner
 from kgqa.models.sentences import load_sentence_encoder
 from kgqa.progress import Silent
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kgqa.graph.store import GraphStore
-    from kgqa.models.graph_reasoner_card import RelationsBy
     from kgqa.models.sentence_encoder import SentenceEncoder
     from kgqa.paths.walk import WalkRules
 
@@ -56,36 +54,24 @@ def tiny_encoder(folder: Path) -> SentenceEncoder:
 
 
 def random_reasoner(
-    store: GraphStore,
-    rules: WalkRules,
-    encoder: SentenceEncoder,
-    seed: int = 0,
-    relations_by: RelationsBy = "ids",
+    store: GraphStore, rules: WalkRules, encoder: SentenceEncoder, seed: int = 0
 ) -> LoadedReasoner:
-    """A reasoner for ``store`` that prefers nothing sensible."""
+    """A reasoner that prefers nothing sensible."""
     torch.manual_seed(seed)
-    relations = store.relations()
-    texts = tuple(map(relation_words, relations.names)) if relations_by == "text" else ()
     card = ReasonerCard(
         hops=rules.hops,
         direction=rules.direction,
         mediators=rules.mediators,
-        relations_by=relations_by,
         encoder=encoder.name,
         width=encoder.width,
         hidden=16,
-        relations=tuple(relations.ids),
-        texts=texts,
+        relations=tuple(store.relations().ids),
     )
-    model = GraphReasoner(card.shape).eval().requires_grad_(False)
-    words = torch.from_numpy(encoder.encode(texts)) if texts else None
-    return LoadedReasoner("random", card, model, encoder, words)
+    model = GraphReasoner(card.hops, card.width, card.hidden).eval().requires_grad_(False)
+    return LoadedReasoner("random", card, model, encoder)
 
 
-def random_model(relations: int, hops: int, seed: int) -> GraphReasoner:
-    """A model of ids with weights large enough to tell relations apart."""
+def random_tables(relations: int, hidden: int, seed: int) -> Tables:
+    """Vectors of steps that are large enough to tell relations apart."""
     torch.manual_seed(seed)
-    shape = ReasonerShape(hops=hops, width=WIDTH, hidden=8, relations=relations)
-    model = GraphReasoner(shape).eval().requires_grad_(False)
-    model.rows *= 6.0
-    return model
+    return Tables(*(2.0 * torch.randn(2 * relations, hidden + 1) for _ in range(2)))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kgqa.answers.answer import Answer, Findings, KgLlmUse, RankedAnswer, Timings, TopicEntity
 from kgqa.display import NO_EVIDENCE, NOT_HERE
-from kgqa.errors import AdapterMismatchError, EmptyLanguageError, KgqaError, LinkingError
+from kgqa.errors import EmptyLanguageError, KgqaError, LinkingError, ModelNotFoundError
 from kgqa.methods.base import LinkedQuestion
 from kgqa.methods.ensemble import TOGETHER, Auto, Ensemble, pool
 from kgqa.paths.walk import WalkRules
@@ -265,14 +265,12 @@ def test_without_a_fitting_reasoner_auto_is_gcr_alone(
     sample: SqliteStore, random_llm: KgLLM, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def misfit(_: object) -> tuple[str, str]:
-        raise AdapterMismatchError("No bundled reasoner was trained for this KG.")
+        raise ModelNotFoundError("No reasoner is bundled.")
 
-    monkeypatch.setattr("kgqa.methods.ensemble.fitting_reasoner", misfit)
+    monkeypatch.setattr(Given, "suited_reasoner", misfit, raising=False)
     resources = Given(random_llm, store=sample)
     method = Auto(options_of(Auto.Options, k=3), resources)
-    assert resources.progress.notes == [
-        "No bundled reasoner was trained for this KG. Answering by the method gcr."
-    ]
+    assert resources.progress.notes == ["No reasoner is bundled. Answering by the method gcr."]
     ((_, found),) = method.answers(sample, [about(sample, TOLKIEN)])
     alone = gcr(random_llm, k=3, store=sample, score_rule=None, expand=True)
     ((_, same),) = alone.answers(sample, [about(sample, TOLKIEN)])

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
-from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
+from transformers import AutoTokenizer
 
 from kgqa.decoding.engine import Plan
 from kgqa.methods.grounding import write_hypotheses
@@ -26,6 +26,7 @@ from kgqa.paths.walk import WalkRules, walk
 from kgqa.trie.lexicon import PathLexicon
 from tests.fixtures import LINCOLN, TOLKIEN, random_model
 from tests.methods.given import about, answered, gcr
+from tests.tiny import tiny
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,20 +97,10 @@ def _tokens(llm: KgLLM, path: GroundedPath) -> Sequence[int]:
     return PathLexicon(llm.encoder, FORM).sequence(path.head.name, parts)
 
 
-def _teach(llm: KgLLM, ids: list[tuple[list[int], list[int], list[int]]]) -> LlamaForCausalLM:
-    torch.manual_seed(1)
-    config = LlamaConfig(
-        vocab_size=llm.encoder.vocab_size,
-        hidden_size=64,
-        intermediate_size=128,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        bos_token_id=None,
-        eos_token_id=llm.encoder.eos_id,
-        tie_word_embeddings=True,
-    )
-    model = LlamaForCausalLM(config)
+def _teach(llm: KgLLM, ids: list[tuple[list[int], list[int], list[int]]]) -> Any:
+    sizes = {"hidden_size": 64, "intermediate_size": 128, "tie_word_embeddings": True}
+    tokens = {"bos_token_id": None, "eos_token_id": llm.encoder.eos_id}
+    model = tiny(llm.encoder.vocab_size, 1, **sizes, **tokens)
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
     rows = [[*a, *b, *c] for a, b, c in ids]
     longest = max(map(len, rows))

@@ -59,7 +59,7 @@ def test_the_likeliest_are_looked_at(store: SqliteStore, monkeypatch: pytest.Mon
 def test_what_both_lead_to_comes_first_and_nothing_is_lost(
     store: SqliteStore, encoder: SentenceEncoder, seed: int
 ) -> None:
-    reasoner = random_reasoner(store, RULES, encoder, relations_by="text", seed=seed)
+    reasoner = random_reasoner(store, RULES, encoder, seed=seed)
     method = kg_cot(reasoner, k=10)
     question = ("Which?", "Who owns it?", "Where is what was sold?")[seed]
     both = answered(store, method, about(store, "Ada", "Bo", question=question))

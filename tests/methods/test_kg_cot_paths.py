@@ -15,7 +15,7 @@ from kgqa.methods.kg_cot.hops import HopTable
 from kgqa.methods.kg_cot.paths import PathSearch
 from kgqa.methods.kg_cot.walk import walk_rows
 from kgqa.models.graph_reasoner import Reading, relation_logits
-from tests.methods.reasoners import random_model
+from tests.methods.reasoners import random_tables
 from tests.trie.language import brute_force, graphs, rules_of, store_of
 
 if TYPE_CHECKING:
@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from kgqa.graph.model import GraphTables, IntArray
     from kgqa.graph.store import GraphStore
     from kgqa.methods.kg_cot.walk import Walked
-    from kgqa.models.graph_reasoner import GraphReasoner, Tables
+    from kgqa.models.graph_reasoner import Tables
     from kgqa.paths.walk import WalkRules
 
+HIDDEN = 8
 CHECKED = settings(
     max_examples=60,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
@@ -36,7 +37,7 @@ CHECKED = settings(
 def walked(
     store: GraphStore,
     rules: WalkRules,
-    model: GraphReasoner,
+    steps: Tables,
     topics: IntArray,
     rows: int,
     seed: int,
@@ -44,21 +45,17 @@ def walked(
     """Walk from all ``topics`` for each of ``rows`` random questions, taking every edge."""
     torch.manual_seed(seed)
     log_beta = torch.log_softmax(torch.randn(rows, rules.hops), dim=1)
-    hidden = torch.randn(rows, rules.hops, model.shape.hidden)
+    hidden = torch.randn(rows, rules.hops, HIDDEN)
     reading = Reading(hidden, log_beta.exp(), log_beta)
-    tables = model.tables()
-
-    def made(relations: IntArray) -> tuple[Tables, IntArray]:
-        return tables, relations
-
     table = HopTable(store, rules)
     question = np.repeat(np.arange(rows), len(topics))
-    return walk_rows(table, made, reading, np.tile(topics, rows), question, floor=0.0), reading
+    found = walk_rows(table, lambda _: steps, reading, np.tile(topics, rows), question, floor=0.0)
+    return found, reading
 
 
-def score_of(model: GraphReasoner, reading: Reading, row: int, depth: int, hop: tuple) -> float:
+def score_of(steps: Tables, reading: Reading, row: int, depth: int, hop: tuple) -> float:
     first, second = torch.tensor([hop[0]]), torch.tensor([hop[2]])
-    logit = relation_logits(reading.hidden[row : row + 1, depth], model.tables(), first, second)
+    logit = relation_logits(reading.hidden[row : row + 1, depth], steps, first, second)
     return float(torch.sigmoid(logit)[0, 0])
 
 
@@ -67,17 +64,17 @@ def score_of(model: GraphReasoner, reading: Reading, row: int, depth: int, hop: 
 def test_the_best_paths_are_the_best_of_all_paths(
     tables: GraphTables, rules: WalkRules, seed: int, most: int, tmp_path: Path
 ) -> None:
-    model = random_model(tables.info.relations, rules.hops, seed)
+    steps = random_tables(tables.info.relations, HIDDEN, seed)
     with store_of(tables, tmp_path) as store:
         kinds = tables.nodes["kind"].to_pylist()
         topics = keys_array([key for key in (0, 1) if kinds[key] != Kind.VALUE])
-        found, reading = walked(store, rules, model, topics, 1, seed)
+        found, reading = walked(store, rules, steps, topics, 1, seed)
         search = PathSearch(found.levels, topics)
         expected: dict[int, dict[tuple, float]] = {}
         for topic in topics.tolist():
             for _, hops in brute_force(tables, topic, rules):
                 said = (topic, tuple((one[0], one[2], one[3]) for one in hops))
-                score = np.mean([score_of(model, reading, 0, *at) for at in enumerate(hops)])
+                score = np.mean([score_of(steps, reading, 0, *at) for at in enumerate(hops)])
                 expected.setdefault(hops[-1][3], {})[said] = float(score)
         ends = set(found.node.tolist())
         assert set(expected) <= ends  # every end of a path has a score
@@ -102,7 +99,7 @@ def test_scores_are_those_of_dense_matrices(
     tables: GraphTables, rules: WalkRules, seed: int, tmp_path: Path
 ) -> None:
     """Walks may pass an entity twice, but for the topic entity; each triple counts once."""
-    model = random_model(tables.info.relations, rules.hops, seed)
+    steps = random_tables(tables.info.relations, HIDDEN, seed)
     one_hop = type(rules)(1, rules.direction, rules.mediators)
     size = len(tables.nodes)
     kinds = np.array(tables.nodes["kind"].to_pylist())
@@ -112,7 +109,7 @@ def test_scores_are_those_of_dense_matrices(
         for _, hops in brute_force(tables, node, one_hop)
     }
     with store_of(tables, tmp_path) as store:
-        found, reading = walked(store, rules, model, keys_array([0]), 2, seed)
+        found, reading = walked(store, rules, steps, keys_array([0]), 2, seed)
     for row in (0, 1):
         total = np.zeros(size)
         before = np.zeros(size)
@@ -124,7 +121,7 @@ def test_scores_are_those_of_dense_matrices(
                     through[head, first, second, tail] = True
             after = np.zeros(size)
             for head, first, second, tail in through:
-                score = score_of(model, reading, row, depth, (first, 0, second, tail))
+                score = score_of(steps, reading, row, depth, (first, 0, second, tail))
                 after[tail] += before[head] * score
             before = np.minimum(after, 1.0)
             total += float(reading.beta[row, depth]) * before

@@ -164,6 +164,36 @@ def test_a_number_that_is_there_is_not_counted(tmp_path: Path, question: str, be
     assert found.name == best
 
 
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
+    heights = {"Everest": (8848, "Nepal"), "Aconcagua": (6961, "Chile"), "Fuji": (3776, "Japan")}
+    triples = []
+    for name, (height, country) in heights.items():
+        triples += [(name, "instance of", "mountain"), (country, "instance of", "country")]
+        triples += [(name, "elevation", str(height)), (name, "country", country)]
+    triples += [("Peru", "instance of", "country"), ("Peru", "language", "Spanish")]
+    triples += [(name, "continent", "Asia") for name in ("Nepal", "Japan")]
+    triples += [("Nepal", "language", "Nepali"), ("Nepal", "capital", "Kathmandu")]
+    home = tmp_path_factory.mktemp("world")
+    with kgqa.ingest("triples", triples, kg="world", home=home) as kg:
+        yield kg
+
+
+@pytest.mark.parametrize(
+    ("question", "answers"),
+    [
+        ("What is the highest mountain?", ["Everest"]),
+        ("What are the two highest mountains?", ["Everest", "Aconcagua"]),
+        ("Which country has no mountain?", ["Peru"]),
+        ("How many countries are in Asia?", ["2"]),  # it can only be a continent
+    ],
+)
+def test_what_is_called_like_a_class_is_the_class(
+    world: kgqa.KG, question: str, answers: list[str]
+) -> None:
+    assert [one.name for one in world.ask(question).answers] == answers
+
+
 def test_json_lists_all_that_a_number_counted(tmp_path: Path) -> None:
     rows = "".join(f"{n},Item {n},{n % 3}\n" for n in range(30))
     (tmp_path / "items.csv").write_text("id,name,price\n" + rows)
@@ -185,3 +215,47 @@ def test_an_answer_asked_in_one_call_keeps_what_is_behind_it(
     assert len(row["counted"][0]["members"]) == answer.value == 3
     assert answer.result is not None
     assert len(answer.result.evidence(0, 2).counted[0].members) == 2
+
+
+@pytest.fixture(scope="module")
+def bookshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
+    folder = tmp_path_factory.mktemp("bookshop")
+    tables = {
+        "branches": "id,name,opened\n1,Quay,2010\n2,Abbey,2012\n",
+        "books": "id,title,genre,price,pages\n1,Red Kite,crime,10,300\n2,Salt Road,crime,20,500\n"
+        "3,Old Bridge,poetry,6,90\n",
+        "stock": "book_id,branch_id,copies\n1,1,4\n2,1,5\n3,1,1\n1,2,7\n",
+        "employees": "id,name,manager_id\n1,Ada Bell,\n2,Ben Hale,1\n3,Cleo Frost,2\n",
+        "orders": "id,order_date,status\n1,2022-03-01,paid\n2,2022-05-02,cancelled\n"
+        "3,2023-03-09,paid\n",
+        "order_lines": "order_id,book_id,quantity,unit_price\n1,1,2,10\n1,2,1,20\n2,3,5,6\n"
+        "3,1,1,9\n",
+    }
+    for name, text in tables.items():
+        (folder / f"{name}.csv").write_text(text)
+    home: Path = tmp_path_factory.mktemp("home")
+    with kgqa.ingest("tables", folder, kg="bookshop", home=home) as kg:
+        yield kg
+
+
+@pytest.mark.parametrize(
+    ("question", "rows"),
+    [
+        ("How many copies are in stock in each branch?", {("Quay", 10), ("Abbey", 7)}),
+        ("How many orders were placed each year?", {(2022, 2), (2023, 1)}),
+        ("How many orders were placed per month?", {(3, 2), (5, 1)}),
+        ("How many cancelled orders are there?", {(1,)}),
+        ("What is the average price of crime books?", {(15,)}),
+        ("What is the total revenue?", {(79,)}),
+        ("Which books are not in stock at Abbey?", {("Salt Road",), ("Old Bridge",)}),
+        ("What is the longest book?", {("Salt Road", 500)}),
+        ("Who works under Ada Bell, directly or indirectly?", {("Ben Hale",), ("Cleo Frost",)}),
+    ],
+)
+def test_what_a_question_says_beyond_names_is_in_its_plan(
+    bookshop: kgqa.KG, question: str, rows: set[tuple[Any, ...]]
+) -> None:
+    result = bookshop.ask(question).result
+    assert result is not None
+    found = {tuple(getattr(cell, "name", cell) for cell in row) for row in result.rows}
+    assert found == rows

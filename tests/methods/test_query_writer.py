@@ -121,4 +121,4 @@ def test_names_stay_here(openai_server: Any) -> None:
     assert "Question: Who made E1?" in sent[0]
     assert use.calls == 1
     assert numbers is None or set(numbers) <= {1, 2}
-    assert read_numbers('{"answers": [1, 2]}', 2, one=True) is None
+    assert read_numbers('{"answers": [1, 2]}', 2, single=True) is None

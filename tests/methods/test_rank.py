@@ -195,7 +195,7 @@ def test_what_a_kind_has_and_the_topic_lacks_is_not_in_the_graph(
     answer = answered(store, rank(wanted), about(store, "farm"))
     assert answer.answers == ()
     assert answer.others
-    said = 'Not in this graph: "farm" has no fact that answers this, such as "owner".'
+    said = 'Not in this graph: "farm" does not have "owner", as others of its kind do.'
     assert answer.notes[-1] == said
     said = answered(store, rank(wanted, refuse_above=1.0), about(store, "farm"))
     assert said.answers
@@ -209,7 +209,7 @@ def test_what_only_other_kinds_have_is_not_in_the_graph(
     wanted = wanting(ranker, named(store, "x born in ?"))
     answer = answered(store, rank(wanted), about(store, "shop"))
     assert answer.answers == ()
-    said = 'Not in this graph: "shop" has no fact that answers this, such as "born in".'
+    said = 'Not in this graph: "shop" does not have "born in", as other kinds do.'
     assert answer.notes[-1] == said
     both = wanting(ranker, named(store, "x born in ?"), named(store, "x owner ?"))
     assert answered(store, rank(both), about(store, "shop")).best.id == "Bo"

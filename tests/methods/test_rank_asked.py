@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import kgqa
+from kgqa.answers.unused import UNSURE
 from kgqa.methods.rank_asked import asked_kind, two_steps
 
 FACTS = [
@@ -31,6 +32,12 @@ Vostok|record low|-26
 Vostok|country|Russia
 Vostok|opened|13 July 1957
 Nice|opened|13 July 1990
+Term 1|club|Vale FC
+Term 1|manager|Ann Stone
+Term 1|to|2009-12-31
+Term 2|club|Vale FC
+Term 2|manager|Cy Marsh
+Term 2|to|2030-06-30
 """.strip().splitlines()
 ]
 
@@ -80,6 +87,7 @@ def test_the_noun_that_is_asked_for(asked: str, kind: str | None) -> None:
         ("Is the record low of Vostok -26?", ["yes"]),
         ("How many brothers does Ann Reed have?", ["Tom Reed"]),
         ("What is the record low of Vostok?", ["-26"]),
+        ("Who was the manager of Vale FC?", ["Ann Stone", "Cy Marsh"]),
     ],
 )
 def test_what_is_asked_for_is_answered(kg: kgqa.KG, question: str, names: list[str]) -> None:
@@ -97,7 +105,7 @@ def test_what_is_asked_for_is_answered(kg: kgqa.KG, question: str, names: list[s
             "Where was the director of Apollo 13 born?",
             '"Ron Howard" is the director of "Apollo 13"',
         ),
-        ("Is the record low of Vostok 26?", 'it has "-26", not "26"'),
+        ("Is the record low of Vostok 26?", 'No: it is "-26", not "26"'),
     ],
 )
 def test_what_is_missing_is_said(kg: kgqa.KG, question: str, said: str) -> None:
@@ -121,3 +129,22 @@ def test_a_noun_that_nothing_says_makes_it_less_sure(kg: kgqa.KG) -> None:
     assert said is not None
     assert other is not None
     assert other <= 0.85 < said
+
+
+@pytest.mark.model
+@pytest.mark.usefixtures("minilm")
+def test_the_present_tense_means_what_holds_on_the_day_that_is_said(kg: kgqa.KG) -> None:
+    question = "Who is the manager of Vale FC?"
+    for today, names, note in (
+        ("2020-01-01", ["Cy Marsh"], "Left out what ended before 2020-01-01."),
+        ("2009-01-01", ["Ann Stone", "Cy Marsh"], None),
+        ("2031-01-01", ["Ann Stone", "Cy Marsh"], "All of this ended before 2031-01-01."),
+    ):
+        answer = kg.ask(question, method="rank", today=today)
+        assert [one.name for one in answer.answers] == names
+        assert answer.notes == ((note,) if note else ())
+        assert answer.confidence is not None
+        assert (answer.confidence <= UNSURE) == (today == "2031-01-01")
+    dated = kg.ask("Who was the manager of Vale FC last month?", method="rank", today="2020-01-31")
+    assert dated.question == "Who was the manager of Vale FC last month?"
+    assert 'Took "last month" for "in December 2019"' in " ".join(dated.notes)

@@ -10,10 +10,7 @@ import torch
 
 from kgqa.errors import AdapterMismatchError, KgqaError, ModelError, ModelNotFoundError
 from kgqa.models.graph_reasoner import GraphReasoner
-from kgqa.models.graph_reasoner_card import (
-    REASONERS,
-    ReasonerCard,
-)
+from kgqa.models.graph_reasoner_card import REASONERS, ReasonerCard
 from kgqa.models.graph_reasoner_files import load_reasoner, save_reasoner
 from kgqa.progress import Silent
 from tests.methods.reasoners import WIDTH, encoder_folder
@@ -29,7 +26,6 @@ def card_of(encoder: Path | str, **more: Any) -> ReasonerCard:
         "hops": 2,
         "direction": "out",
         "mediators": "collapse",
-        "relations_by": "ids",
         "encoder": str(encoder),
         "width": WIDTH,
         "hidden": 8,
@@ -37,6 +33,10 @@ def card_of(encoder: Path | str, **more: Any) -> ReasonerCard:
         "described": {"data": "none"},
     }
     return ReasonerCard(**{**values, **more})
+
+
+def made(card: ReasonerCard) -> GraphReasoner:
+    return GraphReasoner(card.hops, card.width, card.hidden)
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def folder(encoder: Path, tmp_path: Path) -> Path:
     torch.manual_seed(2)
     card = card_of(encoder)
-    save_reasoner(tmp_path / "w", GraphReasoner(card.shape), card, None)
+    save_reasoner(tmp_path / "w", made(card), card)
     return tmp_path / "w"
 
 
@@ -59,52 +59,14 @@ def load(folder: Path) -> LoadedReasoner:
 
 def test_what_is_written_is_read(encoder: Path, folder: Path, tmp_path: Path) -> None:
     assert load(folder).card == card_of(encoder)
-    texts = ("a b", "c d")
-    card = card_of(encoder, relations_by="text", texts=texts, direction="both")
-    model, words = GraphReasoner(card.shape), torch.randn(2, WIDTH).half().float()
-    save_reasoner(tmp_path / "text", model, card, words)
-    found = load(tmp_path / "text")
-    assert found.words is not None
-    assert torch.equal(found.words, words)
+    card = card_of(encoder, direction="both", answer_threshold=0.7)
+    model = made(card)
+    save_reasoner(tmp_path / "both", model, card)
+    found = load(tmp_path / "both")
+    assert found.card == card
     for name, weight in model.state_dict().items():
         torch.testing.assert_close(found.model.state_dict()[name], weight, atol=1e-3, rtol=1e-3)
     assert not any(one.requires_grad for one in found.model.parameters())
-
-
-def test_a_reasoner_of_the_second_version_is_read_as_before(encoder: Path, tmp_path: Path) -> None:
-    card = card_of(encoder, answer_threshold=0.7)
-    model = GraphReasoner(card.shape).eval()
-    save_reasoner(tmp_path, model, card, None)
-    file = tmp_path / "reasoner.json"
-    content = json.loads(file.read_text("utf-8"))
-    content["cut"] = content.pop("answer_threshold")
-    file.write_text(json.dumps({**content, "format_version": 2}), "utf-8")
-    found = load(tmp_path)
-    assert found.card == card
-    asked = torch.randn(1, 4, WIDTH), torch.ones(1, 4, dtype=torch.bool), torch.ones(1, WIDTH)
-    for mine, its in zip(model.read(*asked), found.model.read(*asked), strict=True):
-        torch.testing.assert_close(its, mine.detach(), atol=2e-2, rtol=2e-2)
-
-
-@pytest.mark.parametrize(("direction", "left_out"), [("out", 1), ("in", 0), ("both", None)])
-@pytest.mark.parametrize("more", [{}, {"relations_by": "text", "texts": ("a b", "c d")}])
-def test_steps_that_are_never_taken_are_not_kept(
-    encoder: Path, tmp_path: Path, direction: str, left_out: int | None, more: dict[str, Any]
-) -> None:
-    card = card_of(encoder, direction=direction, **more)
-    model = GraphReasoner(card.shape)
-    words = torch.nn.functional.normalize(torch.randn(2, WIDTH), dim=1) if more else None
-    save_reasoner(tmp_path / "w", model, card, words)
-    found = load(tmp_path / "w").model.tables(words)
-    for mine, its in zip(model.tables(words), found, strict=True):
-        for parity in (0, 1):
-            if parity == left_out:
-                assert (its[parity::2, -1] < -10).all()
-                assert (its[parity::2, :-1] == 0).all()
-            else:
-                torch.testing.assert_close(
-                    its[parity::2].detach(), mine[parity::2].detach(), atol=1e-2, rtol=1e-2
-                )
 
 
 def test_a_bundled_reasoner_is_found_by_its_name_and_says_how_it_was_made() -> None:
@@ -122,15 +84,11 @@ def test_a_bundled_reasoner_is_found_by_its_name_and_says_how_it_was_made() -> N
         ({"hops": 0}, "field hops: Input should be greater"),
         ({"hops": True}, "field hops: Input should be a valid integer"),
         ({"direction": "up"}, "field direction: Input should be 'out'"),
-        ({"relations_by": "sound"}, "field relations_by: Input should be 'ids' or 'text'"),
-        ({"relations": ["a.b", "a.b"]}, "field relations: it holds a relation twice"),
         ({"relations": [1]}, "field relations.0: Input should be a valid string"),
-        ({"texts": ["a"]}, "there are 1 texts of relations, not 0"),
-        ({"beta_reads": "pooled"}, "field beta_reads: Input should be 'tokens'"),
         ({"answer_threshold": 3.0}, "field answer_threshold: Input should be less"),
         ({"surplus": 1}, "field surplus: it is not known"),
         ({"width": None}, "field width: Input should be a valid integer"),
-        ({"relations": ["a.b"]}, "not of the reasoner that its card describes"),
+        ({"hidden": 9}, "not of the reasoner that its card describes"),
     ],
 )
 def test_a_card_that_cannot_be_meant_is_named(
@@ -162,7 +120,7 @@ def test_what_is_missing_or_damaged_is_named(folder: Path, tmp_path: Path) -> No
     fails(ModelError, "is not JSON")
     card.write_text("[]", "utf-8")
     fails(ModelError, "not a JSON object")
-    card.write_text(text.replace('"format_version": 3', '"format_version": 9'), "utf-8")
+    card.write_text(text.replace('"format_version": 4', '"format_version": 9'), "utf-8")
     fails(AdapterMismatchError, "format version 9")
     card.unlink()
     fails(ModelNotFoundError, "has no reasoner.json")
@@ -170,6 +128,6 @@ def test_what_is_missing_or_damaged_is_named(folder: Path, tmp_path: Path) -> No
 
 def test_an_encoder_of_another_width_is_refused(encoder: Path, tmp_path: Path) -> None:
     card = card_of(encoder, width=WIDTH + 1)
-    save_reasoner(tmp_path / "w", GraphReasoner(card.shape), card, None)
+    save_reasoner(tmp_path / "w", made(card), card)
     with pytest.raises(AdapterMismatchError, match="gives 32"):
         load(tmp_path / "w")

@@ -77,7 +77,7 @@ def models(folder: Path, tiny_folder: Path) -> dict[str, Callable[[Path], Any]]:
         return written(made)
 
     card = card_of(encoder)
-    save_reasoner(folder / "reasoner", GraphReasoner(card.shape), card, None)
+    save_reasoner(folder / "reasoner", GraphReasoner(card.hops, card.width, card.hidden), card)
 
     def reasoner(changed: Path) -> Any:
         made = load_reasoner(str(changed), encoder=str(encoder), cache=changed, **where)

@@ -11,6 +11,7 @@ import torch
 from kgqa.decoding.forward import PromptTree, TreeForward, WavePart
 from kgqa.decoding.wave import NO_TOKEN, NoConstraint, PrefixTree, WaveNode
 from kgqa.models.llama import Llama, fused, reads
+from tests.tiny import tiny
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,22 +30,11 @@ LLAMA3 = {
 
 
 def random_model(rope: dict[str, Any], **more: Any) -> Any:
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    torch.manual_seed(3)
-    config = LlamaConfig(
-        vocab_size=VOCABULARY,
-        hidden_size=48,
-        intermediate_size=80,
-        num_hidden_layers=3,
-        num_attention_heads=6,
-        num_key_value_heads=2,
-        max_position_embeddings=256,
-        rope_parameters=rope,
-        initializer_range=0.2,
-        **more,
+    sizes = {"hidden_size": 48, "intermediate_size": 80, "num_hidden_layers": 3}
+    heads = {"num_attention_heads": 6, "max_position_embeddings": 256}
+    return tiny(
+        VOCABULARY, 3, **sizes, **heads, rope_parameters=rope, initializer_range=0.2, **more
     )
-    return LlamaForCausalLM(config).eval()
 
 
 def own(model: Any) -> Llama:

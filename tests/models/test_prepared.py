@@ -15,6 +15,7 @@ from kgqa.models.llama import Llama
 from kgqa.models.offline import write_once
 from kgqa.models.prepared import open_kg_llm
 from kgqa.progress import Silent
+from tests.tiny import tiny
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,18 +81,10 @@ def test_of_two_that_write_at_once_both_succeed(tmp_path: Path) -> None:
 def test_another_architecture_is_run_by_transformers(
     tiny_folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
+    from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(tiny_folder)
-    config = Qwen2Config(
-        vocab_size=len(tokenizer),
-        hidden_size=16,
-        intermediate_size=32,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-    )
-    Qwen2ForCausalLM(config).save_pretrained(tmp_path / "qwen")
+    tiny(len(tokenizer), 0, "Qwen2").save_pretrained(tmp_path / "qwen")
     tokenizer.save_pretrained(tmp_path / "qwen")
     with caplog.at_level("DEBUG", "kgqa"):
         loaded = opened(tmp_path / "qwen", tmp_path / "cache")

@@ -220,11 +220,15 @@ def test_what_is_approved_is_kept_for_learning(
     page.wait_for_selector(".judged:has-text('Kept')")
     ask(page, "What is the birthday of Ines Holm?")
     page.get_by_role("button", name="Wrong").click()
+    page.wait_for_selector(".judged:has-text('Kept as wrong')")
+    wrong = fleet_served.get("/api/approved", {"right": "false"}).text.splitlines()
+    assert [json.loads(one)["question"] for one in wrong] == ["What is the birthday of Ines Holm?"]
     page.get_by_label("The right answer").fill("berg")
     page.wait_for_selector("#right-ones li")
     page.keyboard.press("Enter")
     page.get_by_role("button", name="Keep").click()
-    page.wait_for_selector(".judged:has-text('Kept')")
+    page.wait_for_selector(".judged:has-text('Kept, thank you')")
+    assert not fleet_served.get("/api/approved", {"right": "false"}).text
     ask(page, "Which home port has the most ships?")
     page.get_by_text("The plan", exact=True).click()
     plan = page.input_value(".plan")

@@ -77,7 +77,7 @@ class Counted(Silent):
         self.steps.append(amount)
 
     def tell(self, text: str) -> None:
-        raise AssertionError(text)
+        assert text.startswith("loss ")
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +97,7 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_weights(
     killed = subprocess.run(command, cwd=ROOT, capture_output=True)
     assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
     assert not (out / "adapter_model.safetensors").exists()
-    (out / "checkpoints" / "checkpoint-999").mkdir()  # as one that was cut short while written
+    (out / "checkpoint.part").write_bytes(b"PK")  # as one that was cut short while written
     progress = Counted()
     result = run(tiny_folder, out, progress)
     assert result.resumed_from == 30
@@ -106,7 +106,7 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_weights(
     assert any("Going on from step 30" in note for note in progress.notes)
     assert result.steps == 48
     assert same(weights(out), weights(undisturbed))
-    assert not (out / "checkpoints").exists()
+    assert not list(out.glob("checkpoint*"))
     steps = [json.loads(line) for line in (out / "training.jsonl").read_text().splitlines()]
     assert [one["step"] for one in steps if "loss" in one] == [20, 40]
 
@@ -182,11 +182,14 @@ def test_a_run_may_start_from_an_adapter(
 def test_accumulated_batches_are_one_big_batch(tiny_folder: Path, tmp_path: Path) -> None:
     """The loss of a step is the mean over its tokens, however they fall into batches."""
     settings = {"dropout": 0.0, "epochs": 1.0, "seed": 1}
-    run(tiny_folder, tmp_path / "big", Silent(), batch_size=6, **settings)
-    run(tiny_folder, tmp_path / "parts", Silent(), batch_size=1, accumulation=6, **settings)
-    big, parts = weights(tmp_path / "big"), weights(tmp_path / "parts")
-    for name, value in big.items():
-        assert torch.allclose(value.float(), parts[name].float(), atol=3e-3), name
+    big = run(tiny_folder, tmp_path / "big", Silent(), batch_size=6, **settings)
+    parts = run(tiny_folder, tmp_path / "parts", Silent(), batch_size=1, accumulation=6, **settings)
+    assert (big.steps, parts.steps) == (1, 1)
+    assert parts.loss == pytest.approx(big.loss, rel=1e-3)
+    one, other = weights(big.folder), weights(parts.folder)
+    near = torch.cat([(one[name] - other[name]).float().abs().flatten() < 3e-3 for name in one])
+    # a first step moves a weight by the rate, whatever its gradient: one that is near 0 either way
+    assert near.float().mean() > 0.95
 
 
 def test_nothing_to_train_on_is_an_error(load_tiny: Callable[[], KgLLM], tmp_path: Path) -> None:

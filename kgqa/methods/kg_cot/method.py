@@ -26,9 +26,8 @@ from kgqa.answers.expand import LACKING, lacking
 from kgqa.errors import EmptyLanguageError, KgqaError
 from kgqa.graph.model import Kind
 from kgqa.methods.base import LinkedQuestion, Method
-from kgqa.methods.kg_cot.fitting import fitting_reasoner
 from kgqa.methods.kg_cot.paths import PathSearch
-from kgqa.methods.kg_cot.scores import BoundReasoner, score_questions
+from kgqa.methods.kg_cot.scores import BoundReasoner, score_question
 from kgqa.methods.kg_cot.walk import FLOOR
 from kgqa.methods.options import KgCotOptions
 from kgqa.models.adapter import AdapterCard
@@ -65,7 +64,7 @@ class KgCot(Method[KgCotOptions]):
         super().__init__(options, resources, general=general)
         named = options.reasoner
         if named is None:
-            named, note = fitting_reasoner(resources.store)
+            named, note = resources.suited_reasoner()
             if note:
                 resources.note(note)
         self.reasoner = resources.reasoner(named, options.encoder)
@@ -84,7 +83,7 @@ class KgCot(Method[KgCotOptions]):
         }
 
     def findings(self, store: GraphStore, questions: Iterable[LinkedQuestion | KgqaError]) -> Found:
-        """As the base does. Raises AdapterMismatchError if the reasoner is of another KG."""
+        """As the base does. Raises AdapterMismatchError for more hops than it was trained for."""
         self._in(store)
         yield from super().findings(store, questions)
 
@@ -151,7 +150,7 @@ def _scores(
     topics = np.unique(np.array([topic.key for topic in question.topics], np.int64))
     ends = np.array([key for one in choices for key in one.keys], np.int64)
     for floor in (_LOW,) if choices else (FLOOR, _LOW):
-        (scores,) = score_questions(bound, [(question.question, topics)], floor)
+        scores = score_question(bound, question.question, topics, floor)
         keep = scores.kind != Kind.MEDIATOR
         if choices:
             keep &= np.isin(scores.node, ends)

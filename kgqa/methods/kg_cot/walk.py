@@ -68,7 +68,7 @@ class Walked(NamedTuple):
 
 def walk_rows(
     table: HopTable,
-    tables: Callable[[IntArray], tuple[Tables, IntArray]],
+    tables: Callable[[IntArray], Tables],
     reading: Reading,
     topics: IntArray,
     question: IntArray,
@@ -76,8 +76,8 @@ def walk_rows(
 ) -> Walked:
     """Walk from ``topics`` ``[rows]``, each of them for the ``question`` of its row.
 
-    ``reading`` is of the questions. ``tables`` gives the steps' vectors for relations ``[n, 2]``,
-    and the steps as these count them, in the same shape. Raises GraphError.
+    ``reading`` is of the questions. ``tables`` gives the steps' vectors, at least of relations
+    ``[n, 2]``. Raises GraphError.
     """
     rows, none = len(topics), np.empty(0, np.int64)
     hidden = reading.hidden[torch.from_numpy(question)]
@@ -103,7 +103,7 @@ def walk_rows(
 
 def _hop(
     table: HopTable,
-    tables: Callable[[IntArray], tuple[Tables, IntArray]],
+    tables: Callable[[IntArray], Tables],
     hidden: Tensor,
     before: Level,
     topics: IntArray,
@@ -120,9 +120,9 @@ def _hop(
     row = before.row[source]
 
     numbers, relation = np.unique(out.relation, return_inverse=True)
-    made, steps = tables(table.relations()[numbers])
-    first, second = torch.from_numpy(steps[:, 0]), torch.from_numpy(steps[:, 1])
-    scores = torch.sigmoid(relation_logits(hidden, made, first, second))
+    steps = table.relations()[numbers]
+    first, second = torch.from_numpy(steps.T)
+    scores = torch.sigmoid(relation_logits(hidden, tables(steps), first, second))
     cell = row * len(numbers) + relation[pick]
     carried = weight[source] * scores.detach().numpy().reshape(-1)[cell]
     hop = out.hop[pick]

@@ -69,11 +69,14 @@ const plain = ({ before, names, said, after }) => `${before}${names.length ? lis
 /** How sure a refusal is: a number beside it would be read as that of an answer. */
 const sureness = (value) => value === null ? "" : value >= 0.9 ? " (fairly sure)" : value >= 0.7 ? " (probably)" : " (unsure)";
 
+const isRefusal = (note) => /^(Not in this graph|No:)/.test(note);
+
 /** What the graph does not know, as a heading and the rest. */
 function refusal(found) {
-  const why = found.notes.find((note) => note.startsWith("Not in this graph"));
+  const why = found.notes.find(isRefusal);
   if (!why) return ["No answer.", "The facts found are not evidence enough."];
-  return [`Not in this graph${sureness(found.confidence)}.`, capital(why.replace(/^Not in this graph[:.]?\s*/, ""))];
+  const [said] = why.split(/[:.]/);
+  return [`${said}${sureness(found.confidence)}.`, capital(why.slice(said.length).replace(/^[:.]?\s*/, ""))];
 }
 
 // ── what is shown ──────────────────────────────────────────────────────────────────────────
@@ -208,7 +211,7 @@ function list({ answers }, page) {
 function nothing(found, page) {
   const [said, why] = refusal(found);
   const card = el("article", { class: "card calm" }, el("h3", {}, el("strong", { textContent: said })), el("p", { textContent: why }),
-    ...found.notes.filter((note) => !note.startsWith("Not in this graph") && !isMeaning(note)).map((note) => el("p", { textContent: note })));
+    ...found.notes.filter((note) => !isRefusal(note) && !isMeaning(note)).map((note) => el("p", { textContent: note })));
   const paths = found.paths.filter((path) => path.edges.length);
   if (paths.length) {
     const looked = el("details", {}, el("summary", { textContent: "What was looked at" }), drawing(paths.slice(0, DRAWN), new Set(), page));
@@ -349,13 +352,14 @@ function edited(query, found, given, page) {
 
 // ── right or wrong ─────────────────────────────────────────────────────────────────────────
 
-/** Right or wrong by a click; what is approved is kept with the question as it was resolved. */
+/** Right or wrong by a click; what a person says is kept with the question as it was resolved. */
 function judged(found, given) {
   const box = el("div", { class: "judged", role: "group", "aria-label": "Is this right?" });
+  const told = (answers, right) => json("/api/approved", { question: found.question, kg: given.kg || undefined, answers, right,
+    topic_entities: found.topic_entities.map((one) => one.id), plan: found.query?.plan });
   const keep = async (answers) => {
     try {
-      const { kept } = await json("/api/approved", { question: found.question, kg: given.kg || undefined, answers,
-        topic_entities: found.topic_entities.map((one) => one.id), plan: found.query?.plan });
+      const { kept } = await told(answers, true);
       const file = async () => {
         const query = given.kg ? `?${new URLSearchParams({ kg: given.kg })}` : "";
         save("approved.jsonl", "application/jsonl", await (await call(`/api/approved${query}`)).text());
@@ -363,24 +367,31 @@ function judged(found, given) {
       box.replaceChildren(el("span", { role: "status", textContent: "Kept, thank you." }),
         el("button", { type: "button", class: "quiet", textContent: `All ${number(kept)} kept questions`, onclick: file }));
     } catch (error) {
-      box.append(el("span", { role: "alert", textContent: error.message }));
+      failed(error);
     }
   };
+  const failed = (error) => box.append(el("span", { role: "alert", textContent: error.message }));
   const button = (text, act) => el("button", { type: "button", class: "quiet", textContent: text, onclick: act });
-  const wrong = () => {
+  const wrong = async () => {
+    try {
+      await told(answers, false);
+    } catch (error) {
+      failed(error);
+      return;
+    }
     const chosen = [];
     const field = el("input", { "aria-label": "The right answer", placeholder: "The right answer, by name" });
     const shown = el("ul", { role: "listbox", id: "right-ones", class: "suggestions", "aria-label": "Entities", hidden: true });
     const names = el("span");
     const add = (one) => { chosen.push(one); names.textContent = visible(listed(chosen.map((each) => each.name))); };
     combobox(field, shown, add, () => given.kg);
-    box.replaceChildren(names, el("span", { class: "combo" }, field, shown),
+    box.replaceChildren(el("span", { role: "status", textContent: "Kept as wrong. What is right?" }), names, el("span", { class: "combo" }, field, shown),
       button("Keep", () => { if (field.value.trim()) add({ id: field.value.trim(), name: field.value.trim() }); if (chosen.length) keep(chosen.map((one) => one.id)); }),
       button("It is not in this graph", () => keep([])));
     field.focus();
   };
-  const right = found.answers.map((one) => one.id ?? one.name);
-  box.append(el("span", { textContent: "Is this right?" }), button("Right", () => keep(right)), button("Wrong", wrong));
+  const answers = found.answers.map((one) => one.id ?? one.name);
+  box.append(el("span", { textContent: "Is this right?" }), button("Right", () => keep(answers)), button("Wrong", wrong));
   return box;
 }
 

@@ -133,13 +133,13 @@ def _relations(trie: StoredTrie, key: bytes) -> list[int]:
     """Return the relations that go on from a path."""
     with trie.shard.checked():
         known = trie.shard.dictionary
-        found = {
+        relations = {
             known.relation_at(longer + _PAD, len(key))[0]
             for longer in _going_on(trie, key, known.code_length)
         }
-        if found and max(found) >= len(known.first):
+        if relations and max(relations) >= len(known.first):
             raise ValueError("a path has a relation that is not there")
-        return sorted(found)
+        return sorted(relations)
 
 
 def _hops(trie: StoredTrie, key: bytes, relation: int, *, last: bool) -> list[int]:
@@ -147,9 +147,9 @@ def _hops(trie: StoredTrie, key: bytes, relation: int, *, last: bool) -> list[in
     with trie.shard.checked():
         known, at = trie.shard.dictionary, len(key)
         width, start = int(known.width[relation]), int(known.starts[relation])
-        found = _going_on(trie, key, lambda _: width, every=last)
-        ranks = {int.from_bytes(longer[at : at + width], "big") for longer in found}
-        short = any(len(longer) < at + width for longer in found)
+        keys = _going_on(trie, key, lambda _: width, every=last)
+        ranks = {int.from_bytes(longer[at : at + width], "big") for longer in keys}
+        short = any(len(longer) < at + width for longer in keys)
         if short or not ranks or max(ranks) >= int(known.starts[relation + 1]) - start:
             raise ValueError("a path has a hop that is not there")
         return [start + rank for rank in sorted(ranks)]
@@ -163,10 +163,10 @@ def _going_on(
     ``length`` says how many bytes decide the way, by the first of them; ``every``: list all keys.
     """
     below = trie.trie.iterkeys(key)
-    found = list(below if every else islice(below, _FEW))
-    if every or len(found) < _FEW:
-        return [longer for longer in found if len(longer) > len(key)]
-    found, waiting = [], [key]
+    keys = list(below if every else islice(below, _FEW))
+    if every or len(keys) < _FEW:
+        return [longer for longer in keys if len(longer) > len(key)]
+    keys, waiting = [], [key]
     while waiting:
         prefix = waiting.pop()
         for byte in range(256):
@@ -177,5 +177,5 @@ def _going_on(
             if len(longer) - len(key) < length(longer[len(key)]):
                 waiting.append(longer)
             else:
-                found.append(first)
-    return found
+                keys.append(first)
+    return keys

@@ -124,9 +124,9 @@ class _Fields:
         """Return numbers."""
         size = self.number(8)
         _agree(size % np.dtype(dtype).itemsize == 0)
-        found = self._take(size).view(dtype)
+        numbers = self._take(size).view(dtype)
         self._take(-size % 8)
-        return found
+        return numbers
 
     def bits(self, *kept: str) -> tuple[BoolArray, IntArray, IntArray]:
         """Return bits, and where ones and zeros are (without "zeros" in ``kept``: no zeros).
@@ -138,8 +138,8 @@ class _Fields:
         # a node has two bits of the tree and a byte of its own: more bits are not in any trie
         _agree(len(words) == -(-size // 64) and size <= 2 * len(self._data))
         all_of = np.unpackbits(words.view(np.uint8), bitorder="little").view(bool)
-        found = all_of[:size]
-        ones, zeros = np.flatnonzero(found), np.flatnonzero(~found if "zeros" in kept else ())
+        taken = all_of[:size]
+        ones, zeros = np.flatnonzero(taken), np.flatnonzero(~taken if "zeros" in kept else ())
         _agree(not all_of[size:].any() and len(ones) == count)
         expected = {"zeros": np.append(zeros[::_EVERY], size)}
         expected["ones"] = np.append(ones[::_EVERY], size)
@@ -152,7 +152,7 @@ class _Fields:
             expected["rank"] = np.stack([before[:, 0], low, high], axis=1).ravel()
         for name in ("rank", "zeros", "ones"):
             _agree(np.array_equal(self.vector("<u4"), expected[name] if name in kept else []))
-        return found, ones, zeros
+        return taken, ones, zeros
 
     def numbers(self, count: int) -> IntArray:
         """Return ``count`` numbers of a few bits each."""
@@ -163,8 +163,8 @@ class _Fields:
         at = np.arange(count) * width
         word, bit = at >> 6, (at & 63).astype(np.uint64)
         low, high = words[word] >> bit, np.append(words, words[:1])[word + 1] << 63 - bit << 1
-        found: IntArray = ((low | high) & np.uint64(mask)).astype(np.int64)
-        return found
+        values: IntArray = ((low | high) & np.uint64(mask)).astype(np.int64)
+        return values
 
     def end(self) -> None:
         """Raise unless nothing is left."""

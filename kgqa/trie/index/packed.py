@@ -101,10 +101,10 @@ class ColumnReader:
         numbers = np.cumsum(steps.view("<u8").ravel(), dtype=np.uint64)
         if width < 8:
             numbers &= np.uint64((1 << 8 * width) - 1)
-        found = numbers.astype(np.int64)
-        if (found < 0).any():
+        whole = numbers.astype(np.int64)
+        if (whole < 0).any():
             raise ValueError("a column has a number that is too large")
-        return found
+        return whole
 
     def rest(self) -> bytes:
         """Return what is left."""
@@ -113,9 +113,9 @@ class ColumnReader:
     def _bytes(self, count: int) -> NDArray[np.uint8]:
         if count > len(self._data) - self._at:
             raise ValueError("a column is cut off")
-        found = self._data[self._at : self._at + count]
+        taken = self._data[self._at : self._at + count]
         self._at += count
-        return found
+        return taken
 
 
 # ── names ───────────────────────────────────────────────────────────────────────────────────────
@@ -265,31 +265,31 @@ class Dictionary:
         self._begins: list[int] = self.starts.tolist()
 
     @staticmethod
-    def packed(found: _Found, relation_text: IntArray, tail_text: IntArray) -> tuple[bytes, _Coded]:
+    def packed(hops: _Found, relation_text: IntArray, tail_text: IntArray) -> tuple[bytes, _Coded]:
         """Return the dictionary of paths as bytes, and what makes keys under it.
 
         ``relation_text``, ``tail_text``: the numbers of their texts. Tails are numbered by text.
         """
         # by text: neighbours in the trie then lead to tails with neighbouring numbers
-        order = np.lexsort([found.tails, tail_text])
+        order = np.lexsort([hops.tails, tail_text])
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
-        relation = np.repeat(np.arange(len(found.pairs)), found.counts)
-        by_text = np.lexsort([found.hop_mediator, place[found.hop_tail], relation])
+        relation = np.repeat(np.arange(len(hops.pairs)), hops.counts)
+        by_text = np.lexsort([hops.hop_mediator, place[hops.hop_tail], relation])
         columns = (
-            found.pairs[:, 0],
-            found.pairs[:, 1] + 1,
-            found.counts,
+            hops.pairs[:, 0],
+            hops.pairs[:, 1] + 1,
+            hops.counts,
             relation_text,
-            found.tails[order],
+            hops.tails[order],
             tail_text[order],
-            place[found.hop_tail[by_text]],
-            found.hop_mediator[by_text] + 1,
+            place[hops.hop_tail[by_text]],
+            hops.hop_mediator[by_text] + 1,
         )
-        counts = np.array([len(found.pairs), len(order), len(by_text)], _COUNTS).tobytes()
+        counts = np.array([len(hops.pairs), len(order), len(by_text)], _COUNTS).tobytes()
         number = np.empty(len(by_text), np.int64)
-        number[by_text] = np.arange(len(by_text)) - offsets_of(found.counts)[relation[by_text]]
-        return counts + b"".join(map(column, columns)), _coded(found.counts, relation, number)
+        number[by_text] = np.arange(len(by_text)) - offsets_of(hops.counts)[relation[by_text]]
+        return counts + b"".join(map(column, columns)), _coded(hops.counts, relation, number)
 
     def hops(self, keys: Sequence[bytes], most: int) -> IntArray:
         """Return the hops of paths, ``[paths, most]``, -1 beyond the end. Raises ValueError."""
@@ -348,8 +348,8 @@ class Dictionary:
 
     def relation_of(self, hops: IntArray) -> IntArray:
         """Return the relation of each hop."""
-        found: IntArray = np.searchsorted(self.starts, hops, side="right") - 1
-        return found
+        relation: IntArray = np.searchsorted(self.starts, hops, side="right") - 1
+        return relation
 
     def steps(self, hops: IntArray) -> IntArray:
         """Return hops as they stand in a path table; those that are -1 are none."""
@@ -363,19 +363,19 @@ class Dictionary:
         return steps
 
     def _relations(self, data: IntArray, at: IntArray) -> tuple[IntArray, IntArray]:
-        one = data[at]
+        byte = data[at]
         if self._one == 256:
-            return one, at + 1
+            return byte, at + 1
         two, three = data[at + 1], data[at + 2]
-        short, middle = one < self._one, one < self._one + self._two
+        short, middle = byte < self._one, byte < self._one + self._two
         before = self._one + (self._two << 8)
-        high = one - self._one - self._two
+        high = byte - self._one - self._two
         longer = np.where(
             middle,
-            self._one + (one - self._one << 8 | two),
+            self._one + (byte - self._one << 8 | two),
             before + (high << 16 | two << 8 | three),
         )
-        return np.where(short, one, longer), at + 3 - middle - short
+        return np.where(short, byte, longer), at + 3 - middle - short
 
 
 def _rank_width(counts: IntArray) -> IntArray:
@@ -387,15 +387,15 @@ def _rank_width(counts: IntArray) -> IntArray:
 
 def _coded(counts: IntArray, relation: IntArray, number: IntArray) -> _Coded:
     """Return hops as bytes; ``number`` of each within its ``relation``."""
-    one, two = _first_bytes(len(counts))
+    first, two = _first_bytes(len(counts))
     all_of = np.arange(len(counts))
-    wide, widest = all_of - one, all_of - one - (two << 8)
+    wide, widest = all_of - first, all_of - first - (two << 8)
     codes = np.stack([all_of, np.zeros_like(all_of), np.zeros_like(all_of)], axis=1)
     length = 1 + (wide >= 0) + (widest >= 0)
-    codes[length == 2, 0] = one + (wide[length == 2] >> 8)
+    codes[length == 2, 0] = first + (wide[length == 2] >> 8)
     codes[length == 2, 1] = wide[length == 2] & 255
     codes[length == 3] = (widest[length == 3, None] >> np.array([16, 8, 0])) & [-1, 255, 255]
-    codes[length == 3, 0] += one + two
+    codes[length == 3, 0] += first + two
     shifts = 8 * np.arange(_RANK)[::-1]
     ranks = number[:, None] >> shifts & 255
     pool = np.concatenate([codes[relation], ranks], axis=1)

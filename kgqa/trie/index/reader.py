@@ -30,16 +30,16 @@ _BUILD = "Build it: kgqa precompute-tries"
 
 def all_manifests(tries: Path) -> list[tuple[Path, Manifest | ShardDamagedError]]:
     """Return every index under ``<home>/<kg>/tries`` with its manifest, or what is wrong."""
-    found: list[tuple[Path, Manifest | ShardDamagedError]] = []
+    manifests: list[tuple[Path, Manifest | ShardDamagedError]] = []
     for folder in sorted(path for path in tries.glob("*") if path.is_dir()):  # no lock files
         try:
             manifest = read_manifest(folder)
         except ShardDamagedError as error:
-            found.append((folder, error))
+            manifests.append((folder, error))
         else:
             if manifest is not None:
-                found.append((folder, manifest))
-    return found
+                manifests.append((folder, manifest))
+    return manifests
 
 
 def open_index(tries: Path, key: IndexKey) -> TrieIndex:
@@ -92,30 +92,30 @@ class TrieIndex:
 
         Raises ShardDamagedError, also if the row of this id has another key.
         """
-        found = self._known.get(entity_id)
-        if found is None:
-            found = self._find(entity_id)
-            if found is None:
+        trie = self._known.get(entity_id)
+        if trie is None:
+            trie = self._find(entity_id)
+            if trie is None:
                 return None
-            self._known[entity_id] = found
-            self._known_paths += 1 + found.paths
+            self._known[entity_id] = trie
+            self._known_paths += 1 + trie.paths
             while self._known_paths > _KNOWN_PATHS and len(self._known) > 1:
                 self._known_paths -= 1 + self._known.popitem(last=False)[1].paths
         self._known.move_to_end(entity_id)
-        if found.key != key:
+        if trie.key != key:
             raise ShardDamagedError(
-                f"The index shard {found.shard.path} is damaged: the key of {entity_id} is "
-                f"{found.key}, not {key}.",
+                f"The index shard {trie.shard.path} is damaged: the key of {entity_id} is "
+                f"{trie.key}, not {key}.",
                 REBUILD,
             )
-        return found
+        return trie
 
     def _find(self, entity_id: str) -> StoredTrie | None:
         for record in self.manifest.shards:
             if record.first <= entity_id <= record.last and entity_id not in record.dropped:
-                found = self.shard(record).find(entity_id)
-                if found is not None:
-                    return found
+                values = self.shard(record).find(entity_id)
+                if values is not None:
+                    return values
         return None
 
     def shard(self, record: ShardRecord) -> Shard:

@@ -88,13 +88,13 @@ def encode_shard(
     by_key = np.argsort(keys)
     row = by_key[np.searchsorted(keys[by_key], table.topic)]
     order = np.argsort(row, kind="stable")
-    row, found = row[order], found_hops(table)
-    found = replace(found, number=found.number[order])
+    row, hops = row[order], found_hops(table)
+    hops = replace(hops, number=hops.number[order])
     counts = np.bincount(row, minlength=len(keys))
     parts = (
         lexicon.heads(store, keys),
-        lexicon.relations(store, found.pairs),
-        lexicon.tails(store, found.tails),
+        lexicon.relations(store, hops.pairs),
+        lexicon.tails(store, hops.tails),
     )
     texts = joined(parts)
     width = token_width(lexicon.encoder.vocab_size)
@@ -102,13 +102,13 @@ def encode_shard(
 
     def packed(text: IntArray, names: bytes, **compression: Any) -> bytes:
         head, relation, tail = np.split(text, np.cumsum([len(part) for part in parts[:-1]]))
-        dictionary, coded = Dictionary.packed(found, relation, tail)
+        dictionary, coded = Dictionary.packed(hops, relation, tail)
         tries: list[bytes | None] = [None] * len(keys)
         groups = list(_groups(counts))
         starts = offsets_of(counts)
         for first, last in groups:
             mine = slice(int(starts[first]), int(starts[last]))
-            tries[first] = trie_of(coded.keys(row[mine] - first, found.number[mine])).tobytes()
+            tries[first] = trie_of(coded.keys(row[mine] - first, hops.number[mine])).tobytes()
         rest = [None] * (len(keys) - 1)
         columns = [ids, keys, counts, head, tries, [names, *rest], [dictionary, *rest]]
         return _parquet(pa.Table.from_arrays(columns, schema=SCHEMA), groups, **compression)
@@ -116,7 +116,7 @@ def encode_shard(
     trie = trie_of(sorted(set(each)))
     of_trie = np.fromiter(map(trie.__getitem__, each), np.int64, len(each))
     data = packed(of_trie, trie.tobytes(), compression="zstd", compression_level=9)
-    # which layout is smaller cannot be told beforehand, so both of a small shard are made
+    # which layout is smaller is not known beforehand, so both of a small shard are made
     if len(table) <= SMALL and len(each) <= LISTED:
         listed = np.arange(len(each))
         small = packed(listed, text_list(texts, width), compression="brotli", compression_level=11)

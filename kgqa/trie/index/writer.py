@@ -75,26 +75,26 @@ class IndexWriter:
     def _take_over(self) -> None:
         fresh = self.manifest
         try:
-            found = read_manifest(self.folder)
+            manifest = read_manifest(self.folder)
         except ShardDamagedError:
-            found = None
+            manifest = None
 
         def settings(of: Manifest) -> object:
             return of.key, of.cap, of.token_width, of.closing
 
-        if found is None or self._rebuild or settings(found) != settings(fresh):
+        if manifest is None or self._rebuild or settings(manifest) != settings(fresh):
             # first the manifest, so that none ever names a shard that has gone
             fresh.write(self.folder)
             sync(self.folder.parent)
-            found = fresh
-        self.manifest = found
-        with TrieIndex(self.folder, found) as index:
+            manifest = fresh
+        self.manifest = manifest
+        with TrieIndex(self.folder, manifest) as index:
             faults = index.verify()
         if faults:
             raise ShardDamagedError(
                 faults[0], "Build the index again: kgqa precompute-tries --rebuild"
             )
-        named = {shard.file for shard in found.shards} | {MANIFEST}
+        named = {shard.file for shard in manifest.shards} | {MANIFEST}
         for path in self.folder.iterdir():
             if path.name in named:
                 continue

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kgqa.loaders.blocks import Block
-from kgqa.loaders.delimited import as_text, lines_at, split_block, undecodable, whole_lines
+from kgqa.loaders.strings import as_text, lines_at, split_block, undecodable, whole_lines
 
 
 def block_of(lines: list[bytes], first: int = 1) -> Block:
@@ -38,32 +36,8 @@ def test_fields_are_those_of_split(lines: list[bytes], separator: str, count: in
     assert found.others == {
         row: len(fields) for row, fields in enumerate(split) if len(fields) != count
     }
-    [last] = split_block(block, separator, count, [count - 1]).columns
-    assert last.to_pylist() == [split[row][-1] for row in good]
     others = list(found.others)
     assert lines_at(block, others) == [(7 + row, lines[row]) for row in others]
-
-
-CELLS = st.sampled_from(["", "a", 'say "b"', "c, d", "é", '"'])
-
-
-@given(st.lists(st.lists(CELLS, min_size=1, max_size=4), min_size=1), st.booleans())
-def test_quoted_fields_are_those_of_a_csv_reader(rows: list[list[str]], every: bool) -> None:
-    lines: list[str] = []
-
-    class Sink:
-        def write(self, text: str) -> None:
-            lines.append(text)
-
-    quoting = csv.QUOTE_ALL if every else csv.QUOTE_MINIMAL
-    csv.writer(Sink(), lineterminator="\n", quoting=quoting).writerows(rows)
-    block = Block("a test", 1, len(rows), "".join(lines).encode())
-    found = split_block(block, ",", 3, quoted=True)
-    expected = [[cell.encode() for cell in row] for row in rows if len(row) == 3]
-    assert list(zip(*(c.to_pylist() for c in found.columns), strict=True)) == [
-        tuple(row) for row in expected
-    ]
-    assert list(found.others) == [at for at, row in enumerate(rows) if len(row) != 3]
 
 
 @pytest.mark.parametrize("bad", [[], [1], [0, 3]])

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import operator
-from datetime import date
+from datetime import date, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgqa.answers.values import value_conditions
+from kgqa.errors import UsageError
 from kgqa.graph.quantities import read_value
+from kgqa.linking.clock import written_out
+from kgqa.linking.literals import stated, value_conditions
 
 DAYS = st.dates(date(1001, 1, 1), date(2999, 12, 31))
 AMOUNTS = st.integers(0, 10**9)
@@ -125,3 +127,58 @@ def test_a_superlative_has_a_direction(asked: str, days: int, amount: int) -> No
 )  # fmt: skip
 def test_what_is_not_surely_a_condition_is_none(asked: str) -> None:
     assert value_conditions(asked) == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "met", "not_met"),
+    [
+        ("which of x's fairs opened on a Monday?", "2024-01-01", "2024-01-02"),
+        ("which of x's fairs open on Mondays?", "2024-01-01", "2024"),
+        ("which of x's fairs opened on 13 July?", "13 July 1957", "13 June 1957"),
+        ("which of x's fairs opened on July 13th?", "2001-07-13", "2001-07-12"),
+        ("which of x's fairs opened in May?", "May 2020", "2020"),
+        ("which of x's fairs opened in Q3 2020?", "2020-09-30", "2020-10-01"),
+        ("which of x's fairs opened in the fourth quarter of 2020?", "2020-12-31", "2021-01-01"),
+        ("which of x's fairs opened before 2020 Q3?", "2020-06-30", "2020-07-01"),
+        ("which of x's fairs opened after the nineties?", "2000-01-01", "1999-12-31"),
+    ],
+)
+def test_days_of_weeks_and_quarters(asked: str, met: str, not_met: str) -> None:
+    (one,) = value_conditions(asked)
+    values = [read_value(text) for text in (met, not_met)]
+    assert [value is not None and one.met_by(value, "days") for value in values] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("question", "literals"),
+    [
+        ("events in Q4 2020", [("2020-10-01", ">="), ("2021-01-01", "<")]),
+        ("events before the 1990s", [("1990", "<")]),
+        ("people older than 1980", [(1980, "<")]),
+        ("people older than 30", [(30, ">")]),
+        ("people no older than 30", [(30, "<=")]),
+        ("articles from the year 2022, open on 13 July", [(2022, "=")]),
+        ("numbers divisible by 20", [(20, "=")]),
+    ],
+)
+def test_plans_and_conditions_have_one_reading(question: str, literals: list[object]) -> None:
+    assert [(one.value, one.operator) for one in stated(question).literals] == literals
+
+
+@given(DAYS, st.sampled_from(["last month", "this year", "next week", "yesterday", "last quarter"]))
+def test_days_are_written_out_from_the_day_of_the_question(day: date, words: str) -> None:
+    question, notes = written_out(f"What began {words}?", [], day.isoformat())
+    assert [f'Took "{words}" for ' in one and f"today is {day}" in one for one in notes] == [True]
+    (one,) = value_conditions(question)
+    away = {"last month": 31, "this year": 0, "next week": -7, "yesterday": 1, "last quarter": 92}
+    near = [day - timedelta(away[words] + more) for more in range(-7, 8)]
+    values = [read_value(each.isoformat()) for each in near]
+    assert any(value is not None and one.met_by(value, "days") for value in values)
+
+
+def test_words_of_a_name_and_unknown_zones_are_left() -> None:
+    assert written_out("Who made Last Year?", ["Last Year"]) == ("Who made Last Year?", [])
+    for wrong in ({"today": "soon"}, {"zone": "Europe/Nowhere"}):
+        with pytest.raises(UsageError, match="no such day or time zone"):
+            written_out("Who came today?", [], **wrong)
+    assert "(UTC)" in written_out("Who came today?", [], zone="UTC")[1][0]

@@ -1,7 +1,15 @@
-"""Parquet → triples: a row for a triple. Strings and integers by columns, other types by cells."""
+"""JSON lines → triples: a line is an object with head, relation and tail, or an array of three.
+
+Lines are gathered by their keys. ``orjson`` parses them; a line that it refuses, or that has a
+number of more digits than it keeps, goes to ``json``, which knows such numbers, NaN, and halves of
+surrogate pairs.
+"""
 
 from __future__ import annotations
 
+import json
+import re
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,9 +18,18 @@ import pyarrow.parquet as pq
 
 from kgqa.errors import DumpMalformedError, UsageError
 from kgqa.loaders.blocks import STDIN
-from kgqa.loaders.delimited import as_text
-from kgqa.loaders.strings import each_once, json_strings
-from kgqa.loaders.triples_rows import Columns, TriplesPart, members_of, texts_of, written
+from kgqa.loaders.strings import as_text, each_once, json_strings, json_value, lines_at
+from kgqa.loaders.triples_rows import (
+    HALF,
+    PARTS,
+    Columns,
+    TriplesPart,
+    is_header,
+    is_writable,
+    members_of,
+    texts_of,
+    written,
+)
 from kgqa.parallel import mapped
 
 if TYPE_CHECKING:
@@ -20,8 +37,82 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kgqa.loaders.base import Report
+    from kgqa.loaders.blocks import Block
     from kgqa.loaders.triples_rows import Read
     from kgqa.progress import Progress
+
+    Keys = tuple[str, ...] | None  # None: an array
+
+_LONG_NUMBER = re.compile(rb"\d{19}")  # may be beyond 64 bits
+_DIGITS = bytes.maketrans(b"123456789", b"000000000")
+
+
+@dataclass(slots=True)
+class _Table:
+    """The lines of a block that have the same keys."""
+
+    order: Columns | str  # or why they are not triples
+    numbers: list[int] = field(default_factory=list)
+    lines: list[bytes] = field(default_factory=list)
+    cells: list[Any] = field(default_factory=list)  # of all lines: row after row
+
+    def add_to(self, part: TriplesPart) -> None:
+        assert isinstance(self.order, Columns)
+        part.add_table(
+            self.order, self._column, np.array(self.numbers), lambda row: self.lines[row].decode()
+        )
+
+    def _column(self, place: int, as_json: bool) -> Read:
+        assert isinstance(self.order, Columns)
+        cells = self.cells[place :: self.order.count]
+        return members_of(cells) if as_json else texts_of(cells)
+
+
+def read_json(block: Block, columns: str | None = None) -> TriplesPart:
+    """Return what the lines of a block hold; ``columns``: what the values of an array are."""
+    part = TriplesPart(block.source)
+    array = Columns(columns.split(",") if columns else PARTS)
+    careful = b"0" * 19 in bytes(block.data).translate(_DIGITS)
+    tables: dict[Keys, _Table] = {None: _Table(array)}
+    for number, raw in lines_at(block, np.flatnonzero(part.decodable(block))):
+        try:
+            found = json.loads(raw) if careful and _LONG_NUMBER.search(raw) else json_value(raw)
+        except (ValueError, RecursionError):
+            part.reject(number, "no JSON", raw.decode())
+            continue
+        if isinstance(found, dict):
+            keys: Keys = tuple(found)
+            values = list(found.values())
+        elif isinstance(found, list):
+            keys, values = None, found
+        else:
+            part.reject(number, "neither a JSON object nor an array", raw.decode())
+            continue
+        table = tables.get(keys)
+        if table is None:
+            table = tables[keys] = _Table(_order_of(keys or ()))
+        if isinstance(table.order, str):
+            part.reject(number, table.order, raw.decode())
+        elif len(values) != table.order.count:
+            reason = f"{len(values)} fields in place of {table.order.count}"
+            part.reject(number, reason, raw.decode())
+        else:
+            table.numbers.append(number)
+            table.lines.append(raw)
+            table.cells += values
+    for table in tables.values():
+        if table.numbers:
+            table.add_to(part)
+    part.find_ends()
+    return part
+
+
+def _order_of(keys: tuple[str, ...]) -> Columns | str:
+    """Return where an object's parts stand, or why it is not a triple."""
+    if not is_header(keys):
+        return "object without head, relation and tail"
+    return Columns(keys) if all(map(is_writable, keys)) else HALF
+
 
 _BATCH_ROWS = 1 << 16
 
@@ -86,8 +177,7 @@ def _read(source: str, batch: pa.RecordBatch, first: int, order: Columns) -> Tri
     columns = [_checked(column) for column in batch.columns]
     part.add_table(
         order,
-        lambda place: _texts(columns[place][0]),
-        lambda place: _members(columns[place][0]),
+        lambda place, as_json: (_members if as_json else _texts)(columns[place][0]),
         first + np.arange(len(batch)),
         lambda row: _shown(batch, row),
         {row: reason for _, wrong in columns for row, reason in wrong.items()},

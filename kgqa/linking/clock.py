@@ -1,0 +1,115 @@
+"""Days that a question names from the day it is asked on: "last month", "today". English.
+
+They are written out before the question is read, so that all methods take them as the same dates.
+"""
+
+from __future__ import annotations
+
+import re
+from calendar import monthrange
+from datetime import date, datetime, timedelta
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
+
+from kgqa.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_RELATIVE = re.compile(
+    r"\b(?:(?P<in>in|during|on|of|from|for|over|within)\s+)?"
+    r"(?:(?<!the )(?P<which>this|the current|last|the previous|next|the coming)\s+"
+    r"(?P<unit>week|month|quarter|year)(?!\s+of\b)"
+    r"|(?P<day>today|yesterday|tomorrow)"
+    r"|the\s+(?:last|past)\s+(?P<count>\d{1,4})\s+(?P<units>day|week|month|year)s)\b(?!['’]s\s+[A-Z])",
+    re.IGNORECASE,
+)
+_COMPARED = re.compile(r"\b(?:since|before|after|until|till|by|than|between|and)\s+$", re.I)
+_AWAY = {
+    "today": 0,
+    "yesterday": -1,
+    "tomorrow": 1,
+    "last": -1,
+    "previous": -1,
+    "next": 1,
+    "coming": 1,
+}
+_DAYS = {"day": 1, "week": 7}
+
+
+def written_out(
+    question: str, names: Sequence[str], today: str | None = None, zone: str | None = None
+) -> tuple[str, list[str]]:
+    """Return ``question`` with dates in place of words like "last month", and notes that say so.
+
+    ``names``: the words that name its topic entities, which stay. ``today``: the day it is asked
+    on, as YYYY-MM-DD; by default the clock's in the time ``zone``, or in the machine's own. Raises
+    UsageError if there is no such day or zone.
+
+    >>> written_out("Who left last month, or since this year?", [], "2024-01-31")[0]
+    'Who left in December 2023, or since 2024?'
+    >>> written_out("Who came yesterday or in the last 2 weeks?", [], "2024-01-31")[0]
+    'Who came on 2024-01-30 or between 2024-01-17 and 2024-01-31?'
+    """
+    found = [
+        one
+        for one in _RELATIVE.finditer(question)
+        if not any(one[0].casefold() in name.casefold() for name in names)
+    ]
+    if not found:
+        return question, []
+    now, where = today_of(today, zone)
+    notes = []
+    for one in reversed(found):
+        text = _dates(
+            one, now, bare=not one["in"] and bool(_COMPARED.search(question[: one.start()]))
+        )
+        question = question[: one.start()] + text + question[one.end() :]
+        notes.append(f'Took "{one[0]}" for "{text}": today is {now}{where}.')
+    return question, notes[::-1]
+
+
+def today_of(today: str | None, zone: str | None) -> tuple[date, str]:
+    """Return the day that a question is asked on, and the zone, in words. Raises UsageError."""
+    try:
+        if today is not None:
+            return date.fromisoformat(today), ""
+        now = datetime.now(ZoneInfo(zone)) if zone else datetime.now().astimezone()
+    except (ValueError, OSError, KeyError):  # ZoneInfoNotFoundError is a KeyError
+        raise UsageError(
+            f"There is no such day or time zone: {today if today is not None else zone}.",
+            "Give `today` as 2024-01-31, `zone` as Europe/Berlin.",
+        ) from None
+    return now.date(), f" ({now.tzname()})"
+
+
+def _dates(found: re.Match[str], now: date, *, bare: bool) -> str:
+    """Return the days that are meant, from ``now``; ``bare``: without a preposition."""
+    if found["day"]:
+        day = now + timedelta(_AWAY[found["day"].lower()])
+        return f"{day}" if bare else f"on {day}"
+    if found["count"]:
+        unit, count = found["units"].lower(), int(found["count"])
+        first = now - timedelta(count * _DAYS[unit]) if unit in _DAYS else None
+        first = first or _months_on(now, -count * (12 if unit == "year" else 1))
+        return f"{first}" if bare else f"between {first} and {now}"
+    away = _AWAY.get(found["which"].lower().rpartition(" ")[2], 0)
+    match found["unit"].lower():
+        case "year":
+            text = f"{now.year + away}"
+        case "month":
+            text = f"{_months_on(now.replace(day=1), away):%B %Y}"
+        case "quarter":
+            first = _months_on(now.replace(day=1), 3 * away)
+            text = f"Q{(first.month + 2) // 3} {first.year}"
+        case _:
+            monday = now + timedelta(7 * away - now.weekday())
+            return f"{monday}" if bare else f"between {monday} and {monday + timedelta(6)}"
+    return text if bare else f"in {text}"
+
+
+def _months_on(day: date, months: int) -> date:
+    """Return a day so many months later, or the last one of that month."""
+    month = day.year * 12 + day.month - 1 + months
+    year, month = max(month // 12, 1), month % 12 + 1
+    return date(year, month, min(day.day, monthrange(year, month)[1]))
