@@ -24,6 +24,7 @@ from kgqa.graph.names import normalise
 from kgqa.graph.schema import PropertyGraph
 from kgqa.linking.around import MOST_CLASSES, stems_of
 from kgqa.linking.asked import (
+    as_superlative,
     asks_best,
     asks_calculated,
     asks_compared,
@@ -439,7 +440,7 @@ class Auto(Ensemble):
             if number_in(one.name) is None and stems_of(normalise(one.name)) not in classes
         ]
         calculated = asks_calculated(question.question)
-        best = not calculated and asks_best(question.question)
+        best = not calculated and asks_best(as_superlative(question.question))
         beyond = asks_denied(question.question) or asks_repeated(question.question)  # any path
         if topics and not (calculated or best or beyond or asks_compared(question.question)):
             return None
@@ -467,7 +468,7 @@ class Auto(Ensemble):
             return None
         if beyond and not (calculated or best) and topics:
             says = plan and (plan.without or any(hop.repeated for hop in plan.hops) or any(
-                one.operator in ("<>", "not in") for one in plan.where))  # fmt: skip
+                one.operator in ("<>", "not in", "in") for one in plan.where))  # fmt: skip
             return found if says and _compares(found, topics) else None
         if (topics and not best) and (
             result is None or not result.plan.grouped or _counts_other(result, question, schema)

@@ -97,6 +97,7 @@ class ConditionSearch:
         denied = re.search(
             r"\b(not|n't|except|excluding|outside|other than|non)\W+(?:\w+\W+){0,2}$", before, re.I
         )
+        yield from self._either(state, value, pattern)
         for place in places:
             if place.owned in value.fields:
                 stored = value.fields[place.owned]
@@ -116,6 +117,28 @@ class ConditionSearch:
                 one = Comparison(ref, operator, stored)  # type: ignore[arg-type]
                 score = state.score + odds + again
                 yield replace(state, where=(*state.where, one), score=score)
+
+    def _either(self, state: State, value: FoundValue, pattern: Pattern) -> Iterator[State]:
+        """Yield the state whose last condition has this value, too, if "or" joins the two."""
+        before = [one for one in self._read.values if one.end <= value.start]
+        last = state.where[-1] if state.where else None
+        if not before or last is None or last.operator not in ("=", "in"):
+            return
+        if not re.fullmatch(
+            r"\W*or(?: the| an?)?\W*", self._read.question[before[-1].end : value.start], re.I
+        ):
+            return
+        stored: Sequence[str] = ()
+        if isinstance(last.left, NodeRef):
+            node = last.left.node
+            stored = value.entities(pattern.nodes[node], _steps_at(pattern, node))
+        elif isinstance(last.left, PropertyRef) and isinstance(last.left.owner, NodeRef):
+            owned = ("class", pattern.nodes[last.left.owner.node], last.left.name)
+            stored = value.fields.get(owned, ())[:1]
+        if stored:
+            right = (*last.right, *stored)  # type: ignore[misc]
+            both = Comparison(last.left, "in", right)
+            yield replace(state, where=(*state.where[:-1], both), score=state.score + _HAS_VALUE)
 
     def _with_literal(
         self, state: State, literal: Stating, pattern: Pattern, places: Sequence[Place]

@@ -8,7 +8,7 @@ from heapq import nlargest
 from typing import TYPE_CHECKING
 
 from kgqa.errors import PlanError
-from kgqa.linking.asked import asks_best
+from kgqa.linking.asked import asks_best, asks_either
 from kgqa.methods.query_reading import MOST_ODDS
 from kgqa.methods.query_then import best_first, counted_after
 from kgqa.methods.query_words import (
@@ -181,6 +181,10 @@ class WholeSearch:
         )
         for node in range(1, len(pattern.nodes)):
             odds = self._read.classes[pattern.nodes[node]][2]
+            if not pattern.nodes[node]:  # "the most awards": what "award received" leads to
+                hops = (hop.relation for hop in pattern.hops if node in (hop.source, hop.target))
+                said = {at for relation in hops for at in self._read.mentions.of(relation)}
+                odds += _COUNTED if said & self._read.mentions.of_best else 0.0
             yield (
                 _Grouped(NodeRef(0), Aggregate("count", NodeRef(node))),
                 whole["group"] + odds + having,
@@ -369,8 +373,9 @@ class WholeSearch:
 
     def _names_itself(self, state: State) -> bool:
         """Return whether the question names the things that a plan gives."""
+        named = ("=",) if asks_either(self._read.question) else ("=", "in")
         return any(
-            one.operator in ("=", "in") and (one.left == NodeRef(0) or one.left in state.names)
+            one.operator in named and (one.left == NodeRef(0) or one.left in state.names)
             for one in state.where
         )
 
@@ -401,7 +406,11 @@ class WholeSearch:
         if NO.search(self._read.bare):
             score += 2.0
             score += self._denied(pattern)
-        without = (Without((last,), inner),)
+        affirmed = tuple(  # "not the euro": the plan says not
+            replace(one, operator={"<>": "=", "not in": "in"}.get(one.operator, one.operator))
+            for one in inner
+        )
+        without = (Without((last,), affirmed),)
         for give, extra in (
             ((NodeRef(0),), 0.0),
             (

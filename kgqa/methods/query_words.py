@@ -315,7 +315,7 @@ def superlative(question: str, property_: Property, descending: bool) -> float:
     dated = property_.type in ("date", "datetime") or bool(TIME.search(property_.name))
     if late != early:
         if not dated and not re.search(r"\bage\b", relation_phrase(property_.name)):
-            return -1.0
+            return -2.5
         first_is_high = late == dated
         return 4.0 if descending == first_is_high else -4.0
     much, little = bool(_MUCH.search(question)), bool(_LITTLE.search(question))

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Ty
 import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
-from safetensors.numpy import save
 
 from kgqa.errors import ModelError
 from kgqa.models.bert import Bert
@@ -29,7 +28,6 @@ from kgqa.models.offline import minilm_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from numpy.typing import NDArray
     from tokenizers import Tokenizer
@@ -185,15 +183,13 @@ def load_plan_scorer(name: str = UNIVERSAL) -> PlanScorer:
     from tokenizers import Tokenizer
 
     folder = SCORERS.folder(name)
-    card = SCORERS.card(folder)
-    state = SCORERS.weights(folder, card.weights)
+    card, state, changes = SCORERS.read(folder)
     encoder = minilm_folder()
     try:
         config = json.loads((encoder / "config.json").read_text("utf-8"))
         model = Bert.load(config, encoder / "model.safetensors")
-        ups = [name.removesuffix(".up") for name in state if name.endswith(".up")]
         with np.errstate(all="ignore"):  # what comes of them is checked
-            model.change({name: state[f"{name}.up"] @ state[f"{name}.down"] for name in ups})
+            model.change({name: up @ down for name, (down, up) in changes.items()})
         heads = {name: one for name, one in state.items() if re.match(r"\w+\.\d\.", name)}
         tokenizer = Tokenizer.from_file(str(encoder / "tokenizer.json"))
         tokenizer.no_padding()
@@ -205,22 +201,3 @@ def load_plan_scorer(name: str = UNIVERSAL) -> PlanScorer:
             f"The weights {folder / card.weights} are damaged: {error}.", SCORERS.again
         ) from None
     return scorer
-
-
-def save_plan_scorer(
-    folder: Path,
-    card: ScorerCard,
-    changes: Mapping[str, tuple[Array, Array]],
-    heads: Mapping[str, Array],
-) -> None:
-    """Write card and weights (float16) into ``folder``, which is made. Raises ModelError.
-
-    ``changes``: as :func:`kgqa.models.path_ranker.save_path_ranker` takes them.
-    """
-    state: dict[str, NDArray[Any]] = {
-        name: np.ascontiguousarray(one, np.float16) for name, one in heads.items()
-    }
-    for name, (down, up) in changes.items():
-        state[f"{name}.down"] = np.ascontiguousarray(down, np.float16)
-        state[f"{name}.up"] = np.ascontiguousarray(up, np.float16)
-    SCORERS.save(folder, card, save(state))

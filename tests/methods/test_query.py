@@ -186,6 +186,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
         ("What are the two highest mountains?", ["Everest", "Aconcagua"]),
         ("Which country has no mountain?", ["Peru"]),
         ("How many countries are in Asia?", ["2"]),  # it can only be a continent
+        ("Which mountain is lower, Aconcagua or Fuji?", ["Fuji"]),
+        ("Which mountains are in Japan or Chile?", ["Aconcagua", "Fuji"]),
+        ("How many languages are spoken in Nepal?", ["1"]),
     ],
 )
 def test_what_is_called_like_a_class_is_the_class(
