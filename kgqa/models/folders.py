@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Card: TypeAlias = dict[str, Any]
+    Array: TypeAlias = NDArray[np.float32]
+    Changes: TypeAlias = Mapping[str, tuple[Array, Array]]
 
 CardT = TypeVar("CardT")
 WeightsName: TypeAlias = Annotated[str, Field(pattern=r"^[\w-]+\.safetensors$")]  # beside its card
@@ -32,6 +34,8 @@ WeightsName: TypeAlias = Annotated[str, Field(pattern=r"^[\w-]+\.safetensors$")]
 CONFIG = ConfigDict(extra="forbid", strict=True, ser_json_inf_nan="strings")
 BUNDLED = Path(__file__).parent.parent / "data"
 MOSTLY = 0.5  # part of a KG's relations from which a model suits it
+_DOWN, _UP = ".down", ".up"  # the two factors of a weight's change
+_NO: Changes = {}
 _SHOWN = 3  # faults of a card that one message names
 
 
@@ -122,20 +126,54 @@ class ModelKind(Generic[CardT]):
         if not file.is_file():
             raise ModelNotFoundError(f"The {self.what} folder {folder} has no {name}.", self.again)
         try:
-            state = {key: one.astype(np.float32) for key, one in load_file(file).items()}
+            with np.errstate(over="ignore"):
+                state = {key: one.astype(np.float32) for key, one in load_file(file).items()}
         except (OSError, SafetensorError, ValueError) as error:
             raise ModelError(f"The weights {file} are damaged: {error}.", self.again) from None
         if not all(np.isfinite(one).all() for one in state.values()):
             raise ModelError(f"The weights {file} are damaged: not all are numbers.", self.again)
         return state
 
-    def save(self, folder: Path, card: CardT, weights: bytes) -> None:
-        """Write ``card``, which names its weights, and these into ``folder``, which is made.
+    def read(self, folder: Path) -> tuple[CardT, dict[str, Array], Changes]:
+        """Return the card in a folder, the tensors that it names, and low-rank changes of others.
+
+        Raises what :meth:`card` and :meth:`weights` raise.
+        """
+        card: Any = self.card(folder)
+        state = self.weights(folder, card.weights)
+        names = sorted(one.removesuffix(_UP) for one in state if one.endswith(_UP))
+        try:
+            changes = {one: (state.pop(one + _DOWN), state.pop(one + _UP)) for one in names}
+        except KeyError as error:
+            raise ModelError(
+                f"The weights {folder / card.weights} are damaged: {error}.", self.again
+            ) from None
+        return card, state, changes
+
+    def save(
+        self, folder: Path, card: CardT, tensors: Mapping[str, NDArray[Any]], changes: Changes = _NO
+    ) -> None:
+        """Write ``card`` and its weights, float16 but for integers, into ``folder``, which is made.
+
+        ``changes``: for the name of each changed weight ``[out, in]`` of an encoder the factors
+        ``[rank, in]`` and ``[out, rank]`` (LoRA) whose product is added to it.
 
         Whoever reads sees the model that was there or this one, whenever that is: the card changes
         in one step, and the weights that it named until then stay beside the new ones, until the
         next. Raises ModelError.
         """
+        import numpy as np
+        from safetensors.numpy import save
+
+        state = dict(tensors)
+        for name, (down, up) in changes.items():
+            state |= {name + _DOWN: down, name + _UP: up}
+        weights = save(
+            {
+                name: np.ascontiguousarray(one, None if one.dtype.kind == "i" else np.float16)
+                for name, one in state.items()
+            }
+        )
         try:
             folder.mkdir(parents=True, exist_ok=True)
             names = [f"{Path(self.card_file).stem}{end}.safetensors" for end in ("", "-2")]

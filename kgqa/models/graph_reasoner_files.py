@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
-from safetensors.torch import save
 
 from kgqa.errors import AdapterMismatchError, ModelError
 from kgqa.models.graph_reasoner import GraphReasoner
@@ -32,8 +31,8 @@ class LoadedReasoner:
 
 def save_reasoner(folder: Path, model: GraphReasoner, card: ReasonerCard) -> None:
     """Write weights (float16) and card into ``folder``, which is made. Raises ModelError."""
-    state = {name: one.detach().half().contiguous() for name, one in model.state_dict().items()}
-    REASONERS.save(folder, card, save(state))
+    state = model.state_dict().items()
+    REASONERS.save(folder, card, {name: one.numpy(force=True) for name, one in state})
 
 
 def load_reasoner(
@@ -52,8 +51,7 @@ def load_reasoner(
     ModelNotFoundError if the encoder is not available.
     """
     folder = REASONERS.folder(name)
-    card = REASONERS.card(folder)
-    tensors = REASONERS.weights(folder, card.weights)
+    card, tensors, _ = REASONERS.read(folder)
     model = GraphReasoner(card.hops, card.width, card.hidden)
     try:
         model.load_state_dict({name: torch.from_numpy(one) for name, one in tensors.items()})

@@ -18,26 +18,24 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
-from safetensors.numpy import save
 
 from kgqa.errors import ModelError
 from kgqa.models.folders import BUNDLED, CONFIG, ModelKind, WeightsName, suits
 from kgqa.models.sentences import encoder_of_card, load_sentence_encoder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from kgqa.models.folders import Changes
     from kgqa.models.sentence_encoder import SentenceEncoder
     from kgqa.progress import Progress
-
-    Changes: TypeAlias = Mapping[str, tuple[NDArray[np.float32], NDArray[np.float32]]]
 
 UNIVERSAL = "universal"
 OWN_RANKER = Path("models") / "ranker"  # in a KG's folder
@@ -46,7 +44,6 @@ FORMAT_VERSION = 2
 _MOST_KEPT = 100_000  # vectors of texts in memory, 1.5 kB each
 HEAD = "head"  # stands among the changes of weights
 _ELSEWHERE = "elsewhere"  # the tensor of relations that other KGs have
-_DOWN, _UP = ".down", ".up"  # the two factors of a weight's change
 _AGAIN = "Train it again with `kgqa learn`."
 
 _AtLeastOne = Annotated[int, Field(ge=1)]
@@ -210,7 +207,8 @@ def load_path_ranker(
         sizes |= set() if elsewhere is None else {elsewhere.shape[1:]}
         if sizes - {(read_by.width,)}:
             raise ValueError(HEAD)
-        read_by.change({name: up @ down for name, (down, up) in changes.items()})
+        with np.errstate(all="ignore"):  # the encoder checks what comes of them
+            read_by.change({name: up @ down for name, (down, up) in changes.items()})
     except (ValueError, RuntimeError):
         raise ModelError(
             f"The weights {folder / card.weights} are not of the encoder {read_by.name}.", _AGAIN
@@ -224,20 +222,16 @@ def save_path_ranker(
     changes: Changes,
     elsewhere: NDArray[np.float32] | None = None,
 ) -> None:
-    """Write card and weights (float16) into ``folder``, which is made. Raises ModelError.
+    """Write a ranker into ``folder`` as :meth:`ModelKind.save` does.
 
-    ``changes``: for the name of each changed weight ``[out, in]`` of the encoder the factors
-    ``[rank, in]`` and ``[out, rank]``, whose product is added to it; ``HEAD`` names the head's.
-    ``elsewhere``: see :class:`PathRanker`; kept as 8-bit integers.
+    Among the ``changes`` of the encoder ``HEAD`` names the head's. ``elsewhere``: see
+    :class:`PathRanker`; kept as 8-bit integers.
     """
     state: dict[str, NDArray[Any]] = {}
     if elsewhere is not None:
         most = np.abs(elsewhere).max(axis=1, keepdims=True)
         state[_ELSEWHERE] = np.round(elsewhere / most * 127).astype(np.int8)
-    for name, (down, up) in changes.items():
-        state[name + _DOWN] = np.ascontiguousarray(down, np.float16)
-        state[name + _UP] = np.ascontiguousarray(up, np.float16)
-    RANKERS.save(folder, card, save(state))
+    RANKERS.save(folder, card, state, changes)
 
 
 def ranker_changes(name: str) -> Changes:
@@ -259,16 +253,7 @@ def relations_elsewhere(name: str) -> NDArray[np.float32] | None:
 
 def _read(name: str) -> tuple[Changes, NDArray[np.float32] | None]:
     """Return a ranker's changes and the relations elsewhere, with those of the one it extends."""
-    folder = RANKERS.folder(name)
-    card = RANKERS.card(folder)
-    state = RANKERS.weights(folder, card.weights)
-    names = sorted(one.removesuffix(_UP) for one in state if one.endswith(_UP))
-    try:
-        changes = {one: (state[one + _DOWN], state[one + _UP]) for one in names}
-    except KeyError as error:
-        raise ModelError(
-            f"The weights {folder / card.weights} are damaged: {error}.", _AGAIN
-        ) from None
+    card, state, changes = RANKERS.read(RANKERS.folder(name))
     elsewhere = state.get(_ELSEWHERE)
     if elsewhere is not None:
         length: NDArray[np.float32] = np.linalg.norm(elsewhere, axis=1, keepdims=True)

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Ty
 import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
-from safetensors.numpy import save
 
 from kgqa.errors import ModelError
 from kgqa.models.bert import Bert
@@ -29,7 +28,6 @@ from kgqa.models.offline import minilm_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from numpy.typing import NDArray
     from tokenizers import Tokenizer
@@ -55,6 +53,7 @@ WHOLE: Final[dict[str, tuple[str, ...]]] = {
     "without": ("no", "yes"),
     "hops": ("0", "1", "2", "3"),
 }
+_VALUES: Final[dict[str, tuple[str, ...]]] = {**ROLES, **WHOLE}
 AT_ONCE = 24  # parts that are read together with the question
 _LONGEST = 64  # tokens of a question
 _LONGEST_PART = 24  # tokens of a part
@@ -163,10 +162,13 @@ class PlanScorer:
             whole[name] = dict(zip(values, map(float, logits), strict=True))
         return PlanScores(found, whole)
 
+    @np.errstate(all="ignore")
     def _head(self, name: str, state: Array) -> Array:
         wide = self._heads[f"{name}.0.weight"] @ state + self._heads[f"{name}.0.bias"]
         wide = np.maximum(wide, 0)
         out: Array = self._heads[f"{name}.2.weight"] @ wide + self._heads[f"{name}.2.bias"]
+        if out.shape != (len(_VALUES[name]),) or not np.isfinite(out).all():
+            raise ModelError(f"The plan scorer's weights for {name} are damaged.", SCORERS.again)
         return out
 
 
@@ -181,42 +183,21 @@ def load_plan_scorer(name: str = UNIVERSAL) -> PlanScorer:
     from tokenizers import Tokenizer
 
     folder = SCORERS.folder(name)
-    card = SCORERS.card(folder)
-    state = SCORERS.weights(folder, card.weights)
+    card, state, changes = SCORERS.read(folder)
     encoder = minilm_folder()
     try:
         config = json.loads((encoder / "config.json").read_text("utf-8"))
         model = Bert.load(config, encoder / "model.safetensors")
-        ups = [name.removesuffix(".up") for name in state if name.endswith(".up")]
-        model.change({name: state[f"{name}.up"] @ state[f"{name}.down"] for name in ups})
+        with np.errstate(all="ignore"):  # what comes of them is checked
+            model.change({name: up @ down for name, (down, up) in changes.items()})
         heads = {name: one for name, one in state.items() if re.match(r"\w+\.\d\.", name)}
-        for kind, values in {**ROLES, **WHOLE}.items():
-            if len(heads[f"{kind}.2.bias"]) != len(values):
-                raise ValueError(f"{kind} has another number of roles")
-    except (OSError, SafetensorError, KeyError, ValueError) as error:
+        tokenizer = Tokenizer.from_file(str(encoder / "tokenizer.json"))
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+        scorer = PlanScorer(card, model, PartTokens(tokenizer), heads)
+        scorer.read("who?", [Part(kind, kind) for kind in KINDS])
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
         raise ModelError(
             f"The weights {folder / card.weights} are damaged: {error}.", SCORERS.again
         ) from None
-    tokenizer = Tokenizer.from_file(str(encoder / "tokenizer.json"))
-    tokenizer.no_padding()
-    tokenizer.no_truncation()
-    return PlanScorer(card, model, PartTokens(tokenizer), heads)
-
-
-def save_plan_scorer(
-    folder: Path,
-    card: ScorerCard,
-    changes: Mapping[str, tuple[Array, Array]],
-    heads: Mapping[str, Array],
-) -> None:
-    """Write card and weights (float16) into ``folder``, which is made. Raises ModelError.
-
-    ``changes``: as :func:`kgqa.models.path_ranker.save_path_ranker` takes them.
-    """
-    state: dict[str, NDArray[Any]] = {
-        name: np.ascontiguousarray(one, np.float16) for name, one in heads.items()
-    }
-    for name, (down, up) in changes.items():
-        state[f"{name}.down"] = np.ascontiguousarray(down, np.float16)
-        state[f"{name}.up"] = np.ascontiguousarray(up, np.float16)
-    SCORERS.save(folder, card, save(state))
+    return scorer

@@ -95,7 +95,6 @@ def train_adapter(
         questions=gathered.checks,
         rules=lambda graph: rules_of(graph.info, card, options),
         start_from=start,
-        resume=options.resume,
         progress=progress,
     )
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from kgqa.progress import Progress
     from kgqa.training.loop import Fit
+    from kgqa.training.options import FitSettings
 
 FILE = "checkpoint.pt"
 _NAMES = {
@@ -66,22 +67,21 @@ def writing_to(folder: Path) -> Iterator[None]:
 
 
 class Checkpoint:
-    """The checkpoint in the folder ``out`` of a run that is known by ``record``.
+    """The checkpoint in the folder ``out`` of a run that is known by ``record`` and its settings.
 
-    ``every``: the steps from one to the next, 0 for none. ``step``: that of the one which the run
-    goes on from, None if there is none or ``resume`` is False. Raises DataError, which names what
-    differs, if it is of another run, or damaged.
+    ``step``: that of the one which the run goes on from, None if there is none. Raises DataError,
+    which names what differs, if it is of another run, or damaged.
     """
 
     def __init__(
-        self, out: Path, record: Mapping[str, Any], every: int, *, resume: bool, progress: Progress
+        self, out: Path, record: Mapping[str, Any], settings: FitSettings, progress: Progress
     ) -> None:
         self._file = out / FILE
-        self._record = dict(record)
-        self._every = every
+        self._record = {**record, **settings.fixed()}
+        self._every = settings.checkpoint_every
         self._found: dict[str, Any] = {}
         self.step: int | None = None
-        if not resume:
+        if not settings.resume:
             self._file.unlink(missing_ok=True)
         if self._file.exists():
             with self._reading():

@@ -54,8 +54,6 @@ _LAST = ("adapter_config.json", CARD_FILE, "config.json")
 _NEW_SPREAD = 0.02  # of the noise on a new marker's embedding
 _T = TypeVar("_T")
 _MOST_HELD_OUT = 1_000  # examples that the held-out loss is over
-# settings that leave the weights as they are, so that they may change when a run goes on
-_FREE = {"checkpoint_every", "check_every", "check_questions"}
 
 
 def train(
@@ -70,7 +68,6 @@ def train(
     questions: Sequence[HeldOut] = (),
     rules: Callable[[GraphStore], WalkRules] | None = None,
     start_from: Path | None = None,
-    resume: bool = True,
     progress: Progress,
 ) -> AdapterReport:
     """Train ``kg_llm`` (which has no adapter yet; it is changed) and write the folder ``out``.
@@ -81,7 +78,7 @@ def train(
 
     ``out`` gets an adapter in bfloat16, or with ``full`` a whole model with its tokenizer; beside
     it ``kgqa.json``, ``README.md`` and ``training.jsonl``. A run that was stopped goes on from its
-    last checkpoint in ``out``, unless ``resume`` is False.
+    last checkpoint in ``out``, unless it is not to resume.
 
     Raises DataError if no example is left to train on, or if the checkpoint is of another run;
     UsageError if two runs want the same folder.
@@ -105,11 +102,8 @@ def train(
             "prompt": kg_llm.card.fingerprint,
             "examples": digest_of(rows),
             "start from": _adapter_digest(start_from) if start_from is not None else None,
-            **settings.model_dump(exclude=_FREE),
         }
-        checkpoint = Checkpoint(
-            out, record, settings.checkpoint_every, resume=resume, progress=progress
-        )
+        checkpoint = Checkpoint(out, record, settings, progress)
         # made before the seed is set: finding out how to run a model may draw random numbers
         asked = _some(questions, settings.check_questions) if rules is not None else []
         check = PathCheck(kg_llm, asked, rules, form, progress) if asked and rules else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from kgqa.training.options import CHAIN_PRESETS
 from kgqa.training.questions import read_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
     from kgqa.graph.model import KGInfo
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from kgqa.progress import Progress
     from kgqa.training.chains import ChainExample
     from kgqa.training.check import HeldOut
-    from kgqa.training.data import Example, ExampleT, TrainingQuestion
+    from kgqa.training.data import Example, TrainingQuestion
     from kgqa.training.options import ExampleOptions
 
 
@@ -56,107 +57,14 @@ def about(info: KGInfo) -> str:
     return f"{info.name} ({info.source}{licence}), {info.edges} edges, version {info.version[:12]}"
 
 
+@dataclass(slots=True)
 class Gathered:
     """Examples, held-out ones (one of a question), what to check by, and a description of it."""
 
-    def __init__(
-        self,
-        card: AdapterCard,
-        options: ExampleOptions,
-        graphs: GraphFilter | None,
-        progress: Progress,
-    ) -> None:
-        self.train: list[Example | ChainExample] = []
-        self.held: list[Example | ChainExample] = []
-        self.checks: list[HeldOut] = []
-        self.described: dict[str, Any] = {}
-        self._card = card
-        self._form = format_of(card)
-        self._options = options
-        self._graphs = graphs
-        self._progress = progress
-
-    def add_files(self, store: GraphStore | None) -> None:
-        """Add what the question files give; of held-out questions apart from the rest."""
-        options = self._options
-        kind = DataReport if self._graphs is None else ChainReport
-        report, held_report = kind(), kind()
-        for form, path in options.files:
-            topics = options.topics if form == "jsonl" else None
-            file = read_file(path, form, topics, self._progress)
-            for apart, into in ((False, report), (True, held_report)):
-                mine = [
-                    one
-                    for one in file.questions
-                    if (options.held_out and is_held_out(one.id)) == apart
-                ]
-                loaded = [one for one in mine if one.graph is None]
-                if store is not None and loaded:
-                    asked = []
-                    with self._progress.task("looking up entities", len(loaded), "questions") as t:
-                        for one in loaded:
-                            asked.append(file.in_graph(store, one))
-                            t.advance()
-                    self._add(store, asked, apart, into, lambda: nullcontext(store))
-                for one in mine:
-                    if one.graph is not None:
-                        with own_store(one) as graph:
-                            opened = partial(own_store, one)
-                            self._add(graph, [file.in_graph(graph, one)], apart, into, opened)
-        self._progress.note(str(report))
-        self.described |= {
-            "questions": f"{report.used} of {report.questions} in "
-            + ", ".join(path.name for _, path in options.files),
-            "held out": f"{held_report.used} questions, a fixed fifth by the hash of the id"
-            if options.held_out
-            else "none",
-        }
-
-    def _add(
-        self,
-        store: GraphStore,
-        questions: Sequence[TrainingQuestion],
-        apart: bool,
-        report: DataReport,
-        opened: Callable[[], AbstractContextManager[GraphStore]],
-    ) -> None:
-        """Add the examples of ``questions`` to what is trained on, or to what is held out."""
-        options = self._options
-        rules = rules_of(store.info, self._card, options)
-        progress = self._progress if len(questions) > 1 else Silent()
-        if self._graphs is not None:
-            chains, found = build_chains(
-                store,
-                questions,
-                rules,
-                self._graphs,
-                per_question=options.per_question or 1,
-                seed=options.seed,
-                progress=progress,
-            )
-            report.add(found)
-            if apart:
-                self.held += _firsts(chains)
-            else:
-                self.train += chains
-            return
-        paths, per_question = options.selection
-        examples, built = build_examples(
-            store,
-            questions,
-            rules,
-            self._form,
-            per_question=per_question,
-            selection=paths,
-            seed=options.seed,
-            progress=progress,
-        )
-        report.add(built)
-        if apart:
-            self.checks += held_out_of(examples, opened)
-            self.held += _firsts(examples)
-        else:
-            self.train += examples
+    train: list[Example | ChainExample] = field(default_factory=list)
+    held: list[Example | ChainExample] = field(default_factory=list)
+    checks: list[HeldOut] = field(default_factory=list)
+    described: dict[str, Any] = field(default_factory=dict)
 
 
 def gather(
@@ -167,26 +75,88 @@ def gather(
     graphs: GraphFilter | None,
     progress: Progress,
 ) -> Gathered:
-    """Return the examples that ``options`` name.
+    """Return the examples that ``options`` name; of held-out questions apart from the rest.
 
     ``store`` may be None if ``options.needs_store`` is false. ``graphs`` chooses the graphs of
     prompts, for chains.
     """
-    found = Gathered(card, options, graphs, progress)
+    found = Gathered()
+    reports = [DataReport() if graphs is None else ChainReport() for _ in range(2)]
     if graphs is not None:
         found.described["graph of a prompt"] = (
             f"at most {graphs.most} triplets, chosen by {graphs.encoder.name}"
         )
-    found.add_files(store)
-    if store is None:
-        found.described["KG"] = "of each question its own graph"
-    else:
+
+    def add(
+        store: GraphStore,
+        questions: Sequence[TrainingQuestion],
+        apart: bool,
+        opened: Callable[[], AbstractContextManager[GraphStore]],
+    ) -> None:
         rules = rules_of(store.info, card, options)
-        found.described |= {
-            "KG": about(store.info),
-            "paths": f"at most {rules.hops} hops, direction {rules.direction}, mediators "
-            f"{rules.mediators}",
-        }
+        shown = progress if len(questions) > 1 else Silent()
+        made: Sequence[Example | ChainExample]
+        report: DataReport
+        if graphs is not None:
+            most = options.per_question or 1
+            made, report = build_chains(
+                store,
+                questions,
+                rules,
+                graphs,
+                per_question=most,
+                seed=options.seed,
+                progress=shown,
+            )
+        else:
+            selection, per_question = options.selection
+            paths, report = build_examples(
+                store, questions, rules, format_of(card),
+                per_question=per_question, selection=selection, seed=options.seed, progress=shown,
+            )  # fmt: skip
+            found.checks += held_out_of(paths, opened) if apart else []
+            made = paths
+        reports[apart].add(report)
+        if apart:
+            firsts: dict[str, Example | ChainExample] = {}
+            for one in made:
+                firsts.setdefault(one.question_id, one)
+            found.held += firsts.values()
+        else:
+            found.train += made
+
+    for form, path in options.files:
+        file = read_file(path, form, options.topics if form == "jsonl" else None, progress)
+        for apart in (False, True):
+            mine = [
+                one for one in file.questions if (options.held_out and is_held_out(one.id)) == apart
+            ]
+            loaded = [one for one in mine if one.graph is None]
+            if store is not None and loaded:
+                asked = []
+                with progress.task("looking up entities", len(loaded), "questions") as task:
+                    for one in loaded:
+                        asked.append(file.in_graph(store, one))
+                        task.advance()
+                add(store, asked, apart, lambda: nullcontext(store))
+            for one in mine:
+                if one.graph is not None:
+                    with own_store(one) as graph:
+                        add(graph, [file.in_graph(graph, one)], apart, partial(own_store, one))
+    report, held_report = reports
+    progress.note(str(report))
+    files = ", ".join(path.name for _, path in options.files)
+    held = f"{held_report.used} questions, a fixed fifth by the hash of the id"
+    found.described |= {
+        "questions": f"{report.used} of {report.questions} in {files}",
+        "held out": held if options.held_out else "none",
+        "KG": "of each question its own graph" if store is None else about(store.info),
+    }
+    if store is not None:
+        rules = rules_of(store.info, card, options)
+        found.described["paths"] = (
+            f"at most {rules.hops} hops, direction {rules.direction}, mediators {rules.mediators}"
+        )
     count = len(found.train)
     found.train = without_repeats(found.train, found.held)
     if len(found.train) < count:
@@ -195,11 +165,3 @@ def gather(
             "held-out question asks."
         )
     return found
-
-
-def _firsts(examples: Iterable[ExampleT]) -> list[ExampleT]:
-    """Return the first example of each question."""
-    first: dict[str, ExampleT] = {}
-    for example in examples:
-        first.setdefault(example.question_id, example)
-    return list(first.values())

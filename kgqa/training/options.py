@@ -134,8 +134,27 @@ class ExampleOptions(QuestionSource):
         return self
 
 
-class TrainingSettings(Options):
+class FitSettings(Options):
+    """The settings of every run that is long enough to be stopped.
+
+    ``free``: those that leave the weights as they are, so that they may change when it goes on.
+    """
+
+    free: ClassVar[frozenset[str]] = frozenset({"checkpoint_every", "resume"})
+
+    checkpoint_every: int = _flag(100, "Steps between checkpoints; 0: none.", ge=0)
+    seed: int = _flag(0, "Seed.", ge=0)
+    resume: bool = _flag(True, "Continue from the last checkpoint of a run that was stopped.")
+
+    def fixed(self) -> dict[str, Any]:
+        """Return the settings that decide on the weights."""
+        return self.model_dump(exclude=set(self.free))
+
+
+class TrainingSettings(FitSettings):
     """The settings of a run that trains an adapter or a model."""
+
+    free = FitSettings.free | {"check_every", "check_questions"}
 
     epochs: float = _flag(3.0, "Passes over the examples.", gt=0)
     learning_rate: float = _flag(5e-4, "Peak learning rate.", gt=0)
@@ -152,14 +171,12 @@ class TrainingSettings(Options):
     )
     loss: Loss = _flag("path", "Train on the whole path, or only on its relations and end.")
     full: bool = _flag(False, "Train all weights instead of an adapter.")
-    checkpoint_every: int = _flag(100, "Steps between checkpoints; 0: none.", ge=0)
     check_every: int = _flag(
         200, "Steps between checks on held-out questions; 0: at the end.", ge=0
     )
     check_questions: int = _flag(
         50, "Number of held-out questions whose paths are decoded; 0: none.", ge=0
     )
-    seed: int = _flag(0, "Seed.", ge=0)
 
 
 class AdapterTraining(ExampleOptions, TrainingSettings):
@@ -172,7 +189,6 @@ class AdapterTraining(ExampleOptions, TrainingSettings):
     start_from: str | None = _flag(
         None, "An adapter to continue from: its folder, or the name of a bundled one."
     )
-    resume: bool = _flag(True, "Continue from the last checkpoint of a run that was stopped.")
 
     @property
     def settings(self) -> TrainingSettings:
@@ -198,7 +214,7 @@ class AdapterTraining(ExampleOptions, TrainingSettings):
         return self
 
 
-class ReasonerSettings(Options):
+class ReasonerSettings(FitSettings):
     """The settings of a run that trains a graph reasoner."""
 
     epochs: float = _flag(10.0, "Passes over the questions; may be less than 1.", ge=0.001)
@@ -216,8 +232,6 @@ class ReasonerSettings(Options):
     )
     decay: float = option(0.01, "Weight decay.", ge=0)
     checks: int = option(10, "How often the check questions are asked, the end included.", ge=1)
-    checkpoint_every: int = _flag(100, "Steps between checkpoints; 0: none.", ge=0)
-    seed: int = _flag(0, "Seed.", ge=0)
 
 
 class ReasonerTraining(QuestionSource, ReasonerSettings):
@@ -227,7 +241,6 @@ class ReasonerTraining(QuestionSource, ReasonerSettings):
         2, "Number of steps, which is the maximum number of hops of a path.", ge=1, le=32
     )
     encoder: str | None = _flag(None, "The question encoder: a name or a folder (MiniLM).")
-    resume: bool = _flag(True, "Continue from the last checkpoint of a run that was stopped.")
 
     @property
     def settings(self) -> ReasonerSettings:

@@ -10,33 +10,44 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from kgqa.errors import DataError
-from kgqa.methods.kg_cot.walk import FLOOR
+from kgqa.methods.kg_cot.scores import padded, relation_words
+from kgqa.methods.kg_cot.walk import FLOOR, walk_rows
+from kgqa.models.graph_reasoner import (
+    GraphReasoner,
+    hop_loss,
+    path_loss,
+    relation_logits,
+    walk_loss,
+)
 from kgqa.models.graph_reasoner_card import ReasonerCard
 from kgqa.models.graph_reasoner_files import save_reasoner
 from kgqa.training.checkpoints import Checkpoint, alone, digest_of
-from kgqa.training.loop import Fit, Schedule
-from kgqa.training.reasoner_run import ReasonerRun
+from kgqa.training.loop import Checked, Fit, Schedule
 from kgqa.training.reports import ReasonerReport
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from torch import Tensor
+
     from kgqa.graph.model import IntArray
     from kgqa.methods.kg_cot.hops import HopTable
-    from kgqa.models.sentence_encoder import SentenceEncoder
+    from kgqa.methods.kg_cot.walk import Walked
+    from kgqa.models.graph_reasoner import Reading, Tables
+    from kgqa.models.sentence_encoder import SentenceEncoder, TokenStates
     from kgqa.progress import Progress
     from kgqa.training.options import ReasonerSettings
     from kgqa.training.reasoner_questions import WalkQuestion
 
 _WARM_UP = 0.05  # part of the steps in which the learning rate rises
+_THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 _CHECKED = 500  # questions that a checkpoint is chosen by, at most
 
 
@@ -51,13 +62,12 @@ def fit_reasoner(
     described: Mapping[str, Any],
     progress: Progress,
     encoder_name: str | None = None,
-    resume: bool = True,
 ) -> ReasonerReport:
     """Train on ``questions`` and write the reasoner that does best on ``checks`` into ``out``.
 
     ``described`` goes into the card. ``encoder_name``: what loads the encoder again, if that is
     not its name. A run that was stopped goes on from its last checkpoint in ``out``,
-    unless ``resume`` is False, and ends in the weights that it would have had.
+    unless it is not to resume, and ends in the weights that it would have had.
 
     Raises DataError if there is nothing to train on, or if the checkpoint is of another run or
     damaged; UsageError if two runs want the same folder; GraphError; and ModelError if ``out``
@@ -70,22 +80,20 @@ def fit_reasoner(
         )
     checks = checks or questions  # too few questions to keep some apart
     with alone(out):
-        record = _record(table, questions, checks, encoder, settings)
-        checkpoint = Checkpoint(
-            out, record, settings.checkpoint_every, resume=resume, progress=progress
-        )
+        record = _record(table, questions, checks, encoder)
+        checkpoint = Checkpoint(out, record, settings, progress)
         began = time.perf_counter()
-        lane = _lane(table, questions, checks, encoder, settings, progress)
-        run, fit = lane.run, lane.fit
+        run = ReasonerRun(table, questions, checks, encoder, settings, progress)
+        fit = run.fit
         checkpoint.take_up(fit, run.take)
-        fit.run(lane.batches, lambda: checkpoint.after_step(fit, run.beside()))
+        fit.run(run.batches, lambda: checkpoint.after_step(fit, run.beside()))
         run.model.forget(run.seen)
         best = fit.best
         assert best is not None  # the last step is always checked
         result = ReasonerReport(
             folder=out,
-            questions=lane.questions,
-            checked=len(lane.check_rows),
+            questions=len(run.questions) - len(run.check_rows),
+            checked=len(run.check_rows),
             steps=best.step,
             loss=fit.mean_loss,
             **best.checked.figures,
@@ -99,55 +107,172 @@ def fit_reasoner(
         return result
 
 
-@dataclass(frozen=True, slots=True)
-class _Lane:
-    """The parts of a run: the model, how it is fitted, its batches, which checks."""
+class ReasonerRun:
+    """The model, the questions' states, and the relations as the model counts them."""
 
-    run: ReasonerRun
-    fit: Fit[IntArray]
-    batches: list[IntArray]
-    questions: int
-    check_rows: IntArray
-
-
-def _lane(
-    table: HopTable,
-    questions: Sequence[WalkQuestion],
-    checks: Sequence[WalkQuestion],
-    encoder: SentenceEncoder,
-    settings: ReasonerSettings,
-    progress: Progress,
-) -> _Lane:
-    torch.manual_seed(settings.seed)
-    random = np.random.default_rng(settings.seed)
-    number = len(questions)
-    if settings.epochs < 1:  # only the questions that are used are encoded
-        some = np.sort(random.permutation(number)[: math.ceil(settings.epochs * number)])
-        questions = [questions[row] for row in some.tolist()]
+    def __init__(
+        self,
+        table: HopTable,
+        questions: Sequence[WalkQuestion],
+        checks: Sequence[WalkQuestion],
+        encoder: SentenceEncoder,
+        settings: ReasonerSettings,
+        progress: Progress,
+    ) -> None:
+        torch.manual_seed(settings.seed)
+        random = np.random.default_rng(settings.seed)
         number = len(questions)
-    if len(checks) > _CHECKED:
-        checks = [checks[row] for row in np.sort(random.permutation(len(checks))[:_CHECKED])]
-    run = ReasonerRun(table, [*questions, *checks], encoder, settings, progress)
-    check_rows = np.arange(number, number + len(checks))
-    epochs = range(math.ceil(settings.epochs))
-    order = np.concatenate([random.permutation(number) for _ in epochs])
-    order = order[: math.ceil(number * max(settings.epochs, 1.0))]
-    size = settings.batch_size
-    batches = [order[start : start + size] for start in range(0, len(order), size)]
-    steps = len(batches)
-    optimizer = torch.optim.AdamW(
-        run.model.parameters(), settings.learning_rate, weight_decay=settings.decay
+        if settings.epochs < 1:  # only the questions that are used are encoded
+            some = np.sort(random.permutation(number)[: math.ceil(settings.epochs * number)])
+            questions = [questions[row] for row in some.tolist()]
+            number = len(questions)
+        if len(checks) > _CHECKED:
+            checks = [checks[row] for row in np.sort(random.permutation(len(checks))[:_CHECKED])]
+        self.table = table
+        self.questions = [*questions, *checks]
+        self.check_rows = np.arange(number, number + len(checks))
+        self.settings = settings
+        self.states = _encoded(encoder, [one.question for one in self.questions], progress)
+        texts = [relation_words(name) for name in table.store.relations().names]
+        self.words = torch.from_numpy(encoder.encode(texts))
+        rules = table.rules
+        self.model = GraphReasoner(rules.hops, encoder.width, settings.hidden, settings.dropout)
+        self._pairs: dict[tuple[int, int], int] = {}
+        self.seen = torch.zeros(2, 2, dtype=torch.bool)  # places of a relation, and directions
+        epochs = range(math.ceil(settings.epochs))
+        order = np.concatenate([random.permutation(number) for _ in epochs])
+        order = order[: math.ceil(number * max(settings.epochs, 1.0))]
+        size = settings.batch_size
+        self.batches = [order[start : start + size] for start in range(0, len(order), size)]
+        steps = len(self.batches)
+        self.fit = Fit(
+            self.model.train(),
+            torch.optim.AdamW(
+                self.model.parameters(), settings.learning_rate, weight_decay=settings.decay
+            ),
+            Schedule(steps, round(_WARM_UP * steps), falls="cosine"),
+            self.loss,
+            progress,
+            check=self.check,
+            check_every=max(1, steps // settings.checks),
+        )
+
+    def beside(self) -> dict[str, Any]:
+        """Return what a checkpoint has beside the weights: what was met, relations in order."""
+        return {"seen": self.seen, "relations": torch.from_numpy(self.table.relations())}
+
+    def take(self, beside: Mapping[str, Any]) -> None:
+        """Take what a checkpoint has beside the weights."""
+        self.seen.copy_(beside["seen"])
+        self.table.number(beside["relations"].numpy())
+
+    def _walk(self, rows: IntArray) -> tuple[Walked, Reading]:
+        reading = self.model.read(*padded(self.states, rows))
+        tables = self.model.tables(self.words)
+
+        def made(relations: IntArray) -> Tables:
+            if self.model.training:
+                for place in (0, 1):
+                    steps = relations[relations[:, place] >= 0, place]
+                    self.seen[place, np.unique(steps % 2)] = True
+            return tables
+
+        topics = [self.questions[row].topics for row in rows]
+        question = np.repeat(np.arange(len(rows)), list(map(len, topics)))
+        return walk_rows(self.table, made, reading, np.concatenate(topics), question), reading
+
+    def loss(self, rows: IntArray) -> Tensor:
+        """Return the loss of a batch."""
+        walked, reading = self._walk(rows)
+        settings = self.settings
+        wanted = torch.from_numpy(self._wanted(walked, rows))
+        question = torch.from_numpy(walked.question)
+        error = walk_loss(walked.scores, wanted, question, len(rows), settings.answer_weight)
+        hops = [self.questions[row].hops for row in rows]
+        error = error + settings.hop_weight * hop_loss(reading.log_beta, hops)
+        if not settings.path_weight:
+            return error
+        return error + settings.path_weight * self._path_loss(rows, reading)
+
+    def _path_loss(self, rows: IntArray, reading: Reading) -> Tensor:
+        """Return the loss of the relations that the questions' relation paths take, by step."""
+        known = self.table.relations()
+        if len(known) != len(self._pairs):
+            self._pairs = {(int(a), int(b)): at for at, (a, b) in enumerate(known)}
+        tables = self.model.tables(self.words)
+        first, second = torch.from_numpy(known[:, 0]), torch.from_numpy(known[:, 1])
+        parts = []
+        for depth in range(self.table.rules.hops):
+            taken = [
+                [self._pairs[path[depth]] for path in self.questions[row].paths
+                 if depth < len(path) and path[depth] in self._pairs]
+                for row in rows.tolist()
+            ]  # fmt: skip
+            some = [number for number, pairs in enumerate(taken) if pairs]
+            if not some:
+                continue
+            right = torch.zeros(len(some), len(known), dtype=torch.bool)
+            for number, at in enumerate(some):
+                right[number, taken[at]] = True
+            logits = relation_logits(reading.hidden[some, depth], tables, first, second)
+            parts.append(path_loss(logits, right) * len(some) / len(rows))
+        return torch.stack(parts).sum() if parts else reading.beta.sum() * 0.0
+
+    def _wanted(self, walked: Walked, rows: IntArray) -> np.ndarray[Any, np.dtype[np.float32]]:
+        wanted = np.zeros(len(walked.node), np.float32)
+        bounds = np.searchsorted(walked.question, np.arange(len(rows) + 1))
+        for number, row in enumerate(rows):
+            here = slice(bounds[number], bounds[number + 1])
+            wanted[here] = np.isin(walked.node[here], self.questions[row].answers)
+        return wanted
+
+    @torch.inference_mode()
+    def check(self) -> Checked:
+        """Return figures of the check questions in percent.
+
+        ``answer_threshold`` is that of the best F1.
+        """
+        self.model.eval()
+        rows, first, tenth = self.check_rows, 0, 0
+        f1 = np.zeros(len(_THRESHOLDS))
+        for start in range(0, len(rows), self.settings.batch_size):
+            batch = rows[start : start + self.settings.batch_size]
+            walked, _ = self._walk(batch)
+            wanted = self._wanted(walked, batch)
+            bounds = np.searchsorted(walked.question, np.arange(len(batch) + 1))
+            for number, row in enumerate(batch):
+                here = slice(bounds[number], bounds[number + 1])
+                score, right = walked.scores[here].numpy(), wanted[here]
+                if not len(score):
+                    continue
+                order = np.argsort(-score, kind="stable")
+                first += bool(right[order[0]])
+                tenth += bool(right[order[:10]].any())
+                golds = len(self.questions[row].answers)
+                for place, threshold in enumerate(_THRESHOLDS):
+                    kept = score >= threshold * score[order[0]]
+                    f1[place] += 2 * right[kept].sum() / (kept.sum() + golds)
+        self.model.train()
+        best = int(np.argmax(f1))
+        hits, ten, fit = (100 * float(one) / max(len(rows), 1) for one in (first, tenth, f1[best]))
+        figures = {"hits_at_1": hits, "hit_at_10": ten, "f1": fit}
+        return Checked(hits + fit, {**figures, "answer_threshold": _THRESHOLDS[best]})
+
+
+def _encoded(encoder: SentenceEncoder, texts: Sequence[str], progress: Progress) -> TokenStates:
+    """Return the token states of all texts; in parts, so that progress shows."""
+    parts = []
+    with progress.task("encoding questions", len(texts), "questions") as task:
+        for start in range(0, len(texts), 1_000):
+            some = texts[start : start + 1_000]
+            parts.append(encoder.encode_tokens(some))
+            task.advance(len(some))
+    counts = np.concatenate([np.diff(one.starts) for one in parts])
+    return type(parts[0])(
+        np.concatenate([one.states for one in parts]),
+        np.concatenate([[0], np.cumsum(counts)]),
+        np.concatenate([one.vectors for one in parts]),
     )
-    fit = Fit(
-        run.model.train(),
-        optimizer,
-        Schedule(steps, round(_WARM_UP * steps), falls="cosine"),
-        run.loss,
-        progress,
-        check=lambda: run.check(check_rows),
-        check_every=max(1, steps // settings.checks),
-    )
-    return _Lane(run, fit, batches, number, check_rows)
 
 
 def _record(
@@ -155,9 +280,8 @@ def _record(
     questions: Sequence[WalkQuestion],
     checks: Sequence[WalkQuestion],
     encoder: SentenceEncoder,
-    settings: ReasonerSettings,
 ) -> dict[str, Any]:
-    """Return what a run is known by."""
+    """Return what a run is known by, beside its settings."""
     asked = [
         one
         and (one.id, one.question, one.topics.tolist(), one.answers.tolist(), one.hops, one.paths)
@@ -171,8 +295,6 @@ def _record(
         "mediators": rules.mediators,
         "encoder": f"{encoder.name}, {encoder.width} numbers",
         "examples": digest_of(asked),
-        # how often it is kept leaves the weights as they are
-        **settings.model_dump(exclude={"checkpoint_every"}),
     }
 
 
@@ -198,7 +320,7 @@ def _card(
         answer_threshold=result.answer_threshold,
         described={
             **result.data,
-            "settings": {**settings.model_dump(), "floor": FLOOR},
+            "settings": {**settings.fixed(), "floor": FLOOR},
             "figures": figures,
         },
     )

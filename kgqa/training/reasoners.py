@@ -59,7 +59,6 @@ def train_reasoner(
         options.settings,
         described=data,
         progress=progress,
-        resume=options.resume,
         # a folder is found again wherever the reasoner is used from
         encoder_name=str(folder) if folder is not None and folder.is_dir() else None,
     )

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from kgqa.training.options import TrainingSettings
 
 _LICENCE = re.compile(r"^licen[cs]e:\s*(\S.*)$", re.MULTILINE)
-_NO_MATTER = ("checkpoint_every", "check_every", "check_questions", "full")
 
 
 class TrainingReport(BaseModel):
@@ -112,8 +111,8 @@ def write_readme(
     use = f"--model {out.name}" if settings.full else f"--adapter {out.name}"
     if GRAPH in card.prompt:  # it was tuned to write chains
         use = f"--method dog {use}"
-    left_out = {*_NO_MATTER, *(("rank", "dropout") if settings.full else ())}
-    shown = settings.model_dump(exclude=left_out)
+    left_out = {"full", *(("rank", "dropout") if settings.full else ())}
+    shown = {name: one for name, one in settings.fixed().items() if name not in left_out}
     held = result.held_out_loss
     accuracy = "not measured"
     if result.path_accuracy is not None:

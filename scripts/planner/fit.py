@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import math
+import time
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,26 +12,46 @@ from safetensors.torch import load_file
 from torch import nn
 from universal.ranker import lora_changes
 
+from kgqa.cli.terminal import TerminalProgress
 from kgqa.models.plan_scorer import (
     ROLES,
     SCORERS,
     WHOLE,
     PartTokens,
     ScorerCard,
-    save_plan_scorer,
 )
+from kgqa.training.loop import Checked, Fit, Schedule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
+    from typing import TypeAlias
 
     from torch import Tensor
 
     from planner.examples import Example
 
+    Loop: TypeAlias = Fit[Sequence[Example]]
+
 _TARGETS = ["query", "key", "value", "dense"]
 _HIDDEN = 128
-_WARM_UP = 60
+
+
+@dataclass(frozen=True, slots=True)
+class TimedSchedule(Schedule):
+    """A rate that falls with the time that has gone, too."""
+
+    seconds: float = 0.0
+    began: float = field(default_factory=time.monotonic)
+
+    @property
+    def gone(self) -> float:
+        """The part of the time that has gone."""
+        return (time.monotonic() - self.began) / self.seconds
+
+    def __call__(self, step: int) -> float:
+        gone = int(self.gone * self.steps)
+        return Schedule.__call__(self, max(step, gone) if step > self.warm_up else step)
 
 
 class PlanFit:
@@ -136,40 +157,24 @@ class PlanFit:
             total = total + nn.functional.cross_entropy(one, right)
         return total
 
-    def fit(
-        self,
-        batches: Iterator[list[Example]],
-        tell: Callable[[int, float], float],
-        *,
-        rate: float = 4e-4,
-    ) -> None:
-        """Take steps until all is done.
+    def loop(self, schedule: Schedule, rate: float, checks: Sequence[Example], every: int) -> Loop:
+        """Return the fit of encoder and heads; ``checks`` are asked ``every`` so many steps."""
 
-        ``tell`` is called with each step's number and loss; it returns which part is done, 0..1.
-        """
+        def checked() -> Checked:
+            figures = self.check(checks)
+            return Checked(figures["all"], figures)
+
+        both = nn.ModuleList([self.model, self.heads])
         weights = [one for one in self.model.parameters() if one.requires_grad]
         groups: list[dict[str, Any]] = [
             {"params": weights, "lr": rate},
             {"params": list(self.heads.parameters()), "lr": 2 * rate},
         ]
         optimizer = torch.optim.AdamW(groups, weight_decay=0.01)
-
-        done = 0.0
-
-        def pace(step: int) -> float:
-            return min((step + 1) / _WARM_UP, 1.0) * max(0.03, (1 + math.cos(math.pi * done)) / 2)
-
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, pace)
-        for step, batch in enumerate(batches):
-            loss = self.loss(batch)
-            optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            torch.nn.utils.clip_grad_norm_([*weights, *self.heads.parameters()], 1.0)
-            optimizer.step()
-            schedule.step()
-            done = tell(step, float(loss.detach()))
-            if done >= 1:
-                break
+        return Fit(
+            both, optimizer, schedule, self.loss, TerminalProgress(),
+            check=checked, check_every=every,
+        )  # fmt: skip
 
     @torch.no_grad()
     def check(self, examples: Sequence[Example], at_once: int = 16) -> dict[str, float]:
@@ -209,4 +214,4 @@ class PlanFit:
                 down, up = np.concatenate([before, down]), np.concatenate([after, up], 1)
             changes[name] = (down, up)
         heads = {name: one.detach().numpy() for name, one in self.heads.state_dict().items()}
-        save_plan_scorer(folder, card, changes, heads)
+        SCORERS.save(folder, card, heads, changes)

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from kgqa.models.path_ranker import Changes, PathRanker
+    from kgqa.models.folders import Changes
+    from kgqa.models.path_ranker import PathRanker
     from kgqa.progress import Progress
     from kgqa.training.ranker_fit import RankingBatch
     from scripts.universal.domains import Domain

@@ -27,7 +27,8 @@ from tests.methods.reasoners import WIDTH, encoder_folder, tiny_encoder
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kgqa.models.path_ranker import Changes, PathRanker
+    from kgqa.models.folders import Changes
+    from kgqa.models.path_ranker import PathRanker
 
 WEIGHT = "encoder.layer.0.attention.self.query.weight"
 

@@ -69,7 +69,6 @@ def trained(
     apart: set[str],
     *,
     progress: Silent | None = None,
-    resume: bool = True,
     **more: object,
 ) -> tuple[ReasonerReport, Silent]:
     table = HopTable(town, RULES)
@@ -89,7 +88,6 @@ def trained(
         described={"data": "a town"},
         progress=progress,
         encoder_name=encoder_at[0],
-        resume=resume,
     ), progress
 
 
