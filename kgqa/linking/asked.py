@@ -76,6 +76,7 @@ def asks_compared(question: str) -> bool:
     return bool(_COMPARED.search(question))
 
 
+_EITHER = re.compile(r"\bor\b(?! (?:more|less|above|below|over|under|\w+er)\b)", re.IGNORECASE)
 _OTHERS = re.compile(
     r"\b(?:no|not|never|without|nobody|none|neither)\b|n't\b|\b(?:except|other than)\b", re.I
 )
@@ -87,12 +88,21 @@ _REPEATED = re.compile(
 
 
 def asks_denied(question: str) -> bool:
-    """Return whether a question asks for what something does not hold of.
+    """Return whether a question asks for what something does not hold of, or one of two things.
 
     >>> asks_denied("Which books are not in stock at Leeds?"), asks_denied("Who is not it?")
     (True, True)
     """
-    return bool(_OTHERS.search(question))
+    return bool(_OTHERS.search(question)) or asks_either(question)
+
+
+def asks_either(question: str) -> bool:
+    """Return whether a question names two things, of which one is meant, or either.
+
+    >>> asks_either("Is it Bonn or Ulm?"), asks_either("Who has two or more, who one or fewer?")
+    (True, False)
+    """
+    return bool(_EITHER.search(question))
 
 
 def asks_repeated(question: str) -> bool:
@@ -102,6 +112,34 @@ def asks_repeated(question: str) -> bool:
     (True, False)
     """
     return bool(_REPEATED.search(question))
+
+
+_COMPARATIVE = re.compile(
+    r"\b(?:the )?(?:(more|less|few)(?:er)?|(high|tall|long|short|old|young|larg|bigg|small|low"
+    r"|cheap|fast|slow|heavi|light|deep|wide|narrow|near|new|earli|lat|great|rich|wealthi|strong|hott|cold"
+    r"|warm)er|(?<=\w\w) (first|last))\b(?! than)",
+    re.IGNORECASE,
+)
+_ENDS = {"more": "most", "less": "least", "few": "fewest", "first": "earliest", "last": "latest"}
+
+
+def as_superlative(question: str) -> str:
+    """Return a question that compares two things as one that asks for the best of them.
+
+    >>> as_superlative("Which is higher, Mont Blanc or the Eiger?")
+    'Which is the highest, Mont Blanc or the Eiger?'
+    >>> as_superlative("Who was born first, Ann or Bo?"), as_superlative("Who is older than Ann?")
+    ('Who was born the earliest, Ann or Bo?', 'Who is older than Ann?')
+    """
+    if not asks_either(question):
+        return question
+
+    def best(match: re.Match[str]) -> str:
+        amount, adjective, order = match.groups()
+        said = f"{adjective}est" if adjective else _ENDS[(amount or order).lower()]
+        return f"{' ' if order else ''}the {said}"
+
+    return _COMPARATIVE.sub(best, question, count=1)
 
 
 # not "interest", "west", "test"; not "at least 3"

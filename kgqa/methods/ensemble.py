@@ -24,6 +24,7 @@ from kgqa.graph.names import normalise
 from kgqa.graph.schema import PropertyGraph
 from kgqa.linking.around import MOST_CLASSES, stems_of
 from kgqa.linking.asked import (
+    as_superlative,
     asks_best,
     asks_calculated,
     asks_compared,
@@ -68,7 +69,7 @@ TOGETHER = 16  # questions that each member is given at a time
 FLOOR = 0.01  # what an entity has with a member that has never encountered it
 CALCULATED = 0.5  # confidence of a plan that is believed though the question has a topic entity
 GUESSED = 0.35  # and if it has none
-LIKELY = 0.2  # and if it asks for a number, the best, or a comparison
+LIKELY = 0.15  # and if it asks for a number, the best, or a comparison
 SURE_PLAN = 0.8  # if the paths of its topic entity answer nothing
 OF_CLASS = 0.7  # of the score of the first entity of the class asked for, to be an answer, too
 STALE_FRACTION = 0.2  # part of its edges by which a KG has changed much
@@ -439,7 +440,7 @@ class Auto(Ensemble):
             if number_in(one.name) is None and stems_of(normalise(one.name)) not in classes
         ]
         calculated = asks_calculated(question.question)
-        best = not calculated and asks_best(question.question)
+        best = not calculated and asks_best(as_superlative(question.question))
         beyond = asks_denied(question.question) or asks_repeated(question.question)  # any path
         if topics and not (calculated or best or beyond or asks_compared(question.question)):
             return None
@@ -467,7 +468,7 @@ class Auto(Ensemble):
             return None
         if beyond and not (calculated or best) and topics:
             says = plan and (plan.without or any(hop.repeated for hop in plan.hops) or any(
-                one.operator in ("<>", "not in") for one in plan.where))  # fmt: skip
+                one.operator in ("<>", "not in", "in") for one in plan.where))  # fmt: skip
             return found if says and _compares(found, topics) else None
         if (topics and not best) and (
             result is None or not result.plan.grouped or _counts_other(result, question, schema)

@@ -7,7 +7,8 @@ from heapq import nlargest
 from typing import TYPE_CHECKING
 
 from kgqa.methods.query_reading import Pattern, Reading
-from kgqa.methods.query_words import named, turn
+from kgqa.methods.query_words import named, names_class, turn
+from kgqa.paths.words import relation_phrase
 from kgqa.queries.plan import Hop
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ _PARALLEL = -3.0  # a second relation between two classes, if it has none of the
 _SAME = 0.5  # two relations between the same two things
 _NOT_EACH = -8.0  # there is nothing of what a number is asked of each of
 _ANYTHING = -2.0  # something of no class
+_CALLED = 3.0  # something of no class that a relation calls as the question does: languages
 _SECOND = -0.5  # another thing of a class that is there already
 
 
@@ -106,6 +108,11 @@ class PatternSearch:
                     score = (
                         pattern.score + worth + (0 if again else _side(odds[1] + turned, inverse))
                     )
+                    if inverse and not (at or name):  # "official language" leads to languages
+                        nouns = relation_phrase(relation).split()
+                        score += _CALLED * any(
+                            names_class(self._read.question, one) for one in nouns
+                        )
                     for other in range(at + 1, len(nodes)):  # both relations between the same two
                         if nodes[other] == far and (at, relation, other) not in between:
                             hop = Hop(at, relation, other, inverse)
