@@ -42,7 +42,7 @@ _NUMBER_WORD = re.compile(rf"\b({'|'.join(_WORDS)})\b", re.IGNORECASE)
 _MONTHS = "january february march april may june july august september october november december"
 _MONTH = "|".join(f"{one}|{one[:3]}" for one in _MONTHS.split())
 _DATE = re.compile(
-    rf"\b(?:(\d{{4}})-(\d\d)(?:-(\d\d))?(?:[T ]\d\d:\d\d(?::\d\d)?Z?)?"
+    rf"\b(?:(\d{{4}})-(\d\d)(?:-(\d\d))?(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?Z?)?"
     rf"|(?:(\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?)?({_MONTH})\.?\s+(?:(\d{{1,2}})(?:st|nd|rd|th)?,?\s+)?(\d{{4}}))\b",
     re.IGNORECASE,
 )
@@ -241,7 +241,7 @@ def stated(question: str) -> Stated:
 
     for match in _QUOTED.finditer(question):
         text = next(one for one in match.groups() if one is not None).strip()
-        if text and free(match):
+        if text and not _DATE.fullmatch(text) and free(match):
             found.append(
                 Stating("text", text, _text_operator(question, match.start()), *match.span())
             )
@@ -321,7 +321,7 @@ def _amount(question: str, start: int, end: int) -> tuple[Value | None, int]:
 
 def _operator(question: str, start: int, end: int, value: Value | None) -> tuple[Operator, int]:
     """Return how a literal compares, and where the words that say so begin."""
-    before, after = question[:start].rstrip(" $€£"), question[end:].lstrip()
+    before, after = question[:start].rstrip(" $€£'\""), question[end:].lstrip(" '\"")
     between = re.search(r"\b(?:between|from)\s+(?:\S+\s+){0,4}?$", question[:start], re.IGNORECASE)
     if between and re.match(r"(?:and|to|until|-|–)\s*\S*\d", after):
         return ">=", between.start()
