@@ -125,6 +125,9 @@ def test_a_wrong_option_is_one_line_that_names_the_help(
         (("ingest", "wikidata"), ("wikidata", "freebase")),
         (("options", "nothing"), ("nothing", "kgqa options")),
         (("check", "Apollo 13"), ("head -> relation -> tail",)),
+        (("check", "a -> b -> c", "--kg", "x" * 50_000), ("cannot name a KG", "x…", "digits")),
+        (("query", "x" * 50_000), ("There is no class", "x…")),
+        (("ingest", "triples", ""), ("empty", "Name the file")),
     ],
 )
 def test_a_wrong_value_is_one_line_that_names_what_there_is(
@@ -132,6 +135,7 @@ def test_a_wrong_value_is_one_line_that_names_what_there_is(
 ) -> None:
     error = kgqa(*arguments, "--home", plain_home).error
     assert all(word in error for word in words), error
+    assert len(error) < 2_000
 
 
 def test_a_wrong_option_loads_no_model_and_no_framework(plain_home: Path) -> None:
