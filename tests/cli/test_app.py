@@ -224,3 +224,14 @@ def test_ctrl_c_stops_a_load_and_leaves_nothing_half_loaded(tmp_path: Path) -> N
     assert ours.returncode == 130
     assert (out, err) == ("", "Stopped.\n")
     assert not list((tmp_path / "home").rglob("graph.sqlite"))
+
+
+def test_who_stops_a_command_before_it_is_imported_sees_no_traceback() -> None:
+    code = (
+        "import sys; sys.meta_path.insert(0, type('Stops', (), {'find_spec': staticmethod("
+        "lambda name, *_: signal.raise_signal(signal.SIGINT) if name == 'kgqa.cli.app' else None)})"
+        "()); import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "from kgqa.cli import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "")
