@@ -21,8 +21,7 @@ from kgqa.answers.ranking import calibrated
 from kgqa.decoding.forward import log_probabilities
 from kgqa.errors import KgqaError, ModelError
 from kgqa.models.adapter import AdapterCard
-from kgqa.models.graph_reasoner import GraphReasoner
-from kgqa.models.graph_reasoner_files import load_reasoner, save_reasoner
+from kgqa.models.graph_reasoner import GraphReasoner, load_reasoner, save_reasoner
 from kgqa.models.kg_llm import KgLLM, load_kg_llm
 from kgqa.models.offline import converted_gguf, smollm_gguf
 from kgqa.models.path_ranker import RankerCard, load_path_ranker, save_path_ranker
