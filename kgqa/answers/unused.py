@@ -88,7 +88,7 @@ def _numbers(text: str) -> set[str]:
     >>> sorted(_numbers("-26.10, 07:30, on 13.7.2023"))
     ['-26.1', '13', '2023', '30', '7']
     """
-    found = re.findall(
+    numerals = re.findall(
         r"(?:(?<!\S)[-−])?(?:(?<![\d.])\d+\.\d+(?![.\d])|\d+)", text.replace(",", "")
     )
-    return {f"{Decimal(one.replace('−', '-')).normalize():f}" for one in found}
+    return {f"{Decimal(one.replace('−', '-')).normalize():f}" for one in numerals}

@@ -109,8 +109,8 @@ class Api:
 
     async def kgs(self, _: Request) -> Response:
         """List the KGs and the methods that a question may name, and say what ``/ready`` does."""
-        found = await asyncio.to_thread(self.sessions.kgs)
-        kgs = [asdict(info) for info in found.values()]
+        infos = await asyncio.to_thread(self.sessions.kgs)
+        kgs = [asdict(info) for info in infos.values()]
         return JSONResponse({"kgs": kgs, "methods": methods(), "state": self._state()})
 
     async def status(self, _: Request) -> Response:

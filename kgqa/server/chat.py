@@ -156,7 +156,7 @@ class Chat:
             return _data(_chunk(delta, base, end) | extra)
 
         yield chunk({"role": "assistant", "content": ""})
-        found: dict[str, Any] = {}
+        reply: dict[str, Any] = {}
         topics, shown = "", set[str]()
         async for event in with_signs_of_life(self.sessions.events(waiting)):
             if event is None or event[0] not in ("answer", "error"):
@@ -172,21 +172,21 @@ class Chat:
                 else:
                     yield f": {event[0] if event else 'still here'}\n\n"
             else:
-                found = event[1]
+                reply = event[1]
         if waiting.failure is not None and not isinstance(waiting.failure, UNANSWERABLE):
-            yield _data(found)
+            yield _data(reply)
             return
         failed = waiting.failure
-        text = markdown(str(failed)) if failed is not None else answer_text(found)
+        text = markdown(str(failed)) if failed is not None else answer_text(reply)
         if failed is None and not topics:
-            text = _topics(found) + text
+            text = _topics(reply) + text
         for line in text.splitlines(keepends=True):
             yield chunk({"content": line})
-        whole = chunk({}, "stop", kgqa=found)
+        whole = chunk({}, "stop", kgqa=reply)
         yield whole if len(whole) <= MOST_BYTES else chunk({}, "stop")
         if usage:
             yield _data(
-                {**base, "object": "chat.completion.chunk", "choices": [], "usage": _usage(found)}
+                {**base, "object": "chat.completion.chunk", "choices": [], "usage": _usage(reply)}
             )
         yield "data: [DONE]\n\n"
 

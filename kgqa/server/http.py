@@ -57,9 +57,9 @@ def check_size(size: int) -> None:
         )
 
 
-def as_json(found: Any) -> Response:
+def as_json(content: Any) -> Response:
     """Return a response with ``found`` as JSON. Raises RefusedError if it is too large."""
-    response = JSONResponse(found)
+    response = JSONResponse(content)
     check_size(len(response.body))
     return response
 
