@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from enum import IntEnum
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,7 +42,7 @@ from kgqa.parallel import mapped
 from kgqa.registry import Options, option
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from kgqa.graph.model import Batch, BoolArray, Direction, IntArray
     from kgqa.loaders.base import Rejects, Report
@@ -117,35 +117,22 @@ _USES = {
 }
 
 
-class Terms:
-    """The terms of a dump. Several threads may ask at a time."""
-
-    def __init__(self, filters: Filters) -> None:
-        self._filters = filters
-        self._known: dict[bytes, tuple[Use, str]] = {}
-
-    def use_of(self, term: bytes) -> tuple[Use, str]:
-        """Return a predicate's use, and its relation, or why its lines are left out."""
-        known = self._known.get(term)
-        if known is None:
-            known = self._known[term] = self._understand(term)
-        return known
-
-    def _understand(self, term: bytes) -> tuple[Use, str]:
-        try:
-            iri = term[1:-1].decode()
-        except UnicodeDecodeError:
-            return Use.NO_IRI, ""
-        if not _IRI.fullmatch(term):
-            return Use.NO_IRI, ""
-        predicate = local(iri)
-        if (use := _USES.get(predicate)) is not None:
-            return use, ""
-        if predicate is iri:
-            return Use.NOTHING, "predicate outside Freebase's namespace"
-        if not self._filters.keeps(predicate):
-            return Use.NOTHING, "administrative predicate"
-        return Use.EDGE, predicate
+def use_of(term: bytes, filters: Filters) -> tuple[Use, str]:
+    """Return a predicate's use, and its relation, or why its lines are left out."""
+    try:
+        iri = term[1:-1].decode()
+    except UnicodeDecodeError:
+        return Use.NO_IRI, ""
+    if not _IRI.fullmatch(term):
+        return Use.NO_IRI, ""
+    predicate = local(iri)
+    if (use := _USES.get(predicate)) is not None:
+        return use, ""
+    if predicate is iri:
+        return Use.NOTHING, "predicate outside Freebase's namespace"
+    if not filters.keeps(predicate):
+        return Use.NOTHING, "administrative predicate"
+    return Use.EDGE, predicate
 
 
 def local(iri: str) -> str:
@@ -177,19 +164,20 @@ class BlockReader:
 
     def __init__(self, language: str, filters: Filters) -> None:
         self._language = language
-        self._terms = Terms(filters)
+        self._use_of = cache(partial(use_of, filters=filters))
 
     def read(self, block: Block) -> FreebasePart:
         """Return what a block holds."""
         part = FreebasePart(block.source)
         fields = split_block(block, "\t", 4)
         good = _in_form(block, fields)
-        rewritten, numbers = _rewritten(block, [*fields.others, *fields.rows[~good].tolist()], part)
-        columns = [column.filter(pa.array(good)) for column in fields.columns]
-        _Rows(self._terms, self._language, part, columns, block.first + fields.rows[good]).take()
-        if rewritten:
-            columns = [pa.array(terms, pa.binary()) for terms in zip(*rewritten, strict=True)]
-            _Rows(self._terms, self._language, part, columns, np.array(numbers)).take()
+        rewritten, more = _rewritten(block, [*fields.others, *fields.rows[~good].tolist()], part)
+        columns = [column.filter(pa.array(good)) for column in fields.columns[:3]]
+        for column, terms in zip(range(3), zip(*rewritten, strict=True), strict=False):
+            added = pa.array(terms, pa.binary())
+            columns[column] = pa.concat_arrays([columns[column], added])
+        numbers = np.append(block.first + fields.rows[good], more).astype(np.int64)
+        _Rows(self._use_of, self._language, part, numbers, *columns).take()
         return part
 
 
@@ -231,37 +219,32 @@ def _rewritten(
     return terms, numbers
 
 
+@dataclass(slots=True)
 class _Rows:
     """Lines of a block that are in form, on their way into a part."""
 
-    def __init__(
-        self,
-        terms: Terms,
-        language: str,
-        part: FreebasePart,
-        columns: list[pa.Array],
-        numbers: IntArray,
-    ) -> None:
-        self._terms = terms
-        self._language = language
-        self._part = part
-        self._subject, self._predicate, self._object = columns[:3]
-        self._numbers = numbers
+    use_of: Callable[[bytes], tuple[Use, str]]
+    language: str
+    part: FreebasePart
+    numbers: IntArray
+    subject: pa.Array
+    predicate: pa.Array
+    object: pa.Array
 
     def take(self) -> None:
         """Take in all lines."""
-        predicates = self._predicate.dictionary_encode()
-        uses = [self._terms.use_of(term) for term in predicates.dictionary.to_pylist()]
+        predicates = self.predicate.dictionary_encode()
+        uses = [self.use_of(term) for term in predicates.dictionary.to_pylist()]
         if not uses:
             return
-        rows = np.arange(len(self._numbers))
-        self._part.triples += len(rows)
+        rows = np.arange(len(self.numbers))
+        self.part.triples += len(rows)
         which = predicates.indices.to_numpy()
         kinds = np.array([use for use, _ in uses], dtype=np.uint8)
         counts = np.bincount(which, minlength=len(uses)).tolist()
         for (use, reason), count in zip(uses, counts, strict=True):
             if use == Use.NOTHING:
-                self._part.dropped[reason] += count
+                self.part.dropped[reason] += count
         kind = kinds.take(which)
         self._reject_all(rows[kind == Use.NO_IRI], "predicate is not an IRI in angle brackets")
         self._schema(rows[kind == Use.MEDIATOR], rows[kind == Use.INVERSE])
@@ -272,16 +255,16 @@ class _Rows:
         self._edges(rows[edge], pa.DictionaryArray.from_arrays(which[edge], relations))
 
     def _reject(self, row: int, reason: str) -> None:
-        terms = [column[row].as_py() for column in (self._subject, self._predicate, self._object)]
+        terms = [column[row].as_py() for column in (self.subject, self.predicate, self.object)]
         text = b"\t".join([*terms, b"."]).decode(errors="backslashreplace")
-        self._part.rejects.append((int(self._numbers[row]), reason, text))
+        self.part.rejects.append((int(self.numbers[row]), reason, text))
 
     def _reject_all(self, rows: IntArray, reason: str) -> None:
         for row in rows.tolist():
             self._reject(row, reason)
 
     def _objects(self, rows: IntArray) -> pa.Array:
-        return self._object.take(pa.array(rows))
+        return self.object.take(pa.array(rows))
 
     def _are_iris(self, rows: IntArray) -> BoolArray:
         return mask_of(pc.starts_with(self._objects(rows), b"<"))
@@ -289,18 +272,18 @@ class _Rows:
     def _subjects(self, rows: IntArray) -> IntArray:
         """Return the mids of lines' subjects, ``NO_MID`` without one; those are counted."""
         # A dump has the lines of an entity in a row, so most subjects are that of the line before.
-        runs = pc.run_end_encode(self._subject.take(pa.array(rows)), run_end_type=pa.int32())
+        runs = pc.run_end_encode(self.subject.take(pa.array(rows)), run_end_type=pa.int32())
         ends = runs.run_ends.to_numpy()
         codes = np.repeat(_mids(runs.values)[0], np.diff(ends, prepend=0))
-        self._part.dropped[ABOUT_SCHEMA] += int(np.count_nonzero(codes == NO_MID))
+        self.part.dropped[ABOUT_SCHEMA] += int(np.count_nonzero(codes == NO_MID))
         return codes
 
     def _names(self, rows: IntArray, uses: IntArray) -> None:
         quoted = ~self._are_iris(rows)
         self._reject_all(rows[~quoted], "name is not text")
         rows, uses = rows[quoted], uses[quoted]
-        found = read_literals(self._objects(rows), self._language)
-        self._part.dropped[OTHER_LANGUAGE] += found.foreign
+        found = read_literals(self._objects(rows), self.language)
+        self.part.dropped[OTHER_LANGUAGE] += found.foreign
         faulty = np.array([place for place, _ in found.faults], dtype=np.int64)
         codes = np.full(len(rows), NO_MID, dtype=np.int64)
         read = np.sort(np.concatenate([found.rows, faulty]))
@@ -317,7 +300,7 @@ class _Rows:
         texts = pc.utf8_trim_whitespace(found.texts.filter(pa.array(kept)))
         columns = [pa.array(mids[kept]), texts, pa.array(ranks)]
         batch = pa.RecordBatch.from_arrays(columns, names=["id", "text", "rank"])
-        self._part.batches.append(NameBatch(batch, defines=True))
+        self.part.batches.append(NameBatch(batch, defines=True))
 
     def _types(self, rows: IntArray) -> None:
         iris = self._are_iris(rows)
@@ -329,17 +312,17 @@ class _Rows:
         types = pa.DictionaryArray.from_arrays(kinds.indices, names)
         columns = [pa.array(mids[mids != NO_MID]), types]
         batch = pa.RecordBatch.from_arrays(columns, names=["id", "type"])
-        self._part.batches.append(TypeBatch(batch))
+        self.part.batches.append(TypeBatch(batch))
 
     def _schema(self, mediators: IntArray, inverses: IntArray) -> None:
         marked = mask_of(pc.starts_with(self._objects(mediators), b'"true"'))
-        for subject in self._subject.take(pa.array(mediators[marked])).to_pylist():
-            self._part.mediator_types.add(local_name(subject))
+        for subject in self.subject.take(pa.array(mediators[marked])).to_pylist():
+            self.part.mediator_types.add(local_name(subject))
         iris = self._are_iris(inverses)
         self._reject_all(inverses[~iris], "inverse is not an IRI")
         for row in inverses[iris].tolist():
-            ends = (self._subject[row].as_py(), self._object[row].as_py())
-            self._part.inverses.add((local_name(ends[0]), local_name(ends[1])))
+            ends = (self.subject[row].as_py(), self.object[row].as_py())
+            self.part.inverses.add((local_name(ends[0]), local_name(ends[1])))
 
     def _edges(self, rows: IntArray, relations: pa.DictionaryArray) -> None:
         heads = self._subjects(rows)
@@ -347,31 +330,31 @@ class _Rows:
         rows, heads, relations = rows[known], heads[known], relations.filter(pa.array(known))
         iris = self._are_iris(rows)
         tails, outside = _mids(self._objects(rows[iris]))
-        self._part.dropped["web address"] += int(np.count_nonzero(outside))
+        self.part.dropped["web address"] += int(np.count_nonzero(outside))
         schema = np.count_nonzero((tails == NO_MID) & ~outside)
-        self._part.dropped["object is of the schema"] += int(schema)
+        self.part.dropped["object is of the schema"] += int(schema)
         kept = np.flatnonzero(iris)[tails != NO_MID]
         self._add_edges(
             heads[kept], relations.take(pa.array(kept)), pa.array(tails[tails != NO_MID])
         )
         places = np.flatnonzero(~iris)
-        found = read_literals(self._objects(rows[places]), self._language)
+        found = read_literals(self._objects(rows[places]), self.language)
         for place, reason in found.faults:
             self._reject(int(rows[places[place]]), reason)
-        self._part.dropped[OTHER_LANGUAGE] += found.foreign
+        self.part.dropped[OTHER_LANGUAGE] += found.foreign
         worth = _are_values(found.texts)
-        self._part.dropped[_LEFT_OUT] += int(np.count_nonzero(~worth))
+        self.part.dropped[_LEFT_OUT] += int(np.count_nonzero(~worth))
         kept = places[found.rows[worth]]
         if len(kept):
             ids, names = found.values(worth)
             self._add_edges(heads[kept], relations.take(pa.array(kept)), ids)
             batch = pa.RecordBatch.from_arrays([ids, names], names=["id", "name"])
-            self._part.batches.append(ValueBatch(batch))
+            self.part.batches.append(ValueBatch(batch))
 
     def _add_edges(self, heads: IntArray, relations: pa.Array, tails: pa.Array) -> None:
         columns = [pa.array(heads), relations, tails, pa.nulls(len(heads), pa.string())]
         names = ["head", "relation", "tail", "properties"]
-        self._part.batches.append(EdgeBatch(pa.RecordBatch.from_arrays(columns, names=names)))
+        self.part.batches.append(EdgeBatch(pa.RecordBatch.from_arrays(columns, names=names)))
 
 
 def _are_values(texts: pa.Array) -> BoolArray:
@@ -458,9 +441,5 @@ class FreebaseLoader:
         pairs = sorted(
             pair for pair in inverses.items() if all(self._filters.keeps(each) for each in pair)
         )
-        columns = [[one for one, _ in pairs], [one for one, _ in pairs], [two for _, two in pairs]]
-        yield RelationBatch(
-            pa.RecordBatch.from_arrays(
-                [pa.array(column, type=pa.string()) for column in columns], schema=RELATION_SCHEMA
-            )
-        )
+        rows = [{"id": one, "name": one, "inverse": other} for one, other in pairs]
+        yield RelationBatch(pa.RecordBatch.from_pylist(rows, schema=RELATION_SCHEMA))

@@ -266,8 +266,8 @@ def _find_links(plan: _Plan, plans: dict[str, _Plan]) -> None:
             _, to_name, at = max(ranked)
             plan.links[column.name] = (to_name, at)
         elif _is_untold(column, plan):
-            if to := _people(column, plan, plans):
-                plan.links[column.name] = (to.table.name, to.key[0])
+            if people := _people(column, plan, plans):
+                plan.links[column.name] = (people.table.name, people.key[0])
                 continue
             plan.untold[column.name] = type_name(type_words(relation_of(column.name)))
 

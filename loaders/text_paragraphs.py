@@ -1,8 +1,9 @@
 """Files of text → paragraphs, each with an id that says where it stands.
 
 Plain text and Markdown: a paragraph ends at a blank line; a heading is the title of those that
-follow, and code blocks are left out. JSON lines of ``{"text", "title"?, "id"?}`` and question files
-with paragraphs (``text_json``). A folder stands for the files of these kinds in it and below. A
+follow, and code blocks are left out. JSON, a list (read whole) or lines: paragraphs
+(``{"text", "title"?, "id"?}``), and questions of 2WikiMultihopQA or HotpotQA, whose ``context`` is
+a list of ``[title, [sentence…]]``. A folder stands for the files of these kinds in it and below. A
 paragraph too long for one call becomes parts of whole sentences. PDF and HTML are not read.
 
 Sentences end by punctuation, but for a few known abbreviations. No language is known: a sentence

@@ -1,8 +1,8 @@
-"""JSON lines → triples: a line is an object with head, relation and tail, or an array of three.
+"""Cells of many types → triples: JSON lines (objects, or arrays of three) and Parquet.
 
-Lines are gathered by their keys. ``orjson`` parses them; a line that it refuses, or that has a
+JSON lines are gathered by their keys. ``orjson`` parses them; a line that it refuses, or that has a
 number of more digits than it keeps, goes to ``json``, which knows such numbers, NaN, and halves of
-surrogate pairs.
+surrogate pairs. Of Parquet, strings and integers are read by columns, other types by cells.
 """
 
 from __future__ import annotations
@@ -115,8 +115,6 @@ def _order_of(keys: tuple[str, ...]) -> Columns | str:
 
 
 _BATCH_ROWS = 1 << 16
-
-
 _DAMAGE = (pa.ArrowException, OSError, UnicodeDecodeError, OverflowError)
 
 

@@ -53,7 +53,8 @@ class Cuis:
             codes[place] = _REGULAR + _number(
                 id_, self._odd, "odd concept ids", _NUMBERS - _REGULAR
             )
-        return codes[coded.indices.to_numpy()]
+        coded_ids: IntArray = codes[coded.indices.to_numpy()]
+        return coded_ids
 
     def decode(self, codes: IntArray) -> pa.Array:
         """Return the ids of some numbers."""

@@ -8,14 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgqa.errors import DumpNotFoundError, UsageError
+from kgqa.loaders.base import DumpFiles
 from kgqa.loaders.blocks import STDIN, display_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kgqa.loaders.base import DumpFiles, Loader
+    from kgqa.loaders.base import Loader
 
 BUNDLED = "bundled sample"
+_ANY = DumpFiles(())  # of a loader whose files have no known names
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +44,11 @@ def find_sources(loader: Loader, given: Sequence[Path], dumps_folder: Path) -> S
     DumpNotFoundError if a given one does not exist, UsageError if a folder has several files that
     may be meant, or none is given and the loader has no sample.
     """
+    dump: DumpFiles = getattr(loader, "dump", _ANY)
     if given:
-        paths = tuple(_given(loader, path) for path in given)
+        paths = tuple(_given(loader, dump, path) for path in given)
         found = [str(new) for new, old in zip(paths, given, strict=True) if new != old.expanduser()]
         return Sources(paths, note=f"Loading {', '.join(found)}." if found else "")
-    dump: DumpFiles | None = getattr(loader, "dump", None)
     if dumps := _find(dump, dumps_folder):
         note = f"Loading {dumps[0]}."
         if others := [path.name for path in dumps[1:]]:
@@ -62,7 +64,7 @@ def find_sources(loader: Loader, given: Sequence[Path], dumps_folder: Path) -> S
             f"The sample {sample} that comes with kgqa is missing.",
             f"Install kgqa again, or name a dump; it is available from {loader.where}.",
         )
-    if dump is None:
+    if dump is _ANY:
         note = f"This is the small example that comes with kgqa ({sample.name}): {sample}"
     else:
         note = (
@@ -73,15 +75,15 @@ def find_sources(loader: Loader, given: Sequence[Path], dumps_folder: Path) -> S
     return Sources((sample,), bundled=True, note=note)
 
 
-def _given(loader: Loader, path: Path) -> Path:
+def _given(loader: Loader, dump: DumpFiles, path: Path) -> Path:
     if path == STDIN:
         return path
     path = path.expanduser()
-    dump: DumpFiles | None = getattr(loader, "dump", None)
     hint = f"Name the dump's file or folder; it is available from {loader.where}."
     if not path.exists():
-        raise DumpNotFoundError(f"File not found: {path}.", hint if dump else "Check the path.")
-    if not path.is_dir() or dump is None:
+        hint = "Check the path." if dump is _ANY else hint
+        raise DumpNotFoundError(f"File not found: {path}.", hint)
+    if not path.is_dir() or dump is _ANY:
         return path
     found = _find(dump, path)
     if len(found) > 1 and not dump.inside:  # parts of one, or one newer than the other
@@ -100,16 +102,10 @@ def _given(loader: Loader, path: Path) -> Path:
     return path
 
 
-def _find(dump: DumpFiles | None, folder: Path) -> list[Path]:
+def _find(dump: DumpFiles, folder: Path) -> list[Path]:
     """Return the files in ``folder`` that the likeliest fitting pattern names, the last first."""
-    for pattern in dump.names if dump else ():
-        paths = [folder] if pattern == "." else folder.glob(pattern)
-        found = [path for path in sorted(paths, reverse=True) if _may_be(dump, path)]
-        if found:
+    for pattern in dump.names:
+        paths = [folder] if pattern == "." else sorted(folder.glob(pattern), reverse=True)
+        if found := [p for p in paths if p.is_file() or (dump.inside and any(p.glob(dump.inside)))]:
             return found
     return []
-
-
-def _may_be(dump: DumpFiles | None, path: Path) -> bool:
-    inside = dump.inside if dump else ""
-    return path.is_file() or bool(inside and path.is_dir() and any(path.glob(inside)))

@@ -298,17 +298,17 @@ class _Plan:
         """Take names and types from the nodes; return the edges that are there and are to go."""
         kinds = set(self._info.type_relations)
         for head, relation, tail in removal.edges if kinds else ():
-            node, of = (self._nodes.get(self._keys.get(end, -1)) for end in (head, tail))
+            node, of = self._node(head), self._node(tail)
             if relation in kinds and node and of:
                 node["types"] = [one for one in node["types"] if one != (of["name"] or tail)]
         for id_, text in removal.types:
-            node = self._nodes.get(self._keys.get(id_, -1))
+            node = self._node(id_)
             if node is None or text not in node["types"]:
                 self._not_there(NO_TYPE, f"{id_} {text}")
             else:
                 node["types"] = [one for one in node["types"] if one != text]
         for id_, text in (*removal.names, *removal.aliases):
-            node = self._nodes.get(self._keys.get(id_, -1))
+            node = self._node(id_)
             is_name = (id_, text) in removal.names
             if node is not None and is_name and text == node["name"] and not _is_own(node):
                 node["name"] = None
@@ -316,53 +316,46 @@ class _Plan:
                 node["aliases"] = [one for one in node["aliases"] if one != text]
             else:
                 self._not_there(NO_NAME, f"{id_} {text}")
-        rows: list[KeyedEdge] = []
-        texts = []
-        values = self._take_properties(removal)
-        for head, relation, tail in removal.edges:
-            keys = (self._keys.get(head), self._relation_key.get(relation), self._keys.get(tail))
-            text = f"{head} -> {relation} -> {tail}"
-            if None in keys:
-                self._not_there(NO_EDGE, text)
-            else:
-                rows.append(keys)  # type: ignore[arg-type]
-                texts.append(text)
-        there = self._has(rows)
-        for text, is_there in zip(texts, there, strict=True):
-            if not is_there:
-                self._not_there(NO_EDGE, text)
-        gone = {edge for edge, is_there in zip(rows, there, strict=True) if is_there}
+        keyed = {edge: self._keyed(*edge) for edge in removal.edges}
+        gone = self._there(keyed.values())
+        for edge, keys in keyed.items():
+            if keys not in gone:
+                self._not_there(NO_EDGE, " -> ".join(edge))
         # of properties that are not walked there is no edge
-        return gone | {e for e, there in zip(values, self._has(values), strict=True) if there}
+        return gone | self._there(self._take_properties(removal))
 
-    def _take_properties(self, removal: Removal) -> list[KeyedEdge]:
+    def _take_properties(self, removal: Removal) -> list[KeyedEdge | None]:
         """Take values from the nodes' properties; return the edges to them that may be there."""
         edges = []
         for (id_, name), values in removal.properties.items():
-            node = self._nodes.get(self._keys.get(id_, -1))
+            node = self._node(id_)
             given = json.loads(node["properties"] or "{}") if node else {}
             left = [one for one in members(given.get(name)) if one not in values]
             for value in values:
-                if node is None or value not in members(given.get(name)):
+                if node is not None and value in members(given.get(name)):
+                    edges.append(self._keyed(id_, name, value_node(value)[0]))
+                else:
                     self._not_there(NO_PROPERTY, f"{id_} {name} {value}")
-                    continue
-                ends = self._keys.get(id_), self._keys.get(value_node(value)[0])
-                keys = ends[0], self._relation_key.get(name), ends[1]
-                if None not in keys:
-                    edges.append(keys)
             if node is not None and name in given:
                 given[name] = left if isinstance(given[name], list) else None
                 given = {key: value for key, value in given.items() if value not in (None, [])}
                 text = json.dumps(given, ensure_ascii=False, sort_keys=True) if given else None
                 node["properties"] = text
-        return edges  # type: ignore[return-value]
+        return edges
 
-    def _has(self, edges: Sequence[KeyedEdge]) -> list[bool]:
-        if not edges:
-            return []
-        columns = (keys_array(column) for column in zip(*edges, strict=True))
-        there: list[bool] = self._store.has_edges(*columns).tolist()
-        return there
+    def _node(self, id_: str) -> Node | None:
+        return self._nodes.get(self._keys.get(id_, -1))
+
+    def _keyed(self, head: str, relation: str, tail: str) -> KeyedEdge | None:
+        keys = self._keys.get(head), self._relation_key.get(relation), self._keys.get(tail)
+        return None if None in keys else keys  # type: ignore[return-value]
+
+    def _there(self, edges: Iterable[KeyedEdge | None]) -> set[KeyedEdge]:
+        """Return those of some edges that are in the store."""
+        asked = [edge for edge in edges if edge is not None]
+        columns = map(keys_array, zip(*asked, strict=True)) if asked else ()
+        there = self._store.has_edges(*columns).tolist() if asked else ()
+        return {edge for edge, is_there in zip(asked, there, strict=True) if is_there}
 
     def _not_there(self, reason: str, text: str) -> None:
         self._dropped[reason] += 1
@@ -437,12 +430,8 @@ class _Plan:
             for head, relation, tail, text in zip(*columns, strict=True)
         }
         first = self._info.next_relation
-        maybe = [
-            edge
-            for edge in edges
-            if max(edge[0], edge[2]) < self._info.next_key and edge[1] < first
-        ]
-        there = [edge for edge, is_there in zip(maybe, self._has(maybe), strict=True) if is_there]
+        old = (e for e in edges if max(e[0], e[2]) < self._info.next_key and e[1] < first)
+        there = sorted(self._there(old))
         known = set()
         for edge, now in zip(there, self._changer.properties(there), strict=True):
             text = edges[edge] if edge in gone else min(edges[edge], now, key=preference)

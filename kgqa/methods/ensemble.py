@@ -69,7 +69,7 @@ TOGETHER = 16  # questions that each member is given at a time
 FLOOR = 0.01  # what an entity has with a member that has never encountered it
 CALCULATED = 0.5  # confidence of a plan that is believed though the question has a topic entity
 GUESSED = 0.35  # and if it has none
-LIKELY = 0.2  # and if it asks for a number, the best, or a comparison
+LIKELY = 0.15  # and if it asks for a number, the best, or a comparison
 SURE_PLAN = 0.8  # if the paths of its topic entity answer nothing
 OF_CLASS = 0.7  # of the score of the first entity of the class asked for, to be an answer, too
 STALE_FRACTION = 0.2  # part of its edges by which a KG has changed much
@@ -431,7 +431,7 @@ class Auto(Ensemble):
         planned: Callable[[], Findings | KgqaError],
     ) -> Findings | KgqaError | None:
         """Return what a plan gives, if the question is about the whole graph; else None."""
-        if isinstance(question, KgqaError) or question.choices:
+        if isinstance(question, KgqaError) or question.choices or question.is_yes_no:
             return None
         classes = _classes_named(store)
         topics = [  # neither "over 50" nor the "mountain" of "the highest mountain"

@@ -39,13 +39,13 @@ from kgqa.methods.query_parts import FoundValue, SchemaParts
 from kgqa.methods.query_reading import Reading
 from kgqa.methods.query_search import PlanSearch
 from kgqa.methods.query_values import ValueIndex
-from kgqa.methods.query_words import UNSAYABLE, unexplained
+from kgqa.methods.query_words import ASKED, UNSAYABLE, averages_counts, names_class, unexplained
 from kgqa.paths.ground import Node
 from kgqa.paths.words import relation_phrase
 from kgqa.queries.check import SchemaIndex
 from kgqa.queries.cypher import cypher_of
 from kgqa.queries.plain import PlainGraph, queryable
-from kgqa.queries.plan import Aggregate, Arithmetic, PropertyRef
+from kgqa.queries.plan import Aggregate, Arithmetic, Plan, PropertyRef
 from kgqa.queries.result import QueryLimits, QueryResult
 from kgqa.queries.run import run_plan
 from kgqa.queries.sentence import sentence
@@ -59,7 +59,6 @@ if TYPE_CHECKING:
     from kgqa.methods.query_writer import PlanWriter
     from kgqa.methods.resources import Resources
     from kgqa.models.general import GeneralLLM
-    from kgqa.queries.plan import Plan
     from kgqa.queries.result import Cell
 
 UNKNOWN = 0.3  # of the confidence, if the question names what is not in the graph
@@ -84,6 +83,7 @@ _ALL_OF = re.compile(
     r"(?: (?:are there|do (?:we|you) have|exist|there are))?(?: in (?:total|all))?\W*",
     re.IGNORECASE,
 )
+_ASKED = re.compile(r"\W*(?:which|what|list|show me)(?: all)?(?: the)? ([a-z]+s)\b", re.IGNORECASE)
 _LISTED = 8  # things that a sentence names
 
 
@@ -198,6 +198,8 @@ class Query(Method[QueryOptions]):
                 same[place] = other is not None and _first_column(other) == _first_column(best_)
         confidence = confidence_of([one[0] for one in worth], temperature, same)
         unknown = unknown_names(question, found, parts)
+        if worth and (kind := passed_over(question, worth[0][1].plan)):
+            unknown.append(kind)
         if unknown:
             confidence *= UNKNOWN
         if plans and len(unexplained(question, _names(worth[0][1].plan))) > (not self.nouns):
@@ -224,22 +226,30 @@ class Query(Method[QueryOptions]):
                     result = run(one.plan)
                 ranked.insert(0, (one, result))
         ran = time.perf_counter()
-        strange = self._strange(question, ranked[0][0].plan, parts) if ranked else ""
+        strange = self._strange(question, *ranked[0], parts) if ranked else ""
         if unsayable := UNSAYABLE.search(question):
             known = {word for text in parts.words for word in text.split()}
             if unsayable.group().lower().split()[-1] not in known:
                 ranked = []
+        if averages_counts(question, parts.words):
+            ranked = []
         seconds = (chosen - began, ran - chosen)
         return Read(ranked, unknown, confidence, seconds, strange, use, passes, chosen_by, said)
 
-    def _strange(self, question: str, plan: Plan, parts: SchemaParts) -> str:
+    def _strange(
+        self, question: str, best: Candidate, result: QueryResult | None, parts: SchemaParts
+    ) -> str:
         """Return the kind of thing that a question asks for, if a plan has nothing called alike.
 
-        "Which movies are there?" of a graph without movies has a best plan, too: another class.
+        "Which movies are there?" of a graph without movies has a best plan, too: another class. So
+        has "Which movies have no director?", where nothing is found.
         """
-        kind = kind_asked(question)
+        plan, kind = best.plan, kind_asked(question)
         if not kind or has_words_of(plan, question, parts.index.schema, self.nouns):
-            return ""
+            asked = _ASKED.match(question)
+            if result is None or result.rows or not asked:
+                return ""
+            kind = asked[1].lower()
         names = [parts.classes.get(name, name).removeprefix("class ") for name in plan.nodes]
         names += [relation_phrase(hop.relation) for hop in plan.all_hops]
         noun, *known = self.resources.sentence_encoder(None).encode([kind, *names])
@@ -331,6 +341,17 @@ def unknown_names(question: str, values: Sequence[FoundValue], parts: SchemaPart
         if not inside and match.group().lower()[:5] not in known:
             found.append(match.group())
     return found
+
+
+def passed_over(question: str, plan: Plan) -> str:
+    """Return the word before the noun asked for, if a plan does not account for it, else "".
+
+    >>> passed_over("How many female doctors are there?", Plan(("Doctor",)))
+    'female'
+    """
+    first, _, rest = ASKED.sub("", question, count=1).partition(" ")
+    noun = any(name and names_class(rest, name) for name in plan.nodes[:1])
+    return first if noun and first.lower() in unexplained(first, _names(plan)) else ""
 
 
 def has_words_of(plan: Plan, question: str, schema: GraphSchema, nouns: Mapping[str, str]) -> bool:

@@ -26,6 +26,7 @@ _COMPARED = 1.0  # more, of "more than 15", "since 2001"
 _UNUSED_PLAIN = 1.7  # times what it costs to pass over what is stated
 _CLOSE = 1.5  # for a property whose mention is the nearest to a literal
 _NEAR = 9.0  # words from which a mention is not near
+_FLAG = 3.0  # what is true or not, that the question has the word of
 _PAIR = 3.0  # two properties that the question compares
 _SIZE = 4.0  # the size of a list that the question names beside a number
 _HAVING = re.compile(r"with|have|has|having|had|includ\w*|known|whose")
@@ -146,6 +147,9 @@ class ConditionSearch:
         kind = "quoted" if literal.kind == "text" else literal.kind
         times = _UNUSED_PLAIN if self._read.plain else 1.0
         times += _COMPARED * (literal.operator not in ("=", "contains"))
+        if kind == "quoted" and self._read.is_schema(str(literal.value)):
+            yield state
+            return
         yield replace(state, score=state.score + times * UNUSED[kind])
         close = self._closeness(literal, pattern, places)
         value = literal.value
@@ -250,12 +254,13 @@ class ConditionSearch:
         yield state
         for place in places:
             odds = self._read.properties[place.owned][0]
-            if place.owned in state.used or odds < -1:
+            said = self._read.words_of(place)
+            flag = place.property.type == "boolean"
+            if place.owned in state.used or (odds < -1 and not (flag and said)):
                 continue
             denied = bool(NO.search(self._read.bare))
-            said = self._read.words_of(place)
-            if place.property.type == "boolean":
-                yield self._add(state, place, "=", not denied, 0.0)
+            if flag:
+                yield self._add(state, place, "=", not denied, _FLAG if said else 0.0)
             elif odds > 0.5 and said and (denied or self._read.mentions.after(_HAVING) & {*said}):
                 operator = "missing" if denied else "not missing"
                 one = Comparison(place.ref, operator)  # type: ignore[arg-type]

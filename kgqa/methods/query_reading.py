@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MOST_ODDS = 7.0
 UNUSED = {
-    "quoted": -5.0,
+    "quoted": -10.0,
     "name": -12.0,
     "value": -4.5,
     "entity": -9.0,
@@ -136,9 +136,9 @@ class Reading:
     def bare(self) -> str:
         """The question without what it quotes and the values that it names."""
         text = list(self.question)
-        texts = [one for one in self.stated.literals if one.kind == "text"]
-        for one in (*texts, *self.values):
-            text[one.start : one.end] = " " * (one.end - one.start)
+        spans = [(one.start, one.end) for one in self.stated.literals if one.kind == "text"]
+        for start, end in (*spans, *((value.start, value.end) for value in self.values)):
+            text[start:end] = " " * (end - start)
         return "".join(text)
 
     @cached_property
@@ -158,6 +158,11 @@ class Reading:
         """The classes of whose things a number each is asked for."""
         near = self.of_each
         return {name for name in self.classes if name and near & {*self.class_words(name)}}
+
+    def is_schema(self, text: str) -> bool:
+        """Return whether a text is the name of a part of the schema, as it is written there."""
+        names = {*self.parts.index.types, *self.parts.index.relations}
+        return text in names or any(text == owned[2] for owned in self.properties)
 
     def unused(self, value: FoundValue) -> float:
         """Return what it costs to pass over a value: an entity's name is seldom said in vain."""

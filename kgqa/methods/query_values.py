@@ -132,8 +132,8 @@ class ValueIndex:
                 fields = {**entities.get(bare, {}), **held}
                 is_class = stems_of(normalise(text)) in self._classes
                 if not fields and (self._plain or (text.islower() and not is_class)):
-                    one = _singular(bare)
-                    fields = {**entities.get(one, {}), **self._fields.get(_key(one), {})}
+                    single = _singular(bare)
+                    fields = {**entities.get(single, {}), **self._fields.get(_key(single), {})}
                 if not fields or key in _COMMON or key.isdigit() or (len(key) < 2):
                     continue
                 if size == 1 and (text.islower() or at == 0) and not _looks_meant(text, fields):

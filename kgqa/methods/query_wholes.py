@@ -14,6 +14,7 @@ from kgqa.methods.query_then import best_first, counted_after
 from kgqa.methods.query_words import (
     DATE_PART,
     EACH,
+    FREQUENT,
     NO,
     TIME,
     asks_one,
@@ -60,6 +61,7 @@ _AGGREGATED = re.compile(r"average|mean|total|sum|combined|highest|lowest|maximu
 _AGED = re.compile(r"\b(?:young|old|new|lat|earli)est\b|\bmost recent", re.I)
 _COMMON = re.compile(r"\bmost (?:common|frequent|popular|diverse|different|distinct)", re.I)
 _ASKS_NUMBER = re.compile(r"\W*what(?:'s| is| was) the (?:\w+ ){0,2}?", re.I)
+_MOST = re.compile(r"most|fewest|least")
 _TOTALLED = 3.0  # for the sum of a property that is called as what "how many" asks for
 _REVENUE = 6.0  # for a number times a price, if a revenue is asked for
 _QUANTITY = re.compile(r"quantity|qty|units|amount|copies|count", re.I)
@@ -106,6 +108,8 @@ class WholeSearch:
                 if plain:
                     for place in places:
                         ref, weight = self._order(place, places, descending)
+                        if FREQUENT.search(self._read.question):
+                            weight -= _THEN
                         if weight > -4:
                             orders.append((ref, descending, logp + weight))
             for by, descending, weight in nlargest(4, orders, key=lambda one: one[2]):
@@ -213,12 +217,19 @@ class WholeSearch:
                 _HOW_MANY.match(self._read.question)
                 and names_class(self._read.question, place.property.name)
             )
+            most = (
+                place.property.type in NUMBERS
+                and place.ref.owner != NodeRef(0)
+                and bool(self._read.mentions.after(_MOST, 2) & {*self._read.words_of(place)})
+            )
+            if most:
+                near = _CALLED
             if total:  # "how many copies": not how many things have them
                 near = _TOTALLED * len(relation_phrase(place.property.name).split())
             elif row[3] < -2 and near <= 0:
                 continue
             for name, kind in _FUNCTIONS.items():
-                if total and name != "sum":
+                if (total or most) and name != "sum":
                     continue
                 if (
                     is_id(place)
@@ -227,11 +238,9 @@ class WholeSearch:
                 ):
                     continue
                 item = Aggregate(kind, place.ref)
-                odds = (
-                    (max(whole[name], whole["count"]) + max(row[3], -2.0))
-                    if total
-                    else (whole[name] + row[3])
-                )
+                odds = whole[name] + row[3]
+                if total or most:
+                    odds = max(whole[one] for one in ("sum", "count", "group")) + max(row[3], -2.0)
                 odds += having + near
                 each = bool(EACH.search(self._read.question))
                 if place.ref.owner != NodeRef(0):
@@ -344,6 +353,7 @@ class WholeSearch:
                     self._read.properties[place.owned][2] > 0.0
                     or names_class(self._read.question, place.property.name)
                 )
+                and not any(one.left == place.ref and one.right == (True,) for one in where)
                 and place.ref not in give
                 and not (place.ref.owner == NodeRef(0) and self._read.is_name(place))
                 and (not group or place.ref.owner == group[0])

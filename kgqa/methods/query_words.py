@@ -33,6 +33,23 @@ UNSAYABLE = re.compile(
     r"|(?:even|odd|prime) numbers?|consecutive)\b",
     re.IGNORECASE,
 )
+_OF_COUNTS = re.compile(
+    r"\baverage (?:number|count) of (\w+)\b.*?\b(?:per|each|every|does|do|did|has|have)\b", re.I
+)
+
+
+def averages_counts(question: str, known: Iterable[str]) -> bool:
+    """Return whether a question asks for an average of counts, which no plan says.
+
+    ``known``: a schema in words; what is a property needs no count.
+    """
+    match = _OF_COUNTS.search(question)
+    properties = (words.partition(" : ")[2] for words in known)
+    return bool(match) and not any(
+        stem(match[1].lower()) in map(stem, one.split()) for one in properties
+    )
+
+
 COMPARED = {
     "<": re.compile(r"less|lower|fewer|smaller|earlier|before|below|under|younger|shorter"),
     ">": re.compile(
@@ -72,6 +89,7 @@ DATE_PART = re.compile(
     r"\b(?:(?:per|by|each|every|which|what) (day|month|quarter|year)|(month|quarter|year)ly"
     r"|(annual)ly)\b", re.IGNORECASE,
 )  # fmt: skip
+FREQUENT = re.compile(r"\b(?:frequently|often|commonly|most common|most popular)\b", re.I)
 REVENUE = re.compile(r"\b(?:revenues?|turnover|sales|spent|spend|income|earn(?:ed|ings)?)\b", re.I)
 _SUPERLATIVE = re.compile(
     r"most|least|fewest|(?!(?:inter|for|requ|sugg|gu|t)est)\w{3,}est|top|maximum|minimum|max|min"
@@ -80,11 +98,14 @@ _SMALL_WORDS = "the and for with its has are was were who which what not per"
 _SMALL = frozenset(_SMALL_WORDS.split())
 
 
+_WORD = re.compile(r"[^\W_a-z]{2,}(?![a-z])|[^\W_A-Z]+|[A-Z][^\W_A-Z]*")  # camelCase, too
+
+
 class Mentions:
     """Where a question mentions the names of a schema, as numbers of its words."""
 
     def __init__(self, question: str) -> None:
-        found = list(re.finditer(r"\w+", question))
+        found = list(_WORD.finditer(question))
         self.words = [stem(one.group().lower()) for one in found]
         self._starts = [one.start() for one in found]
         self._known: dict[object, Any] = {}
@@ -214,7 +235,7 @@ def asks_one(question: str) -> bool:
     (True, False)
     """
     match = re.match(r"\W*(?:which|what) (\w+)\b(?! of)|\W*who\b(?! are\b)", question, re.I)
-    return bool(match) and not re.search(r"(?:[^s]s|^are|^were)$", match[1] or "", re.I)
+    return match is not None and not re.search(r"(?:[^s]s|^are|^were)$", match[1] or "", re.I)
 
 
 _IRREGULAR = {"wrote": "writ", "written": "wr", "taught": "teach", "bought": "buy", "sold": "sell"}
@@ -230,7 +251,9 @@ def says(words: Sequence[str], relation: str) -> bool:
     return False
 
 
-_COUNTS = r"\b(?:most|fewest|number|count|many|more|least|have|has|having|with)\b"
+_PAST_WORDS = "wrote taught bought sold led built made won ran drew sang gave took held kept met"
+_PAST = frozenset(_PAST_WORDS.split())
+_COUNTS = r"\b(?:most|fewest|number|count|many|more|least|have|has|having|with|whose)\b"
 
 
 def turn(question: str, relation: str) -> float:
@@ -249,11 +272,16 @@ def turn(question: str, relation: str) -> float:
     root = re.escape(word[: max(3, len(word) - 2)])
     before, found, _ = question.lower().partition(word[: max(3, len(word) - 2)])
     noun_head = phrase.endswith(" of")
-    noun_tail = phrase.startswith("has ") or (
-        " " not in phrase and not re.search(r"(?:s|ed|ing)$", phrase)
+    agent_noun = bool(re.search(r" \w+(?:er|or|ee)$", phrase))  # line manager
+    noun_tail = (
+        phrase.startswith("has ")
+        or agent_noun
+        or (" " not in phrase and not re.search(r"(?:s|ed|ing)$", phrase) and phrase not in _PAST)
     )
     if (noun_head or noun_tail) and found:
         side = 1.0 if noun_tail else -1.0
+        if agent_noun and re.search(rf"\b(?:does|do|did)\b.*\b{root}e?\W*$", question, re.I):
+            return -3.0
         if re.search(rf"\b{root}\w* of\b|['’]s? (?:\w+ ){{0,2}}{root}", question, re.IGNORECASE):
             return 3.0 * side
         if re.search(_COUNTS, before, re.IGNORECASE):
@@ -368,7 +396,10 @@ def named(question: str, name: str) -> float:
     words = relation_phrase(name).split()
     if re.match(r"\W*who\b", question, re.IGNORECASE):
         return 1.5 if words and words[-1] in _PERSONS else 0.0
-    return 1.5 if names_class(question, name) else 0.0
+    if names_class(question, name):
+        return 1.5
+    rest = ASKED.sub("", question, count=1) if ASKED.match(question) else ""
+    return 1.0 if names_class(rest.partition(" ")[2], name) else 0.0  # "discontinued products"
 
 
 @lru_cache(8192)

@@ -20,6 +20,7 @@ from kgqa.graph.schema import PropertyGraph
 from kgqa.linking.around import MOST_CLASSES, stems_of
 from kgqa.linking.asked import asks_whether
 from kgqa.linking.vocabulary import GENDERS
+from kgqa.methods.query_words import turn
 from kgqa.paths.words import TOPIC, relation_phrase
 
 if TYPE_CHECKING:
@@ -38,8 +39,10 @@ SAME_KIND = 0.78  # cosine of "x is a tribunal" and "x is a court"
 OTHER_ROLE = 0.6  # below that "x is a king" and "x is an author" mean different things
 OF_KIND = 1.5  # more of a logit, for paths to what is of the kind asked for
 OTHER_KIN = 6.0  # less of a logit, for a brother where a sister is asked for
+TURNED = 4.0  # less of a logit, for a relation walked the other way
 _MOST_READ = 400  # relation paths whose tails are looked at
 _TAILS = 3  # of each
+_FEW_WORDS = 60  # in the names of these, each of which may say a kind
 _MOST_OF_TYPE = 100_000  # entities of a type that are looked among
 _MOST_EDGES = 500  # of a tail whose relations are read
 
@@ -157,10 +160,25 @@ def adjustment(
     """Return what is added to the logit of each relation path. Raises GraphError."""
     added = np.zeros(len(paths.steps), np.float32)
     added[_other_kin(asked, words, paths.steps)] = -OTHER_KIN
+    added[_turned(asked, words, paths.steps)] -= TURNED
     kind = asked_kind(asked)
     if kind and 0 < len(paths.steps) <= _MOST_READ:
         added += OF_KIND * _of_kind(words, ranker, asked_noun(asked), paths)
     return added
+
+
+def _turned(asked: str, words: RankWords, every: Sequence[Sequence[Hop]]) -> list[bool]:
+    """Return which relations a topic has at both ends, walked the way that is not asked for."""
+    single = {steps[0] for steps in every if len(steps) == 1}
+
+    def other(steps: Sequence[Hop]) -> bool:
+        step, through = steps[0]
+        if len(steps) != 1 or through >= 0 or (step ^ 1, through) not in single:
+            return False
+        side = turn(asked, words.hop(steps[0]))  # above 0: at the tail
+        return side > 0 if step % 2 else side < 0
+
+    return [other(steps) for steps in every]
 
 
 def _other_kin(asked: str, words: RankWords, every: Sequence[Sequence[Hop]]) -> list[bool]:
@@ -191,10 +209,10 @@ def _of_kind(
             tails[place].append(end)
     keys = keys_array(sorted({key for each in tails for key in each}))
     fits = _fits(words.store, stems_of(noun), keys)
-    if not any(fits):  # perhaps in another word, of what several names have in common
+    if not any(fits):  # perhaps in another word, of very many those that several names share
         names = words.store.entities(keys).names
         often = Counter(word for name in names for word in {*normalise(name or "").split()})
-        more = [word for word, count in often.items() if count > 1]
+        more = [word for word, count in often.items() if count > 1 or len(often) <= _FEW_WORDS]
         fits = _fits(words.store, meaning(words, ranker, noun, more), keys)
     of_kind = dict(zip(keys.tolist(), fits, strict=True))
     found = np.array([2 * sum(of_kind[key] for key in each) > len(each) for each in tails])

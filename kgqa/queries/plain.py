@@ -296,6 +296,12 @@ def _common_word(names: Sequence[str]) -> str:
 
 _AGENTS = {"written": "writer", "made": "maker", "built": "builder", "led": "leader",
            "bought": "buyer", "drawn": "artist", "taught": "teacher"}  # fmt: skip
+_DOES = {**_AGENTS, "wrote": "writer", "directs": "director", "supervises": "supervisor",
+         "acted": "actor", "directed": "director", "supplies": "supplier"}  # fmt: skip
+_VERB = re.compile(
+    r"((?:manag|own|lead|follow|employ|writ|mak|sell|buy|play|produc|work|train|us|lik|lov|know)e?)"
+    r"(?:s|d|ed)"
+)  # whose heads are who does it
 
 
 def described(as_head: Counter[str], as_tail: Counter[str]) -> list[str]:
@@ -311,12 +317,31 @@ def described(as_head: Counter[str], as_tail: Counter[str]) -> list[str]:
         (nouns if noun else others)[noun or phrase] += count
     heads = [relation_phrase(name) for name, _ in as_head.most_common(_IN_TEXT)]
     tails = [word for word, _ in nouns.most_common(_IN_TEXT)]
-    return [*tails, *heads, *(word for word, _ in others.most_common(2))] or ["thing"]
+    agents = [] if tails else [one for one in map(_agent, heads[:1]) if one]
+    made = [] if tails or heads else [f"what they {word}" for word in others if _agent(word)]
+    return [*tails, *agents, *heads, *made, *(word for word, _ in others.most_common(2))] or [
+        "thing"
+    ]
+
+
+def _agent(phrase: str) -> str:
+    """Return who does what a verb says, "" if it is not one.
+
+    >>> [_agent(one) for one in ("manages", "acted in", "wrote", "plays for", "running time")]
+    ['manager', 'actor', 'writer', 'player', '']
+    """
+    verb, *rest = phrase.split()
+    match = _VERB.fullmatch(verb)
+    if rest not in ([], ["in"], ["for"], ["at"]) or not (match or verb in _DOES):
+        return ""
+    return _DOES.get(verb) or match[1].removesuffix("e") + "er"  # type: ignore[index]
 
 
 def _noun(phrase: str) -> str:
     """Return what a relation's tail is called by it, "" if its words do not say."""
     words = phrase.split()
+    if len(words) == 1 and _agent(phrase):
+        return ""
     if words[0] in ("has", "have", "is", "was") and len(words) > 1:
         words = words[1:]
     if words[-1] == "by" and len(words) > 1:
