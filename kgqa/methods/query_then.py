@@ -71,7 +71,7 @@ def counted_after(plan: Plan) -> Plan | None:
         return None
     first = plan.give[0]
     try:
-        inner = replace(plan, give=(first,), order=(), limit=None)
+        inner = replace(plan, give=(first,), order=(), limit=None, skip=0)
         count = Aggregate("count", NodeRef(0))
         return Plan((plan.nodes[first.node],), give=(count,), first=inner)
     except PlanError:

@@ -234,6 +234,7 @@ class _Run:
             group=(),
             order=(),
             limit=None,
+            skip=0,
             give=(NodeRef(0),),
             first=None,
         )
