@@ -450,3 +450,51 @@ QUESTION_FORMATS = Registry(
         Entry("2wiki", "kgqa.questions.twowiki:TwoWiki", "2WikiMultihopQA"),
     ),
 )
+
+REGISTRIES = {
+    "methods": METHODS,
+    "searches": SEARCHES,
+    "loaders": LOADERS,
+    "stores": STORES,
+    "formats": QUESTION_FORMATS,
+}
+
+
+def options(name: str | None = None) -> dict[str, Any]:
+    """Return the options of a method, a search, a loader, a store or a question format.
+
+    The options are dictionaries of type, default and help by option name, under each kind that has
+    an entry ``name``. Without a name, return every entry of every kind, with its help. Raises
+    UsageError.
+    """
+    if name is None:
+        return {
+            kind: {entry.name: entry.help for entry in table.entries()}
+            for kind, table in REGISTRIES.items()
+        }
+    by_kind = {}
+    for kind, table in REGISTRIES.items():
+        if name not in table.names():
+            continue
+        model = table.entry(name).options_model()
+        by_kind[kind] = _fields(model)
+        for part, of in model.parts.items():
+            for entry in of.entries():
+                extra = _fields(entry.options_model())
+                if extra:
+                    by_kind[f"{part} {entry.name}"] = extra
+    if not by_kind:
+        raise UsageError(f"Unknown name '{name}'.", "List them with `kgqa options`.")
+    return by_kind
+
+
+def _fields(model: type[Options]) -> dict[str, Any]:
+    return {
+        name: {
+            "type": type_words(info),
+            "default": info.default if isinstance(info.default, int | float | str) else None,
+            "help": info.description or "",
+        }
+        for name, info in model.model_fields.items()
+        if not name.endswith("_options")
+    }

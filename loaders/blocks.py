@@ -89,6 +89,7 @@ def nothing_read(
         return DumpMalformedError(f"{names} is empty.", f"Give a file that holds {what}.")
     common = report.reasons.most_common(1)
     why = f" (mostly: {common[0][0]})" if common else ""
+    hint = "Save it as UTF-8." if "not UTF-8" in why else hint
     return DumpMalformedError(
         f"None of the {report.lines:,} lines of {names} has the form of {what}{why}.",
         hint,

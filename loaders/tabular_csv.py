@@ -68,15 +68,19 @@ def read_csv(path: Path) -> Delimited:
         sample = stream.read(_SAMPLE)
     if sample[:2] in (b"\xff\xfe", b"\xfe\xff"):
         encoding = "utf-16"
-    delimiter, header = _dialect(path, sample.decode(encoding, errors="replace"))
+    note = ""
     try:
-        found = _parse(path, encoding, delimiter, header)
-    except UnicodeError:  # Arrow's own check of UTF-8; a table of Excel is often in this one
-        found = _parse(path, "cp1252", delimiter, header)
-        return Delimited(
-            *found, delimiter, f"{path.name} is not UTF-8, and was read as Windows-1252."
-        )
-    return Delimited(*found, delimiter)
+        delimiter, header = _dialect(path, sample.decode(encoding, errors="replace"))
+        try:
+            parsed = _parse(path, encoding, delimiter, header)
+        except UnicodeError:  # Arrow's own check of UTF-8; a table of Excel is often in this one
+            parsed = _parse(path, "cp1252", delimiter, header)
+            note = f"{path.name} is not UTF-8, and was read as Windows-1252."
+    except csv.Error as error:
+        raise DumpMalformedError(
+            f"{path.name} cannot be read as a table: {error}.", "Give a table that is text."
+        ) from None
+    return Delimited(*parsed, delimiter, note)
 
 
 def _open(path: Path) -> pa.NativeFile:

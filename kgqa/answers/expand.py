@@ -199,8 +199,8 @@ def reached_by(
     by = {}
     for topic in few_topics.tolist():
         inside, onward = _within(store, topic, rules, max(1, rules.hops - 1), most_edges)
-        found = ends[np.isin(sources, onward)]
-        by[topic] = frozenset(np.intersect1d(entities, np.union1d(found, inside)).tolist())
+        beyond = ends[np.isin(sources, onward)]
+        by[topic] = frozenset(np.intersect1d(entities, np.union1d(beyond, inside)).tolist())
     left = np.union1d(np.setdiff1d(topics, few_topics), np.setdiff1d(entities, few))
     return by, left
 

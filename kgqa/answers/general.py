@@ -182,7 +182,7 @@ def general_use(general: GeneralLLM, written: Sequence[Completion]) -> GeneralLl
 
 def listed(paths: Iterable[ScoredPath]) -> list[Listed]:
     """Return the paths and the beginnings of each, best first, equal ones by their text."""
-    found: dict[tuple[str, ...], Listed] = {}
+    options: dict[tuple[str, ...], Listed] = {}
     for path in sorted(paths, key=lambda path: (-path.score, path.text)):
         for grounding in path.groundings:
             for length in range(1, len(grounding.edges) + 1):
@@ -191,10 +191,10 @@ def listed(paths: Iterable[ScoredPath]) -> list[Listed]:
                     edges[0].head.name,
                     *(f"{edge.relation}\0{edge.tail.name}" for edge in edges),
                 )
-                known = found.get(read, Listed(edges, ()))
+                known = options.get(read, Listed(edges, ()))
                 ends = tuple(dict.fromkeys((*known.ends, edges[-1].tail)))
-                found[read] = replace(known, ends=ends)
-    return list(found.values())
+                options[read] = replace(known, ends=ends)
+    return list(options.values())
 
 
 def general_prompt(answer: Answer, choices: Sequence[str] = (), *, masked: bool = False) -> str:

@@ -360,9 +360,9 @@ def weigh(
     """
     options = options or RankingOptions()
     ballots = tally(paths, form, store)
-    found = relation_paths(ballots.paths)
+    weighed = relation_paths(ballots.paths)
     notes: list[str] = []
-    for path in worth_expanding(found):
+    for path in worth_expanding(weighed):
         tails = paths_along(store, path.grounding, rules, options.max_tails)
         if tails is not None:
             path.expanded = expanded(store, path.grounding, path.source.text, tails, form)
@@ -374,9 +374,9 @@ def weigh(
             f"{options.max_tails:,} entities; only those that the KG-LLM wrote are listed "
             f"({len(path.tails)})."
         )
-    reached = _reached(store, topics, found, rules, notes)
-    entities = aggregate(found, ballots.paths, options.tail_temperature, reached, ballots.written)
-    judged = decide(entities, found, options, len(topics))
+    reached = _reached(store, topics, weighed, rules, notes)
+    entities = aggregate(weighed, ballots.paths, options.tail_temperature, reached, ballots.written)
+    judged = decide(entities, weighed, options, len(topics))
     ranked = [
         RankedAnswer(entity.node.id or None, entity.node.name, score, entity.grounded)
         for entity, score in zip(entities, judged.scores, strict=True)

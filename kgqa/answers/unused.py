@@ -1,4 +1,4 @@
-"""Which numbers and dates of a question had no part in its answer: said, and less sure.
+"""Which numbers, dates and kin of a question had no part in its answer: said, and less sure.
 
 Where a question asks whether a value is that one, and the graph has another, it is not yes.
 """
@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 from kgqa.display import NO, said_name
 from kgqa.graph.quantities import read_value
 from kgqa.linking.asked import asks_whether
+from kgqa.linking.vocabulary import GENDERS
 
 if TYPE_CHECKING:
     from kgqa.answers.answer import Answer
 
+_MARRIED = frozenset({"wife", "wives", "husband", "husbands"})  # as good as "spouse"
 UNSURE = 0.5  # confidence in an answer that passes over a part of the question, at most
 _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
 _VALUE = re.compile(
@@ -44,7 +46,8 @@ def with_unused(answer: Answer) -> Answer:
     paths = [path.text for path in answer.paths] + [path.text for path in answer.expanded]
     plan = [str(answer.plan)] if answer.plan is not None else []
     shown = "\n".join([*topics, *ranked, *paths, *plan, *answer.notes])
-    if not (unused := unused_values(answer.question, shown)):
+    unused = unused_values(answer.question, shown)
+    if not (unused or (unused := unused_kin(answer.question, "\n".join([*ranked, *paths[:1]])))):
         return answer
     best = answer.answers[0].name
     if asks_whether(answer.question) and (read_value(best) or best[:1].isdigit()):
@@ -54,6 +57,19 @@ def with_unused(answer: Answer) -> Answer:
     note = f"Not used for the answer: {', '.join(map(said_name, unused))}."
     sure = None if answer.confidence is None else min(answer.confidence, UNSURE)
     return replace(answer, confidence=sure, notes=(*answer.notes, note))
+
+
+def unused_kin(question: str, shown: str) -> list[str]:
+    """Return the words of ``question`` for kin of a gender that nothing in ``shown`` has.
+
+    >>> unused_kin("Who is his sister?", "x -> sibling -> Ann"), unused_kin("his mum?", "x")
+    (['sister'], [])
+    """
+    known = {GENDERS.get(word, word) for word in re.findall(r"[a-z]+", shown.lower())}
+    words = re.findall(r"[a-z]+", question.lower())
+    return [
+        one for one in words if one in GENDERS and one not in _MARRIED and GENDERS[one] not in known
+    ]
 
 
 def unused_values(question: str, shown: str) -> list[str]:
@@ -72,7 +88,7 @@ def _numbers(text: str) -> set[str]:
     >>> sorted(_numbers("-26.10, 07:30, on 13.7.2023"))
     ['-26.1', '13', '2023', '30', '7']
     """
-    found = re.findall(
+    numerals = re.findall(
         r"(?:(?<!\S)[-−])?(?:(?<![\d.])\d+\.\d+(?![.\d])|\d+)", text.replace(",", "")
     )
-    return {f"{Decimal(one.replace('−', '-')).normalize():f}" for one in found}
+    return {f"{Decimal(one.replace('−', '-')).normalize():f}" for one in numerals}

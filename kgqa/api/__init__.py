@@ -8,12 +8,12 @@ from kgqa.api.deletion import delete
 from kgqa.api.home import Home
 from kgqa.api.kg import KG, EntityPaths
 from kgqa.api.language import PathLanguage, processor
-from kgqa.api.listing import options
 from kgqa.api.loading import attach, ingest
 from kgqa.api.overview import status
 from kgqa.api.qa import QA, Asked
 from kgqa.linking.followup import Turn, leaves_out
 from kgqa.methods.resources import Models
+from kgqa.registry import options
 
 if TYPE_CHECKING:
     from pathlib import Path

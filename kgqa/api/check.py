@@ -315,7 +315,7 @@ def _edges(
 def _add_loops(
     store: GraphStore,
     names: _Names,
-    found: dict[Triple, dict[int, list[Row]]],
+    stored: dict[Triple, dict[int, list[Row]]],
     triples: Iterable[Triple],
 ) -> None:
     """Add the edges of ``triples`` from an entity to itself, which no walk takes."""
@@ -334,7 +334,7 @@ def _add_loops(
     keys = keys_array([key for _, key, _ in rows])
     there = store.has_edges(keys, keys_array([step // 2 for _, _, step in rows]), keys)
     for loop, key, step in itertools.compress(rows, there.tolist()):
-        found.setdefault(loop, {}).setdefault(key, []).append((key, key, (step, -1, -1, key)))
+        stored.setdefault(loop, {}).setdefault(key, []).append((key, key, (step, -1, -1, key)))
 
 
 def _hops(store: GraphStore, keys: Any) -> PathTable:

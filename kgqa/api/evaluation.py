@@ -125,18 +125,18 @@ def _of_queries(
     try:
         graph: Any = store or opened
         with session.on(graph) as asked:
-            found = evaluate_queries(graph, gold, asked.ask, home.progress, session.name)
+            measured = evaluate_queries(graph, gold, asked.ask, home.progress, session.name)
     finally:
         if opened is not None:
             opened.close()
     if options.out is not None:
         options.out.mkdir(parents=True, exist_ok=True)
         figures, answers = options.out / "figures.json", options.out / "answers.jsonl"
-        figures.write_text(json.dumps(found.figures, indent=1), "utf-8")
-        lines = [json.dumps(record, ensure_ascii=False) for record in found.records]
+        figures.write_text(json.dumps(measured.figures, indent=1), "utf-8")
+        lines = [json.dumps(record, ensure_ascii=False) for record in measured.records]
         answers.write_text("\n".join(lines) + "\n", "utf-8")
-        found.reports = (figures, answers)
-    return found
+        measured.reports = (figures, answers)
+    return measured
 
 
 def _elsewhere(home: Home) -> Home:

@@ -143,6 +143,8 @@ def on_disk(name: str, sources: Sequence[object], called: str) -> Iterator[list[
     from kgqa.loaders.memory import as_files, is_file
 
     if all(map(is_file, sources)):
+        if not all(map(str, sources)):  # which would be the working directory
+            raise UsageError("A SOURCE is empty.", "Name the file or the folder.")
         yield [Path(str(source)) for source in sources]
         return
     if name not in ("triples", "tables"):

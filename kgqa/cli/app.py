@@ -22,6 +22,7 @@ from kgqa.display import visible
 from kgqa.errors import KgqaError, without_secrets
 from kgqa.version import __version__
 
+_LONGEST = 500  # characters of a word in an error, which may be what was given
 STOPPED = 130  # the exit code of a program that Ctrl-C ended
 
 COMMANDS = {
@@ -184,5 +185,6 @@ def _stopped() -> NoReturn:
 def _fail(text: str) -> NoReturn:
     """Print an error on one line, without credentials, and leave."""
     line = " ".join(without_secrets(as_flags(text)).split())
+    line = re.sub(rf"(\S{{{_LONGEST}}})\S+", r"\1…", line)
     print(f"Error: {visible(line)}", file=sys.stderr)
     sys.exit(1)

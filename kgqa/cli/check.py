@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kgqa.cli.common import Run
+from kgqa.display import said_entity, shown_name
+from kgqa.errors import EntityNotFoundError
+
+if TYPE_CHECKING:
+    from kgqa.api import KG
+    from kgqa.api.check import Check
 
 
 def check(
@@ -21,20 +28,30 @@ def check(
     """
     with run.kg() as kg:
         checked = kg.check(statement)
-
-    def human() -> None:
-        from kgqa.cli.terminal import path_line, say
-
-        if not checked:
-            say(f"Not in the graph: {checked.missing}")
-        for path in checked.near:
-            say("Near it, and not the same: " + path_line(path).plain)
-        for path in checked.paths:
-            say(path_line(path))
-            for edge in path.edges:
-                for fact in edge.facts:
-                    say(f"  {fact.head}  {fact.predicate}  {fact.tail}", style="dim")
-
-    run.print(human, checked.to_dict())
+        run.print(lambda: _show(kg, checked), checked.to_dict())
     if not checked:
         raise typer.Exit(1)
+
+
+def _show(kg: KG, checked: Check) -> None:
+    from kgqa.cli.terminal import path_line, say
+
+    if not checked:
+        say(f"Not in the graph: {checked.missing}")
+    for path in checked.near:
+        say("Near it, and not the same: " + path_line(path).plain)
+    for path in checked.paths:
+        say(path_line(path))
+        nodes = [node for edge in path.edges for node in (edge.head, edge.tail)]
+        names = {node.id: _named(kg, node.id, node.name) for node in nodes}
+        for fact in (fact for edge in path.edges for fact in edge.facts):
+            head, tail = (names.get(id_, shown_name(id_)) for id_ in (fact.head, fact.tail))
+            say(f"  {head}  {shown_name(fact.predicate)}  {tail}", style="dim")
+
+
+def _named(kg: KG, id_: str, name: str) -> str:
+    """Return a name, with the id if other entities have that name."""
+    with suppress(EntityNotFoundError):  # a value
+        if any(one.name == name for one in kg.entity(name).others):
+            return said_entity(name, id_)
+    return shown_name(name)

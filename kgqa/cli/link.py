@@ -23,8 +23,8 @@ def link(
 ) -> None:
     """Show which entities a question may be about, and how their scores are composed."""
     with run.kg() as kg:
-        found = kg.linked(question, limit, encoder=encoder)
-    candidates = found["candidates"]
+        linked = kg.linked(question, limit, encoder=encoder)
+    candidates = linked["candidates"]
 
     def human() -> None:
         from kgqa.cli.terminal import say, show_candidates, show_rows
@@ -51,4 +51,4 @@ def link(
             ],
         )
 
-    run.print(human, found)
+    run.print(human, linked)

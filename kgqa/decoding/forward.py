@@ -409,6 +409,11 @@ def log_probabilities(
         if rule == "vocabulary":
             sums.append(logits.float().logsumexp(-1))
     both = torch.cat([*picked, *sums]).cpu().numpy().astype(np.float64)  # the only wait
+    if not (both < np.inf).all():
+        raise ModelError(
+            "The model gives no numbers for what it may write.",
+            "Its weights or its adapter's are damaged: get them again.",
+        )
     own = both[: len(moves.row)]
     total = both[len(own) :] if rule == "vocabulary" else _log_sums(own, moves.row, len(states))
     scores: NDArray[np.float64] = own - total[moves.row]

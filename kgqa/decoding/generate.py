@@ -202,8 +202,10 @@ def _unequal(constraints: int, what: str) -> UsageError:
 
 
 def _rows(sequences: Any) -> Sequence[Sequence[int]]:
-    found = getattr(sequences, "sequences", sequences)  # with return_dict_in_generate
-    rows: Sequence[Sequence[int]] = found.tolist() if isinstance(found, torch.Tensor) else found
+    written = getattr(sequences, "sequences", sequences)  # with return_dict_in_generate
+    rows: Sequence[Sequence[int]] = (
+        written.tolist() if isinstance(written, torch.Tensor) else written
+    )
     return rows
 
 

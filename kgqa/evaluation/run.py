@@ -223,20 +223,20 @@ class Workers:
         lost: list[Question] = []
         for again in (False, True):
             with closing(self.executor.run(self.opened, units)) as results:
-                for unit, found in zip(units, results, strict=True):
-                    if isinstance(found, WorkerRecords):
-                        self.proven += found.proven
-                        self.cached += found.cached
-                        self.calls += found.calls
-                        for text in found.notes:
+                for unit, record in zip(units, results, strict=True):
+                    if isinstance(record, WorkerRecords):
+                        self.proven += record.proven
+                        self.cached += record.cached
+                        self.calls += record.calls
+                        for text in record.notes:
                             if text not in noted:
                                 noted.add(text)
                                 note(text)
-                        yield from found.records
+                        yield from record.records
                     elif again:
-                        yield failed_record(unit[0], found, 0.0)
+                        yield failed_record(unit[0], record, 0.0)
                     elif not unit:
-                        raise found
+                        raise record
                     else:
                         lost += unit
             # once more, one by one: a worker that ran out of memory took innocent questions along

@@ -168,7 +168,7 @@ class NameFinder:
     ) -> list[tuple[int, int, int, int]]:
         """Return the edges into a value: (row, step, key, kind) of nodes that have it."""
         value, kind = read_value(id_)
-        found: list[tuple[int, int, int, int]] = []
+        edges: list[tuple[int, int, int, int]] = []
         for label in self._file.survey.schema.types:
             for each in label.properties:
                 indexed = (label.name, each.name) in self._file.survey.indexed
@@ -184,10 +184,10 @@ class NameFinder:
                     statement = "by_reading"
                 rows = self._by_value(store, label.name, each.name, [value], statement)
                 step = store.step(each.name) + 1
-                found += [(row, step, node["key"], int(Kind.ENTITY)) for node in rows]
-        if found:
+                edges += [(row, step, node["key"], int(Kind.ENTITY)) for node in rows]
+        if edges:
             store.intern(id_, str(next(iter(members(value)), id_)))
-        return found
+        return edges
 
 
 def _fact_number(id_: str) -> int | None:

@@ -111,7 +111,7 @@ class AttachedPropertyGraph(ABC):
 
     def schema(self) -> GraphSchema:
         """Return the schema that the survey found, with what people call things."""
-        found, record = self.survey.schema, self.record
+        graph_schema, record = self.survey.schema, self.record
 
         def called(properties: Iterable[Property], one: Naming | Called | None) -> Any:
             words = one.properties if one is not None else {}
@@ -123,18 +123,18 @@ class AttachedPropertyGraph(ABC):
             )
 
         types = []
-        for type_ in found.types:
+        for type_ in graph_schema.types:
             naming = record.types.get(type_.name)
             given: Any = {"also": naming.also, "description": naming.description} if naming else {}
             types.append(replace(type_, properties=called(type_.properties, naming), **given))
         relations = []
-        for pattern in found.relations:
+        for pattern in graph_schema.relations:
             words = record.relations.get(pattern.relation)
             given = {"also": words.also, "description": words.description} if words else {}
             relations.append(
                 replace(pattern, properties=called(pattern.properties, words), **given)
             )
-        return GraphSchema(tuple(types), tuple(relations), found.sampled)
+        return GraphSchema(tuple(types), tuple(relations), graph_schema.sampled)
 
     def instances(self, type_: str) -> IntArray:
         """Return the keys of the entities of a type, ascending; "" is every entity."""
@@ -179,7 +179,7 @@ class AttachedPropertyGraph(ABC):
         at: dict[int, list[int]] = {}
         for row, key in enumerate(listed):
             at.setdefault(key, []).append(row)
-        found: list[tuple[int, int, int, int]] = []
+        edges: list[tuple[int, int, int, int]] = []
         for start in range(0, len(distinct), _CHUNK):
             some = distinct[start : start + _CHUNK]
             rows = self.ask(
@@ -197,8 +197,8 @@ class AttachedPropertyGraph(ABC):
             for near in rows:
                 for type_, number, other, _, _ in near["edges"]:
                     fact = FACTS + number if type_ in self._reified_set else -1
-                    found += [(each, place[type_], other, fact) for each in at[some[near["row"]]]]
-        table = np.array(sorted(found), dtype=np.int64).reshape(-1, 4)
+                    edges += [(each, place[type_], other, fact) for each in at[some[near["row"]]]]
+        table = np.array(sorted(edges), dtype=np.int64).reshape(-1, 4)
         return Facts(*(table[:, column] for column in range(4)))
 
     # ── which properties are taken and walked ───────────────────────────────────────────────

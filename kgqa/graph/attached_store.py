@@ -296,10 +296,10 @@ class AttachedStore(AttachedPropertyGraph):
         wanted = [key for key in dict.fromkeys(keys) if key not in self._known]
         for start in range(0, len(wanted), CHUNK):
             some = wanted[start : start + CHUNK]
-            (found,) = self.ask(
+            (answer,) = self.ask(
                 "entities", ids=self.refs(some), names=self.nodes.names, **self.taken
             )
-            for row, labels, values in zip(*found.values(), strict=True):
+            for row, labels, values in zip(*answer.values(), strict=True):
                 self._known[some[row]] = self.nodes.named(some[row], labels, values)
 
     def there(self, keys: Sequence[int]) -> dict[int, NamedNode]:
@@ -381,16 +381,16 @@ class AttachedStore(AttachedPropertyGraph):
             **self.taken,
             **self.taken_types,
         )
-        for found in answer:
-            row, key = rows[found["row"]], keys[found["row"]]
+        for record in answer:
+            row, key = rows[record["row"]], keys[record["row"]]
             if side == 0:
-                held = self.walked_properties(found["labels"], dict(found["properties"]))
+                held = self.walked_properties(record["labels"], dict(record["properties"]))
                 for property_, value in held:
                     step = self.step(property_)
                     yield from (
                         (row, step, self.intern(*member), Kind.VALUE) for member in walked(value)
                     )
-            for type_, number, other, kind, held in found["edges"]:
+            for type_, number, other, kind, held in record["edges"]:
                 step = self.step(type_) + side
                 if type_ in self._reified_set:
                     fact = FACTS + number

@@ -74,9 +74,9 @@ def read_plain(path: Path, most: int) -> bytes:
     flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     handle = os.open(path, os.O_RDONLY | flags)
     with os.fdopen(handle, "rb") as file:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
             raise ValueError("it is not a regular file")
-        if found.st_size > most:
-            raise ValueError(f"it has {found.st_size:,} bytes, more than {most:,}")
+        if status.st_size > most:
+            raise ValueError(f"it has {status.st_size:,} bytes, more than {most:,}")
         return file.read(most)

@@ -89,8 +89,8 @@ def cast_values(values: Sequence[Value], type_: ValueType | None) -> list[Value]
     if type_ not in ("integer", "float"):
         return list(values)
     numbers = (number_in(value) if isinstance(value, str) else value for value in values)
-    found = [number for number in numbers if number is not None]
-    return [float(number) for number in found] if type_ == "float" else list(found)
+    known = [number for number in numbers if number is not None]
+    return [float(number) for number in known] if type_ == "float" else list(known)
 
 
 def members(value: Any) -> list[Value]:

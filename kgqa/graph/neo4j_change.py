@@ -46,14 +46,14 @@ class Neo4jChanger:
 
     def nodes(self, keys: IntArray) -> list[Node]:
         """Return the nodes of ``keys``."""
-        found: list[Node] = []
+        changed: list[Node] = []
         names = ("name", "properties")
         for start in range(0, len(keys), CHUNK):
             answer = self._store.ask("nodes", keys=keys[start : start + CHUNK].tolist())
             for node in answer["found"]:
                 lists = {name: list(node.get(name) or ()) for name in ("aliases", "types")}
-                found.append({**dict.fromkeys(names), **node, **lists})
-        return found
+                changed.append({**dict.fromkeys(names), **node, **lists})
+        return changed
 
     def properties(self, edges: Sequence[KeyedEdge]) -> list[str | None]:
         """Return the properties of edges."""

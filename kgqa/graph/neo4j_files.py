@@ -346,8 +346,8 @@ def _edge_lines(
                 patches.append({to: part.column(of)[row].as_py() for to, of in place.items()})
         fields = [_quoted_column(properties).fill_null("")]
         for name, kind in columns.items():
-            found = (native.get(name) for native in natives)
-            values = [value if type(value) is kind else None for value in found]
+            typed = (native.get(name) for native in natives)
+            values = [value if type(value) is kind else None for value in typed]
             column = pa.array(values, _COLUMNS[kind][1])
             fields.append(_quoted_column(column) if kind is str else column.cast(pa.string()))
         rows = pc.binary_join_element_wise(*fields, ",", null_handling="replace")

@@ -175,9 +175,9 @@ class Neo4jStore(StoredPropertyGraph):
             chunk = norms[start : start + CHUNK]
             wanted = [indexed_name(norm) for _, norm in chunk]
             answer = self.ask("find_names", with_label=False, names=wanted)
-            for place, found in zip(answer["rows"], answer["keys"], strict=True):
-                rows.extend([chunk[place][0]] * len(found))
-                keys.extend(found)
+            for place, matches in zip(answer["rows"], answer["keys"], strict=True):
+                rows.extend([chunk[place][0]] * len(matches))
+                keys.extend(matches)
         row, key = keys_array(rows), keys_array(keys)
         order = np.lexsort((key, row))
         return row[order], key[order]

@@ -100,10 +100,10 @@ class StoredPropertyGraph(PropertyGraph, ABC):
         for key, *_, text in self.described(asked):
             if text is None or (mark not in text and "\\" not in text):
                 continue
-            found = cast_values(members(_object(text).get(name)), as_number)
-            for row in rows_of[int(np.searchsorted(asked, key))].tolist() if found else ():
-                rows += [row] * len(found)
-                values += found
+            cast = cast_values(members(_object(text).get(name)), as_number)
+            for row in rows_of[int(np.searchsorted(asked, key))].tolist() if cast else ():
+                rows += [row] * len(cast)
+                values += cast
         order = np.argsort(keys_array(rows), kind="stable")
         return keys_array(rows)[order], [values[place] for place in order.tolist()]
 
@@ -425,10 +425,10 @@ class _Survey:
             for type_, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         )
 
-    def _properties(self, found: dict[str, _Values]) -> tuple[Property, ...]:
+    def _properties(self, by_name: dict[str, _Values]) -> tuple[Property, ...]:
         names = dict(zip(self._relations.ids, self._relations.names, strict=True))
         made = []
-        for name, values in found.items():
+        for name, values in by_name.items():
             also = (names[name],) if names.get(name, name) != name else ()
             values.walked &= name in names
             made.append(values.named(name, also, self.numbers.get(name)))

@@ -56,8 +56,8 @@ class SqliteChanger:
     def properties(self, edges: Sequence[KeyedEdge]) -> list[str | None]:
         """Return the properties of edges."""
         statement = f"SELECT properties FROM edge_properties {_EDGE}"
-        found = [self._ask(statement, edge) for edge in edges]
-        return [rows[0][0] if rows else None for rows in found]
+        answers = [self._ask(statement, edge) for edge in edges]
+        return [rows[0][0] if rows else None for rows in answers]
 
     def unused(self, relations: Iterable[int], removed: Collection[KeyedEdge]) -> list[int]:
         """Return those of ``relations`` that have no edge but the ``removed`` ones."""
@@ -73,8 +73,8 @@ class SqliteChanger:
                 break
             key = rows[-1][0]
             edges = np.frombuffer(b"".join(packed for _, packed in rows), dtype=EDGE)
-            found, counts = np.unique(edges["relation"], return_counts=True)
-            seen.update(dict(zip(found.tolist(), counts.tolist(), strict=True)))
+            relation_keys, counts = np.unique(edges["relation"], return_counts=True)
+            seen.update(dict(zip(relation_keys.tolist(), counts.tolist(), strict=True)))
             left = {relation for relation in left if seen[relation] <= gone[relation]}
         return sorted(left)
 

@@ -146,10 +146,10 @@ def _stems(
     """Return the stems of the names of the relations at each of ``keys``."""
     names = store.relations().names
     pairs = np.unique(np.stack([rows, steps // 2]), axis=1)
-    found: dict[int, set[str]] = {key: set() for key in keys.tolist()}
+    by_key: dict[int, set[str]] = {key: set() for key in keys.tolist()}
     for row, relation in pairs.T.tolist():
-        found[int(keys[row])] |= _stems_of_relation(names[relation])
-    return {key: frozenset(stems) for key, stems in found.items()}
+        by_key[int(keys[row])] |= _stems_of_relation(names[relation])
+    return {key: frozenset(stems) for key, stems in by_key.items()}
 
 
 @lru_cache(maxsize=100_000)

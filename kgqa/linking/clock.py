@@ -51,16 +51,16 @@ def written_out(
     >>> written_out("Who came yesterday or in the last 2 weeks?", [], "2024-01-31")[0]
     'Who came on 2024-01-30 or between 2024-01-17 and 2024-01-31?'
     """
-    found = [
+    matches = [
         one
         for one in _RELATIVE.finditer(question)
         if not any(one[0].casefold() in name.casefold() for name in names)
     ]
-    if not found:
+    if not matches:
         return question, []
     now, where = today_of(today, zone)
     notes = []
-    for one in reversed(found):
+    for one in reversed(matches):
         text = _dates(
             one, now, bare=not one["in"] and bool(_COMPARED.search(question[: one.start()]))
         )
@@ -83,18 +83,18 @@ def today_of(today: str | None, zone: str | None) -> tuple[date, str]:
     return now.date(), f" ({now.tzname()})"
 
 
-def _dates(found: re.Match[str], now: date, *, bare: bool) -> str:
+def _dates(match: re.Match[str], now: date, *, bare: bool) -> str:
     """Return the days that are meant, from ``now``; ``bare``: without a preposition."""
-    if found["day"]:
-        day = now + timedelta(_AWAY[found["day"].lower()])
+    if match["day"]:
+        day = now + timedelta(_AWAY[match["day"].lower()])
         return f"{day}" if bare else f"on {day}"
-    if found["count"]:
-        unit, count = found["units"].lower(), int(found["count"])
+    if match["count"]:
+        unit, count = match["units"].lower(), int(match["count"])
         first = now - timedelta(count * _DAYS[unit]) if unit in _DAYS else None
         first = first or _months_on(now, -count * (12 if unit == "year" else 1))
         return f"{first}" if bare else f"between {first} and {now}"
-    away = _AWAY.get(found["which"].lower().rpartition(" ")[2], 0)
-    match found["unit"].lower():
+    away = _AWAY.get(match["which"].lower().rpartition(" ")[2], 0)
+    match match["unit"].lower():
         case "year":
             text = f"{now.year + away}"
         case "month":

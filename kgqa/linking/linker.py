@@ -27,7 +27,6 @@ from kgqa.linking.around import (
 from kgqa.linking.exact import as_written, is_other_value
 from kgqa.linking.lookup import find_hits, named_entities
 from kgqa.linking.mentions import QuestionWords
-from kgqa.linking.resolve import one_line
 from kgqa.linking.score import MATCH_WEIGHT, features_of
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ _MOST_CHARACTERS = 10_000  # of a question; models read each in memory of their 
 _WITHOUT_MARKS = 0.8  # spelling of a name that has no punctuation at its ends
 _READ = 32  # candidates that an embedding model reads
 _DESCRIBED = 200  # letters of a candidate's relations that it reads
-_SHOWN = 8  # mentions named in an error
+_SHOWN = 3  # unknown names in an error
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +109,7 @@ def link(
         )
     ]
     if not candidates:
-        raise _nothing_found(store, asked, mentions)
+        raise _nothing_found(store, asked)
     best = candidates[0]
     if best.match == "partial" and best.mention.islower():
         for (
@@ -413,21 +412,17 @@ def _order(candidate: Candidate) -> tuple[float, str, float, int, int]:
     return (-candidate.score, candidate.id, -weight, candidate.start, candidate.end)
 
 
-def _nothing_found(
-    store: GraphStore, question: QuestionWords, mentions: list[Mention]
-) -> LinkingError:
-    """Return the error that says what was looked for and what is near it."""
+def _nothing_found(store: GraphStore, question: QuestionWords) -> LinkingError:
+    """Return the error that says what the KG lacks, and what is near it."""
+    runs = question.names() or [(one.start, one.end) for one in question.content_runs()]
+    looked = [question.text[start:end] for start, end in runs] or [question.text.strip()]
+    shown = " or ".join(map(said_name, dict.fromkeys(looked[:_SHOWN])))
     content = " ".join(word.form for word in question.words if not word.common)
-    looked = [mention.text for mention in mentions if not mention.common] or [question.text]
-    shown = ", ".join(f'"{one_line(text)}"' for text in looked[:_SHOWN])
-    if len(looked) > _SHOWN:
-        shown += f" and {len(looked) - _SHOWN} more"
     near = named_entities(store, store.suggest(content, 5)) if content else None
-    nearest = ""
-    if near is not None:
-        names = ", ".join(said_name(near.label(row)) for row in range(len(near)))
-        nearest = f"The nearest names are {names}. "
+    names = ", ".join(said_name(near.label(row)) for row in range(len(near))) if near else ""
+    nearest = f"The nearest names are {names}. " if names else ""
     return LinkingError(
-        f'Nothing in the question is an entity of the KG "{store.info.name}": looked for {shown}.',
+        f'Nothing in the question is an entity of the KG "{store.info.name}": nothing there is '
+        f"called {shown}.",
         f"{nearest}Name the topic entity yourself with `entity`.",
     )

@@ -215,7 +215,7 @@ def stated(question: str) -> Stated:
     >>> [(one.value, one.operator) for one in stated("the nineties, or Q3 2020").literals]
     [('1990', '>='), ('2000', '<'), ('2020-07-01', '>='), ('2020-10-01', '<')]
     """
-    found: list[Stating] = []
+    statings: list[Stating] = []
     taken = [False] * len(question)
 
     def free(match: re.Match[str]) -> bool:
@@ -236,13 +236,15 @@ def stated(question: str) -> Stated:
             "<=": [(after, "<")],
         }
         for value, one in sides.get(operator, [(first, ">="), (after, "<")]):
-            known = (operator, said, read, end) if not found or found[-1].start != start else ()
-            found.append(Stating("date", value, one, start, end, *known))
+            known = (
+                (operator, said, read, end) if not statings or statings[-1].start != start else ()
+            )
+            statings.append(Stating("date", value, one, start, end, *known))
 
     for match in _QUOTED.finditer(question):
         text = next(one for one in match.groups() if one is not None).strip()
         if text and not _DATE.fullmatch(text) and free(match):
-            found.append(
+            statings.append(
                 Stating("text", text, _text_operator(question, match.start()), *match.span())
             )
     for match in _DATE.finditer(question):
@@ -255,7 +257,7 @@ def stated(question: str) -> Stated:
             read = read_value(value)
             operator, said = _operator(question, *match.span(), read)
             span = match.span()
-            found.append(Stating("date", value, operator, *span, operator, said, read, span[1]))
+            statings.append(Stating("date", value, operator, *span, operator, said, read, span[1]))
     for match in _QUARTER.finditer(question):
         if free(match):
             quarter = int(match[1] or match[5] or _QUARTERS.index(match[2].lower()) + 1)
@@ -288,31 +290,31 @@ def stated(question: str) -> Stated:
         nth = re.match(r"(?:st|nd|rd|th)\b", after_)
         if operator != "=" or not (nth or question[start:end].lower() == "one"):
             number_ = int(size) if whole else size
-            found.append(
+            statings.append(
                 Stating("number", number_, operator, start, end, operator, said, read, until)
             )
-    found.sort(key=lambda one: one.start)
-    return Stated(limit, tuple(found))
+    statings.sort(key=lambda one: one.start)
+    return Stated(limit, tuple(statings))
 
 
 def _numbers(question: str, taken: Sequence[bool]) -> list[tuple[float, int, int]]:
     """Return the numbers in digits and words, each with its place, in order."""
-    found = []
+    spans = []
     for match in _NUMBER.finditer(question):
         amount = float(match[1].replace(",", "")) * _SCALES.get((match[2] or "").lower(), 1)
-        found.append((amount, *match.span()))
+        spans.append((amount, *match.span()))
     for match in _NUMBER_WORD.finditer(question):
-        found.append((float(_WORDS[match[1].lower()]), *match.span()))
-    return sorted((one for one in found if not any(taken[one[1] : one[2]])), key=itemgetter(1))
+        spans.append((float(_WORDS[match[1].lower()]), *match.span()))
+    return sorted((one for one in spans if not any(taken[one[1] : one[2]])), key=itemgetter(1))
 
 
 def _amount(question: str, start: int, end: int) -> tuple[Value | None, int]:
     """Return a number with its unit, and where that ends."""
     low = question.casefold()
-    found = _QUANTITY.match(low, start)
-    if found is None or found.end() < end or len(low) != len(question):
+    match = _QUANTITY.match(low, start)
+    if match is None or match.end() < end or len(low) != len(question):
         return read_value(low[start:end]), end
-    text = found[0].rstrip()
+    text = match[0].rstrip()
     unit = text.rpartition(" ")[2]
     if (unit in _NO_UNIT and unit not in UNITS) or read_value(text) is None:
         text = text[: len(text) - len(unit)].rstrip()
@@ -341,9 +343,9 @@ def _operator(question: str, start: int, end: int, value: Value | None) -> tuple
         if re.match(words, after, re.IGNORECASE):
             return operator, start
     for words, operator in _BEFORE:
-        found = re.search(rf"\b(?:{words}){_FILLER}$", before, re.IGNORECASE)
-        if found and (value is None or value.days or not found[0].lower().startswith("by")):
-            return operator, found.start()
+        match = re.search(rf"\b(?:{words}){_FILLER}$", before, re.IGNORECASE)
+        if match and (value is None or value.days or not match[0].lower().startswith("by")):
+            return operator, match.start()
     return "=", start
 
 
@@ -364,7 +366,7 @@ def value_conditions(question: str) -> list[ValueCondition]:
     """
     text = " ".join(question.split())
     low = text.casefold()
-    found: list[ValueCondition] = []
+    conditions: list[ValueCondition] = []
     taken: list[tuple[int, int]] = []
 
     def add(start: int, end: int, operator: Operator, asked: str, **of: Any) -> None:
@@ -372,7 +374,7 @@ def value_conditions(question: str) -> list[ValueCondition]:
         before = " ".join(low[:start].split()[-_WINDOW:])
         ahead = " ".join(low[end:].split()[:2])
         about = f"{asked} {before} {low[start:end]} {ahead}".strip()
-        found.append(ValueCondition(text[start:end].strip(), about, operator, **of))
+        conditions.append(ValueCondition(text[start:end].strip(), about, operator, **of))
 
     literals = [one for one in stated(text).literals if one.read is not None]
     for one, after in zip_longest(literals, literals[1:]):
@@ -396,8 +398,8 @@ def value_conditions(question: str) -> list[ValueCondition]:
         if not any(start < each.end() and each.start() < end for start, end in taken):
             add(*each.span(), "=", "when was x?", each=_in_common(each))
     if superlative := _superlative(text, low, taken):
-        found.append(superlative)
-    return found
+        conditions.append(superlative)
+    return conditions
 
 
 def _in_common(each: re.Match[str]) -> tuple[str, str]:

@@ -29,8 +29,8 @@ def without_name(question: str, names: Iterable[str], stand_in: str) -> str:
     >>> without_name("what's inside the B750 pack?", ["Battery pack B750"], "x")
     "what's inside the x?"
     """
-    found = [(match.start(), match.end()) for match in _WORD.finditer(question)]
-    words = [folded(question[start:end].casefold()) for start, end in found]
+    places = [(match.start(), match.end()) for match in _WORD.finditer(question)]
+    words = [folded(question[start:end].casefold()) for start, end in places]
     best: tuple[tuple[float, int], int, int] | None = None
     for name in names:
         whole = [folded(word.casefold()) for word in _WORD.findall(name)]
@@ -48,7 +48,7 @@ def without_name(question: str, names: Iterable[str], stand_in: str) -> str:
     if best is None:
         return question
     _, first, last = best
-    return question[: found[first][0]] + stand_in + question[found[last][1] :]
+    return question[: places[first][0]] + stand_in + question[places[last][1] :]
 
 
 def _runs(

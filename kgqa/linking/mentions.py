@@ -125,7 +125,7 @@ class QuestionWords:
         text, words = self.text, self.words
         capitals = self._capitalised()
         quotes = _quotes(text)
-        found = []
+        spans = []
         for first in range(len(words)):
             for last in range(first, len(words)):
                 count = last - first + 1
@@ -150,12 +150,12 @@ class QuestionWords:
                 if not form:
                     continue
                 common = all(word.common for word in run)
-                found.append(
+                spans.append(
                     Mention(
                         text[start:end], start, end, form, count, content, common, raised, quoted
                     )
                 )
-        return sorted(found, key=lambda mention: (-mention.words, mention.start))
+        return sorted(spans, key=lambda mention: (-mention.words, mention.start))
 
     def content_runs(self) -> list[ContentRun]:
         """Return what the question is about, whether or not the KG knows it, in reading order."""

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 _NAME_OVER_ALIAS = 4  # a name weighs as much as an alias of an entity with four times its edges
 _LOOKED_AT = 200  # characters of an unknown name that like ones are looked for by
-_LINE = 80  # characters of the user's text in an error
 _MID = re.compile(r"^(?:<?http://rdf\.freebase\.com/ns/|ns:|fb:|/)?([mg])[./](\w+)>?$")
 
 
@@ -110,12 +109,6 @@ def _unknown(store: GraphStore, asked: str) -> EntityNotFoundError:
     )
     nearest = f"The nearest names are {listed}." if listed else "No similar names."
     return EntityNotFoundError(
-        f'No entity of the KG "{store.info.name}" has the id or name "{one_line(asked)}".',
+        f'No entity of the KG "{store.info.name}" has the id or name {said_name(asked)}.',
         f'{nearest} Look for it with: kgqa link "a question or a name".',
     )
-
-
-def one_line(text: str) -> str:
-    """Return ``text`` as an error shows it: on one line, not too long, in printable characters."""
-    line = " ".join(text.encode("utf-8", "replace").decode("utf-8").split())
-    return line if len(line) <= _LINE else f"{line[: _LINE - 1]}…"

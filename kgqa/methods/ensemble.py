@@ -431,7 +431,7 @@ class Auto(Ensemble):
         planned: Callable[[], Findings | KgqaError],
     ) -> Findings | KgqaError | None:
         """Return what a plan gives, if the question is about the whole graph; else None."""
-        if isinstance(question, KgqaError) or question.choices:
+        if isinstance(question, KgqaError) or question.choices or question.is_yes_no:
             return None
         classes = _classes_named(store)
         topics = [  # neither "over 50" nor the "mountain" of "the highest mountain"

@@ -84,6 +84,7 @@ _ALL_OF = re.compile(
     r"(?: (?:are there|do (?:we|you) have|exist|there are))?(?: in (?:total|all))?\W*",
     re.IGNORECASE,
 )
+_ASKED = re.compile(r"\W*(?:which|what|list|show me)(?: all)?(?: the)? ([a-z]+s)\b", re.IGNORECASE)
 _LISTED = 8  # things that a sentence names
 
 
@@ -226,7 +227,7 @@ class Query(Method[QueryOptions]):
                     result = run(one.plan)
                 ranked.insert(0, (one, result))
         ran = time.perf_counter()
-        strange = self._strange(question, ranked[0][0].plan, parts) if ranked else ""
+        strange = self._strange(question, *ranked[0], parts) if ranked else ""
         if unsayable := UNSAYABLE.search(question):
             known = {word for text in parts.words for word in text.split()}
             if unsayable.group().lower().split()[-1] not in known:
@@ -236,14 +237,20 @@ class Query(Method[QueryOptions]):
         seconds = (chosen - began, ran - chosen)
         return Read(ranked, unknown, confidence, seconds, strange, use, passes, chosen_by, said)
 
-    def _strange(self, question: str, plan: Plan, parts: SchemaParts) -> str:
+    def _strange(
+        self, question: str, best: Candidate, result: QueryResult | None, parts: SchemaParts
+    ) -> str:
         """Return the kind of thing that a question asks for, if a plan has nothing called alike.
 
-        "Which movies are there?" of a graph without movies has a best plan, too: another class.
+        "Which movies are there?" of a graph without movies has a best plan, too: another class. So
+        has "Which movies have no director?", where nothing is found.
         """
-        kind = kind_asked(question)
+        plan, kind = best.plan, kind_asked(question)
         if not kind or has_words_of(plan, question, parts.index.schema, self.nouns):
-            return ""
+            asked = _ASKED.match(question)
+            if result is None or result.rows or not asked:
+                return ""
+            kind = asked[1].lower()
         names = [parts.classes.get(name, name).removeprefix("class ") for name in plan.nodes]
         names += [relation_phrase(hop.relation) for hop in plan.all_hops]
         noun, *known = self.resources.sentence_encoder(None).encode([kind, *names])

@@ -42,6 +42,7 @@ OTHER_KIN = 6.0  # less of a logit, for a brother where a sister is asked for
 TURNED = 4.0  # less of a logit, for a relation walked the other way
 _MOST_READ = 400  # relation paths whose tails are looked at
 _TAILS = 3  # of each
+_FEW_WORDS = 60  # in the names of these, each of which may say a kind
 _MOST_OF_TYPE = 100_000  # entities of a type that are looked among
 _MOST_EDGES = 500  # of a tail whose relations are read
 
@@ -208,10 +209,10 @@ def _of_kind(
             tails[place].append(end)
     keys = keys_array(sorted({key for each in tails for key in each}))
     fits = _fits(words.store, stems_of(noun), keys)
-    if not any(fits):  # perhaps in another word, of what several names have in common
+    if not any(fits):  # perhaps in another word, of very many those that several names share
         names = words.store.entities(keys).names
         often = Counter(word for name in names for word in {*normalise(name or "").split()})
-        more = [word for word, count in often.items() if count > 1]
+        more = [word for word, count in often.items() if count > 1 or len(often) <= _FEW_WORDS]
         fits = _fits(words.store, meaning(words, ranker, noun, more), keys)
     of_kind = dict(zip(keys.tolist(), fits, strict=True))
     found = np.array([2 * sum(of_kind[key] for key in each) > len(each) for each in tails])

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kgqa.config import Settings
     from kgqa.graph.store import GraphStore
     from kgqa.models.general import GeneralLLM
-    from kgqa.models.graph_reasoner_files import LoadedReasoner
+    from kgqa.models.graph_reasoner import LoadedReasoner
     from kgqa.models.kg_llm import KgLLM, Quantize
     from kgqa.models.path_ranker import PathRanker
     from kgqa.models.plan_scorer import PlanScorer
@@ -150,7 +150,7 @@ class Resources:
 
     def reasoner(self, name: str, encoder: str | None = None) -> LoadedReasoner:
         """Return the graph reasoner of a folder or a bundled name, with an encoder or its own."""
-        from kgqa.models.graph_reasoner_files import load_reasoner
+        from kgqa.models.graph_reasoner import load_reasoner
 
         return self._model(
             ("reasoner", name, encoder),

@@ -50,7 +50,8 @@ class Bert:
         if not fit or self.width % self._heads or not 0 <= self._epsilon < 1:
             raise ValueError("The sizes in its config.json are not those of its weights")
         self.vocabulary, self.longest = words[0], places[0]
-        self._layers  # noqa: B018  # a weight that is missing is to be named now
+        if self.states([[0, 0]]).shape != (2, self.width):  # or names a weight that is missing
+            raise ValueError("Its weights have other shapes than those of a BERT")
 
     @staticmethod
     def reads(config: Mapping[str, Any], file: Path) -> bool:
@@ -74,9 +75,9 @@ class Bert:
                 for name in stored.keys()  # noqa: SIM118  # no mapping
                 if name.endswith((".weight", ".bias"))
             }
-        return cls(
-            config, {name: one.astype(np.float32, copy=False) for name, one in found.items()}
-        )
+        with np.errstate(over="ignore"):  # what comes of it is checked
+            weights = {name: one.astype(np.float32, copy=False) for name, one in found.items()}
+        return cls(config, weights)
 
     def change(self, changes: Mapping[str, Array]) -> None:
         """Add to weights, by name. Raises ValueError if there is none of that name and shape."""
@@ -87,6 +88,7 @@ class Bert:
             self._weights[name] = self._weights[name] + change
         vars(self).pop("_layers", None)
 
+    @np.errstate(all="ignore")  # of damaged weights; whoever asks checks what comes of them
     def states(self, rows: Sequence[Sequence[int]]) -> Array:
         """Return the states of all tokens of ``rows``, joined: ``[tokens, width]``.
 

@@ -126,7 +126,8 @@ class ModelKind(Generic[CardT]):
         if not file.is_file():
             raise ModelNotFoundError(f"The {self.what} folder {folder} has no {name}.", self.again)
         try:
-            state = {key: one.astype(np.float32) for key, one in load_file(file).items()}
+            with np.errstate(over="ignore"):
+                state = {key: one.astype(np.float32) for key, one in load_file(file).items()}
         except (OSError, SafetensorError, ValueError) as error:
             raise ModelError(f"The weights {file} are damaged: {error}.", self.again) from None
         if not all(np.isfinite(one).all() for one in state.values()):

@@ -298,4 +298,7 @@ def _merged(model: Any, folder: Path) -> Any:
             f"{min(odd)} for instance.",
             "Name the model that it was trained on.",
         )
-    return adapted.merge_and_unload()
+    try:
+        return adapted.merge_and_unload()
+    except LOADING_ERRORS as error:
+        raise AdapterMismatchError(f"{mismatch}: {first_line(error)}.") from error

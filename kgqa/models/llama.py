@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kgqa.decoding.cache import ColumnCache
     from kgqa.decoding.model import AttentionBlock
 
-_ONEDNN = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+_ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise")
 _ROPES = ("default", "linear", "llama3")
 _Attend: TypeAlias = "Callable[[int, Tensor, Tensor, Tensor], Tensor]"  # layer, query, key, value
 

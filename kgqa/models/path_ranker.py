@@ -207,7 +207,8 @@ def load_path_ranker(
         sizes |= set() if elsewhere is None else {elsewhere.shape[1:]}
         if sizes - {(read_by.width,)}:
             raise ValueError(HEAD)
-        read_by.change({name: up @ down for name, (down, up) in changes.items()})
+        with np.errstate(all="ignore"):  # the encoder checks what comes of them
+            read_by.change({name: up @ down for name, (down, up) in changes.items()})
     except (ValueError, RuntimeError):
         raise ModelError(
             f"The weights {folder / card.weights} are not of the encoder {read_by.name}.", _AGAIN

@@ -53,6 +53,7 @@ WHOLE: Final[dict[str, tuple[str, ...]]] = {
     "without": ("no", "yes"),
     "hops": ("0", "1", "2", "3"),
 }
+_VALUES: Final[dict[str, tuple[str, ...]]] = {**ROLES, **WHOLE}
 AT_ONCE = 24  # parts that are read together with the question
 _LONGEST = 64  # tokens of a question
 _LONGEST_PART = 24  # tokens of a part
@@ -161,10 +162,13 @@ class PlanScorer:
             whole[name] = dict(zip(values, map(float, logits), strict=True))
         return PlanScores(found, whole)
 
+    @np.errstate(all="ignore")
     def _head(self, name: str, state: Array) -> Array:
         wide = self._heads[f"{name}.0.weight"] @ state + self._heads[f"{name}.0.bias"]
         wide = np.maximum(wide, 0)
         out: Array = self._heads[f"{name}.2.weight"] @ wide + self._heads[f"{name}.2.bias"]
+        if out.shape != (len(_VALUES[name]),) or not np.isfinite(out).all():
+            raise ModelError(f"The plan scorer's weights for {name} are damaged.", SCORERS.again)
         return out
 
 
@@ -184,16 +188,16 @@ def load_plan_scorer(name: str = UNIVERSAL) -> PlanScorer:
     try:
         config = json.loads((encoder / "config.json").read_text("utf-8"))
         model = Bert.load(config, encoder / "model.safetensors")
-        model.change({name: up @ down for name, (down, up) in changes.items()})
+        with np.errstate(all="ignore"):  # what comes of them is checked
+            model.change({name: up @ down for name, (down, up) in changes.items()})
         heads = {name: one for name, one in state.items() if re.match(r"\w+\.\d\.", name)}
-        for kind, values in {**ROLES, **WHOLE}.items():
-            if len(heads[f"{kind}.2.bias"]) != len(values):
-                raise ValueError(f"{kind} has another number of roles")
-    except (OSError, SafetensorError, KeyError, ValueError) as error:
+        tokenizer = Tokenizer.from_file(str(encoder / "tokenizer.json"))
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+        scorer = PlanScorer(card, model, PartTokens(tokenizer), heads)
+        scorer.read("who?", [Part(kind, kind) for kind in KINDS])
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
         raise ModelError(
             f"The weights {folder / card.weights} are damaged: {error}.", SCORERS.again
         ) from None
-    tokenizer = Tokenizer.from_file(str(encoder / "tokenizer.json"))
-    tokenizer.no_padding()
-    tokenizer.no_truncation()
-    return PlanScorer(card, model, PartTokens(tokenizer), heads)
+    return scorer

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from tokenizers import Tokenizer
 from tokenizers.models import BPE
 
-from kgqa.errors import ModelError
+from kgqa.errors import ModelError, first_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -159,25 +159,27 @@ class HFEncoder(PartEncoder):
     def __init__(
         self, tokenizer: PreTrainedTokenizerBase, *, vocab_size: int | None = None
     ) -> None:
-        eos = tokenizer.eos_token_id
+        from kgqa.models.pretrained import LOADING_ERRORS  # with transformers
+
+        self._anchor: list[int] = []
+        try:
+            eos = tokenizer.eos_token_id
+            self.unknown_id = tokenizer.unk_token_id
+            self.added_tokens = tokenizer.get_added_vocab()
+            self.vocab_size = vocab_size or 1 + max(tokenizer.get_vocab().values())
+            self._tokenizer = tokenizer
+            bare, anchor, anchored = self._plain(["a", _ANCHOR, _ANCHOR + "a"])
+        except LOADING_ERRORS as error:
+            raise ModelError(
+                f"The tokenizer of {tokenizer.name_or_path} cannot be used: {first_line(error)}.",
+                "Its tokenizer_config.json is damaged.",
+            ) from error
         if not isinstance(eos, int):
             raise ModelError(
                 f"The tokenizer of {tokenizer.name_or_path} has no end-of-sequence token.",
                 "Set eos_token in its tokenizer_config.json.",
             )
-        self._tokenizer = tokenizer
         self.eos_id = eos
-        self.vocab_size = vocab_size or 1 + max(tokenizer.get_vocab().values())
-        self.unknown_id = tokenizer.unk_token_id
-        self.added_tokens = tokenizer.get_added_vocab()
-        self._anchor: list[int] = []
-        try:
-            bare, anchor, anchored = self._plain(["a", _ANCHOR, _ANCHOR + "a"])
-        except (TypeError, ValueError, LookupError, ArithmeticError) as error:
-            raise ModelError(
-                f"The tokenizer of {tokenizer.name_or_path} cannot be used: {error}.",
-                "Its tokenizer_config.json is damaged.",
-            ) from error
         self.dummy_prefix = False
         if anchored[: len(anchor)] == anchor and anchored[len(anchor) :] not in ([], bare):
             self._anchor = anchor

@@ -44,7 +44,7 @@ def read_phrases(file: Path) -> dict[str, tuple[str, ...]]:
 
     Raises DataError, which names the line.
     """
-    found: dict[str, tuple[str, ...]] = {}
+    by_relation: dict[str, tuple[str, ...]] = {}
     try:
         lines = file.read_text("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -59,8 +59,8 @@ def read_phrases(file: Path) -> dict[str, tuple[str, ...]]:
                 "A line is a relation, a tab and its phrase, such as: onCallEngineer<tab>is on "
                 "call for.",
             )
-        found[relation] = kept
-    return found
+        by_relation[relation] = kept
+    return by_relation
 
 
 def write_phrases(file: Path, store: GraphStore, phrases: Sequence[tuple[str, ...]]) -> None:

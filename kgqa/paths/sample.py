@@ -198,7 +198,7 @@ def _in_order(steps: _Steps, sample: Sample) -> list[_Walks]:
     """
     level = steps.roots()
     left = np.full(len(level), sample.size, np.int64)
-    found: list[_Walks] = []
+    levels: list[_Walks] = []
     for depth in range(steps.rules.hops):
         parts = [level.take(np.zeros(0, np.int64))]
         if sample.walk == "depth":
@@ -209,8 +209,8 @@ def _in_order(steps: _Steps, sample: Sample) -> list[_Walks]:
             parts.append(kept)
         level = _concat(parts)
         level = level.take(np.argsort(level.slot, kind="stable"))
-        found.append(level)
-    return found
+        levels.append(level)
+    return levels
 
 
 def _any_left(left: IntArray, slot: IntArray, _: IntArray) -> BoolArray:

@@ -240,8 +240,8 @@ def walk(
         topic, taken, added, kind = topic[good], taken[good], added[good], hops.kind[pick][good]
         taken[:, depth] = added
         if cap is not None:
-            found, found_topic = _sum_by(topic, np.ones(len(topic), np.int64))
-            for key, number in zip(found_topic.tolist(), found.tolist(), strict=True):
+            per_topic, found_topic = _sum_by(topic, np.ones(len(topic), np.int64))
+            for key, number in zip(found_topic.tolist(), per_topic.tolist(), strict=True):
                 totals[key] = totals.get(key, 0) + number
             over = np.union1d(over, np.array([k for k, n in totals.items() if n > cap], np.int64))
             left = ~np.isin(topic, over)

@@ -138,18 +138,18 @@ def iter_questions(
         QUESTION_FORMATS.options(format, options)
     )
     seen: dict[str, int] = {}
-    for number, found in reader.read(path):
-        if isinstance(found, str):
-            yield BadEntry(path.name, number, found, reader.unit)
+    for number, question in reader.read(path):
+        if isinstance(question, str):
+            yield BadEntry(path.name, number, question, reader.unit)
             continue
-        if not found.id:
-            found = replace(found, id=str(number))
-        if found.id in seen:
-            reason = f'the id "{found.id}" was used in {reader.unit} {seen[found.id]}'
+        if not question.id:
+            question = replace(question, id=str(number))
+        if question.id in seen:
+            reason = f'the id "{question.id}" was used in {reader.unit} {seen[question.id]}'
             yield BadEntry(path.name, number, reason, reader.unit)
         else:
-            seen[found.id] = number
-            yield found
+            seen[question.id] = number
+            yield question
 
 
 def read_questions(

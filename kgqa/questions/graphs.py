@@ -132,8 +132,8 @@ class RogQuestions(QuestionFormat):
             yield from _parquet(path)
             return
         for number, offset, line in raw_lines(path):
-            found = question_of(_RogRow, line)
-            yield number, _with_graph(found, _StoredGraph(path, offset))
+            question = question_of(_RogRow, line)
+            yield number, _with_graph(question, _StoredGraph(path, offset))
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,15 +168,15 @@ def _parquet(path: Path) -> Iterator[Entry]:
                 for batch in file.iter_batches(_ROWS, row_groups=[group]):
                     for row in batch.to_pylist():
                         number += 1
-                        found = question_of(_RogRow, row)
-                        yield number, _with_graph(found, _StoredGraph(path, place, group))
+                        question = question_of(_RogRow, row)
+                        yield number, _with_graph(question, _StoredGraph(path, place, group))
                         place += 1
     except (OSError, pa.ArrowException, UnicodeDecodeError, OverflowError) as error:
         raise unreadable(path, str(error).splitlines()[0]) from None
 
 
-def _with_graph(found: Question | str, graph: _StoredGraph) -> Question | str:
-    return found if isinstance(found, str) else replace(found, graph=graph)
+def _with_graph(question: Question | str, graph: _StoredGraph) -> Question | str:
+    return question if isinstance(question, str) else replace(question, graph=graph)
 
 
 _MID = re.compile(r"[mg]\.[0-9a-z_]+")

@@ -60,13 +60,13 @@ def known_topics(store: GraphStore, question: Question) -> list[str]:
     """Return the topic entities that the KG knows, by id or name; if none, all, for the error."""
     names = question.names
     groups = _groups(store, question.topic_entities, names)
-    found = [
+    nodes = [
         # by id if the id is known; a name is left to be resolved to the best connected of it
         text if groups[text][0][0] == text else names.get(text, text)
         for text in question.topic_entities
         if text in groups
     ]
-    return found or list(question.topic_entities)
+    return nodes or list(question.topic_entities)
 
 
 def _groups(
@@ -77,12 +77,12 @@ def _groups(
     def by_id(spellings: Mapping[str, Sequence[str]]) -> None:
         asked = [(text, one) for text, many in spellings.items() for one in many]
         keys = store.keys_of([one for _, one in asked])
-        found = store.entities(keys[keys >= 0])
-        rows = iter(range(len(found)))
+        batch = store.entities(keys[keys >= 0])
+        rows = iter(range(len(batch)))
         for (text, _), key in zip(asked, keys.tolist(), strict=True):
             if key >= 0:
                 row = next(rows)
-                groups.setdefault(text, []).append((found.ids[row], found.label(row)))
+                groups.setdefault(text, []).append((batch.ids[row], batch.label(row)))
 
     by_id({text: [text] for text in texts})
     left = [text for text in dict.fromkeys(texts) if text not in groups]
@@ -94,10 +94,10 @@ def _groups(
     forms = [normalise(names.get(text, text)) for text in left]
     named = [place for place, form in enumerate(forms) if form]
     rows, keys = store.find_names([forms[place] for place in named])
-    found = store.entities(keys)
+    batch = store.entities(keys)
     for number, row in enumerate(rows.tolist()):
         text = left[named[row]]
-        groups.setdefault(text, []).append((found.ids[number], found.label(number)))
+        groups.setdefault(text, []).append((batch.ids[number], batch.label(number)))
     for text in left:
         # a name as it is written comes before one that is only like it, or an alias
         exact = [one for one in groups.get(text, []) if one[1] == names.get(text, text)]

@@ -150,20 +150,20 @@ def titles_in(question: str, titles: Sequence[str]) -> list[str]:
         for way in (title.strip(), bare if title.rstrip().endswith(")") else ""):
             if normalise(way):
                 spelled.setdefault(way, title)
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for way in sorted(spelled, key=lambda one: -len(normalise(one))):
         wanted = f" {normalise(way)} "
-        if spelled[way] not in found and wanted in left:
+        if spelled[way] not in names and wanted in left:
             left = left.replace(wanted, " | ")
-            found[spelled[way]] = way
-    return [found[title] for title in dict.fromkeys(titles) if title in found]
+            names[spelled[way]] = way
+    return [names[title] for title in dict.fromkeys(titles) if title in names]
 
 
 def _by_id(texts: Sequence[str], ids: Mapping[str, str], names: dict[str, str]) -> list[str]:
-    found = []
+    rows = []
     for text in texts:
         id_ = ids.get(normalise(text))
         if id_ is not None:
             names.setdefault(id_, text)
-        found.append(id_ or text)
-    return unique(found)
+        rows.append(id_ or text)
+    return unique(rows)

@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from kgqa.api.approved import approve, approved
 from kgqa.registry import validated
-from kgqa.server.faults import error_json
+from kgqa.server.faults import RefusedError, error_json
 from kgqa.server.forms import (
     ApprovedForm,
     AskForm,
@@ -27,7 +27,7 @@ from kgqa.server.forms import (
     QueryForm,
     SchemaForm,
 )
-from kgqa.server.http import answered, fields, with_signs_of_life
+from kgqa.server.http import answered, as_json, check_size, fields, with_signs_of_life
 from kgqa.server.openapi import description
 from kgqa.server.views import methods, path_page, query_rows
 from kgqa.version import __version__
@@ -109,8 +109,8 @@ class Api:
 
     async def kgs(self, _: Request) -> Response:
         """List the KGs and the methods that a question may name, and say what ``/ready`` does."""
-        found = await asyncio.to_thread(self.sessions.kgs)
-        kgs = [asdict(info) for info in found.values()]
+        infos = await asyncio.to_thread(self.sessions.kgs)
+        kgs = [asdict(info) for info in infos.values()]
         return JSONResponse({"kgs": kgs, "methods": methods(), "state": self._state()})
 
     async def status(self, _: Request) -> Response:
@@ -138,7 +138,7 @@ class Api:
         if stream:
             events = with_signs_of_life(self.sessions.events(waiting))
             return StreamingResponse(_lines(events), media_type="text/event-stream")
-        return JSONResponse(await answered(request, self.sessions.answer(waiting)))
+        return as_json(await answered(request, self.sessions.answer(waiting)))
 
     async def link(self, request: Request) -> Response:
         """Find the entities that a question may be about."""
@@ -192,7 +192,7 @@ class Api:
         return Response(lines, media_type="application/jsonl")
 
     async def _read(self, kg: str | None, work: Any) -> Response:
-        return JSONResponse(await self.sessions.read(kg, work))
+        return as_json(await self.sessions.read(kg, work))
 
 
 async def _lines(events: AsyncIterator[Event | None]) -> AsyncIterator[str]:
@@ -201,7 +201,11 @@ async def _lines(events: AsyncIterator[Event | None]) -> AsyncIterator[str]:
             if event is None:
                 yield ": still here\n\n"
             else:
-                yield f"event: {event[0]}\ndata: {json.dumps(event[1])}\n\n"
+                text = json.dumps(event[1])
+                check_size(len(text))
+                yield f"event: {event[0]}\ndata: {text}\n\n"
+    except RefusedError as error:
+        yield f"event: error\ndata: {json.dumps(error_json(error))}\n\n"
     finally:
         await events.aclose()  # type: ignore[attr-defined]
 

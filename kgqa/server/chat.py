@@ -24,7 +24,7 @@ from kgqa.display import LONGEST, code_span, markdown, path_text, said_name
 from kgqa.errors import KgqaError, UsageError
 from kgqa.server.faults import RefusedError, error_json
 from kgqa.server.forms import AskForm
-from kgqa.server.http import answered, fields, with_signs_of_life
+from kgqa.server.http import MOST_BYTES, answered, as_json, fields, with_signs_of_life
 from kgqa.server.views import UNANSWERABLE, answer_text, methods
 
 _TITLE, _PATHS = 60, 5  # characters of a title; paths that are shown while more are looked for
@@ -127,7 +127,7 @@ class Chat:
             text = _topics(answer) + answer_text(answer)
         except UNANSWERABLE as error:
             answer, text = error_json(error), markdown(str(error))
-        return JSONResponse(_whole(text, base) | {"usage": _usage(answer), "kgqa": answer})
+        return as_json(_whole(text, base) | {"usage": _usage(answer), "kgqa": answer})
 
     async def _before(
         self, request: Request, messages: list[Any], kg: str, method: str
@@ -156,7 +156,7 @@ class Chat:
             return _data(_chunk(delta, base, end) | extra)
 
         yield chunk({"role": "assistant", "content": ""})
-        found: dict[str, Any] = {}
+        reply: dict[str, Any] = {}
         topics, shown = "", set[str]()
         async for event in with_signs_of_life(self.sessions.events(waiting)):
             if event is None or event[0] not in ("answer", "error"):
@@ -172,20 +172,21 @@ class Chat:
                 else:
                     yield f": {event[0] if event else 'still here'}\n\n"
             else:
-                found = event[1]
+                reply = event[1]
         if waiting.failure is not None and not isinstance(waiting.failure, UNANSWERABLE):
-            yield _data(found)
+            yield _data(reply)
             return
         failed = waiting.failure
-        text = markdown(str(failed)) if failed is not None else answer_text(found)
+        text = markdown(str(failed)) if failed is not None else answer_text(reply)
         if failed is None and not topics:
-            text = _topics(found) + text
+            text = _topics(reply) + text
         for line in text.splitlines(keepends=True):
             yield chunk({"content": line})
-        yield chunk({}, "stop", kgqa=found)
+        whole = chunk({}, "stop", kgqa=reply)
+        yield whole if len(whole) <= MOST_BYTES else chunk({}, "stop")
         if usage:
             yield _data(
-                {**base, "object": "chat.completion.chunk", "choices": [], "usage": _usage(found)}
+                {**base, "object": "chat.completion.chunk", "choices": [], "usage": _usage(reply)}
             )
         yield "data: [DONE]\n\n"
 

@@ -43,11 +43,11 @@ class Keys:
 
     def client(self, given: str) -> Client | None:
         """Return whose key it is, None if it is nobody's; anybody's if there are no keys."""
-        found = None if self.clients else ANYBODY
+        match = None if self.clients else ANYBODY
         for one in self.clients:  # all of them, so that time says nothing
             if secrets.compare_digest(given.encode(), one.key.encode()):
-                found = one
-        return found
+                match = one
+        return match
 
 
 def _read(file: Path) -> list[Client]:

@@ -10,6 +10,7 @@ from kgqa.registry import Direction, Mediators, Options, option, validated
 
 MOST_PATHS = 300_000  # of an entity; one with more is refused
 _ENTITY = 1_000  # characters
+_STATEMENT = 20_000  # characters, or triples
 
 
 class TurnForm(Options):
@@ -104,6 +105,7 @@ class CheckForm(Options):
         ...,
         "`head -> relation -> tail` or a longer path, a triple, a list of triples, or a path of "
         "an answer.",
+        max_length=_STATEMENT,
     )
     kg: str | None = option(None, "The KG's name (by default the only KG).")
 

@@ -93,7 +93,7 @@ class Guard:
             raise RefusedError(
                 421,
                 f"This server is not known as '{host[:80]}'.",
-                "Whoever runs it names that host: kgqa serve --allowed-host NAME.",
+                "Start it with that name: kgqa serve --allowed-host NAME.",
             )
         origin = headers.get("origin")
         foreign = origin is not None and _place(origin) != host.casefold()

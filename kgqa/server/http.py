@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("kgqa.server")
 _ALIVE = 10.0  # seconds between signs of life in a stream
 _BODY_SECONDS = 30.0  # in which a body must have come
+MOST_BYTES = 16_000_000  # of an answer
 
 
 async def fields(request: Request) -> dict[str, Any]:
@@ -44,6 +45,23 @@ async def fields(request: Request) -> dict[str, Any]:
     if not isinstance(given, dict):
         raise UsageError("The body holds no object.", 'Send {"question": "…"}.')
     return given
+
+
+def check_size(size: int) -> None:
+    """Raise RefusedError if an answer of so many bytes is more than any client should get."""
+    if size > MOST_BYTES:
+        raise RefusedError(
+            413,
+            f"The answer has {size:,} bytes, and the server gives up to {MOST_BYTES:,}.",
+            "Ask for less: a lower `k`, `limit`, `rows` or `hops`.",
+        )
+
+
+def as_json(content: Any) -> Response:
+    """Return a response with ``found`` as JSON. Raises RefusedError if it is too large."""
+    response = JSONResponse(content)
+    check_size(len(response.body))
+    return response
 
 
 async def answered(request: Request, answer: Any) -> dict[str, Any]:

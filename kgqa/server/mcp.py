@@ -92,14 +92,14 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
             waiting = await sessions.ask(
                 question, kg, method, entities, after=[earlier.turn for earlier in after]
             )
-            found: dict[str, Any] = {}
+            content: dict[str, Any] = {}
             async for event, known in sessions.events(waiting):
                 if waiting.failure is not None:
                     raise waiting.failure
-                found = known
+                content = known
                 if event in _STAGES:
                     await ctx.report_progress(_STAGES.index(event), len(_STAGES), event)
-            short = capped(found, limit)
+            short = capped(content, limit)
             return short, answer_text(short)
 
         return await _result(work, full)
@@ -203,8 +203,8 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
         """Describe what a graph holds: types, properties with an example, relations. Ask first."""
 
         async def work() -> tuple[dict[str, Any], str]:
-            found = await sessions.read(kg, lambda kg: kg.about(most))
-            return found, _schema_text(found)
+            described = await sessions.read(kg, lambda kg: kg.about(most))
+            return described, _schema_text(described)
 
         return await _result(work)
 
@@ -229,8 +229,8 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
 
         async def work() -> tuple[dict[str, Any], str]:
             form: QueryForm = validated(QueryForm, {"plan": plan, "facts": 3}, "the tool query")
-            found = await sessions.read(kg, lambda kg: query_rows(kg, form))
-            return _few_rows(found, limit)
+            table = await sessions.read(kg, lambda kg: query_rows(kg, form))
+            return _few_rows(table, limit)
 
         return await _result(work, full)
 
@@ -269,14 +269,14 @@ def _schema_text(schema: Mapping[str, Any]) -> str:
     return "\n".join(map(code_span, lines))
 
 
-def _few_rows(found: Mapping[str, Any], limit: int) -> tuple[dict[str, Any], str]:
+def _few_rows(table: Mapping[str, Any], limit: int) -> tuple[dict[str, Any], str]:
     """Return the first rows of a result, and as text: names and values quoted, a row a line."""
-    rows = found["rows"][:limit]
-    lines = [" | ".join(map(said_name, found["columns"]))]
+    rows = table["rows"][:limit]
+    lines = [" | ".join(map(said_name, table["columns"]))]
     lines += [" | ".join(map(_cell, row["values"])) for row in rows]
-    if (more := len(found["rows"]) - limit) > 0:
+    if (more := len(table["rows"]) - limit) > 0:
         lines.append(f"{more} more rows; raise `limit` or add a condition.")
-    return {**found, "rows": rows}, "\n".join(map(code_span, lines))
+    return {**table, "rows": rows}, "\n".join(map(code_span, lines))
 
 
 def _cell(cell: Any) -> str:

@@ -63,10 +63,12 @@ class _Reported:
 
 
 def log_to_stderr() -> None:
-    """Have the log of the server on stderr, a line each."""
+    """Have the log of the server on stderr, a line each.
+
+    The root has the handler, too: that of the MCP SDK opens files to draw an error, and raises when
+    no more can be opened.
+    """
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    root = logging.getLogger("kgqa")
-    root.addHandler(handler)
-    root.setLevel(logging.INFO)
-    root.propagate = False
+    logging.getLogger().addHandler(handler)
+    logging.getLogger("kgqa").setLevel(logging.INFO)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kgqa.server.options import ServeOptions
 
 _LOG = logging.getLogger("kgqa.server")
-_END_SECONDS = 30  # that running requests are given at the end
+_BACKLOG = 128  # connections that are accepted before the first of them is counted
 
 
 def serve(
@@ -93,7 +93,8 @@ def _run(
         proxy_headers=False,
         http=Connection.limited_to(options.max_connections),
         ws="none",
-        timeout_graceful_shutdown=_END_SECONDS,
+        backlog=_BACKLOG,
+        timeout_graceful_shutdown=options.end_seconds,
     )
     with suppress(KeyboardInterrupt):  # uvicorn raises the signal again when it has ended
         Server(config).run(sockets=[listening])
@@ -104,6 +105,7 @@ def serve_stdio(home: Callable[..., Home], options: ServeOptions, kgs: Sequence[
     from kgqa.server.mcp import mcp_server
     from kgqa.server.sessions import Sessions
 
+    log_to_stderr()
     sessions = Sessions(home, options, kgs)
     sessions.check()
     server = mcp_server(sessions)
@@ -115,7 +117,6 @@ def serve_stdio(home: Callable[..., Home], options: ServeOptions, kgs: Sequence[
         finally:
             await asyncio.to_thread(sessions.stop)
 
-    log_to_stderr()
     asyncio.run(run())
 
 

@@ -211,7 +211,10 @@ class Sessions:
         deadline = time.monotonic() + self.options.time_limit
         job = Job(next(self._numbers), name, method, given, asked, deadline, watched)
         key = session_key(name, session)
-        waiting = Waiting(job, key, (state, asking.get().name, *key, asked), asking.get().name)
+        # "last month" is of a day, which ends in other zones at other times
+        day = time.strftime("%F %H:%M")[: 15 if session.options.zone else 10]
+        client = asking.get().name
+        waiting = Waiting(job, key, (state, client, day, *key, asked), client)
         if (cached := self.cache.get(waiting.cached)) is not None:
             self.done["cached"] += 1
             waiting.tell("answer", cached)

@@ -29,15 +29,15 @@ UNANSWERABLE = (LinkingError, EntityNotFoundError, EmptyLanguageError)
 _ANSWERS, _PATHS = 10, 5
 
 
-def answer_text(found: Mapping[str, Any]) -> str:
+def answer_text(response: Mapping[str, Any]) -> str:
     """Return the answers, the paths behind them, and the notes, as lines of Markdown.
 
     Names are untrusted text: each is quoted, and in a span of code.
     """
-    answers, paths = found["answers"], found["paths"]
+    answers, paths = response["answers"], response["paths"]
     if not answers:
-        rest = [note for note in found["notes"] if not note.startswith(REFUSED)]
-        said = [refusal(found["notes"], found["confidence"]), *rest]
+        rest = [note for note in response["notes"] if not note.startswith(REFUSED)]
+        said = [refusal(response["notes"], response["confidence"]), *rest]
         return "\n\n".join(map(markdown, said))
     names = [
         code_span(said_name(answer["name"])) + ("" if answer["grounded"] else " (in no path)")
@@ -46,8 +46,8 @@ def answer_text(found: Mapping[str, Any]) -> str:
     first = ", ".join(names[:_ANSWERS])
     if len(names) > _ANSWERS:
         first += f" and {len(names) - _ANSWERS} more"
-    if found["confidence"] is not None:
-        first += f" (confidence {min(round(100 * found['confidence']), 99)} %)"
+    if response["confidence"] is not None:
+        first += f" (confidence {min(round(100 * response['confidence']), 99)} %)"
     behind = list(dict.fromkeys(place for answer in answers for place in answer["paths"]))[:_PATHS]
     lines = [f"- {code_span(path_text(paths[place]['edges'], LONGEST))}" for place in behind]
     for answer in answers[:_ANSWERS]:
@@ -59,7 +59,7 @@ def answer_text(found: Mapping[str, Any]) -> str:
     parts = [first]
     if lines:
         parts.append("\n".join(["Paths, each edge checked in the graph:", *lines]))
-    return "\n\n".join([*parts, *map(markdown, found["notes"])])
+    return "\n\n".join([*parts, *map(markdown, response["notes"])])
 
 
 def path_page(kg: KG, form: PathsForm) -> dict[str, Any]:

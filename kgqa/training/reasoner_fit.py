@@ -23,10 +23,10 @@ from kgqa.models.graph_reasoner import (
     hop_loss,
     path_loss,
     relation_logits,
+    save_reasoner,
     walk_loss,
 )
 from kgqa.models.graph_reasoner_card import ReasonerCard
-from kgqa.models.graph_reasoner_files import save_reasoner
 from kgqa.training.checkpoints import Checkpoint, alone, digest_of
 from kgqa.training.loop import Checked, Fit, Schedule
 from kgqa.training.reports import ReasonerReport

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kgqa.graph.names import normalise
 from kgqa.methods.kg_cot.hops import HopTable
@@ -43,11 +43,37 @@ def train_reasoner(
     )
     encoder = load_sentence_encoder(options.encoder, device=device, cache=cache, progress=progress)
     table = HopTable(store, rules)
-    data: dict[str, Any] = {}
-    asked, held = _from_files(table, options, data, progress)
-    data["held out"] = "a fixed fifth by the hash of the id" if options.held_out else "none"
-    data["KG"] = about(store.info)
-    asked = _apart_from(held, asked, progress)
+    found: list[WalkQuestion] = []
+    held: set[str] = set()  # what held-out questions ask, whatever their ids
+    used = []
+    for form, path in options.files:
+        file = read_file(path, form, options.topics if form == "jsonl" else None, progress)
+        mine = []
+        for one in file.questions:
+            if options.held_out and is_held_out(one.id):
+                held.add(normalise(one.question))
+            else:
+                mine.append(one)
+        resolved = ((file.in_graph(store, one), one.hops or 0) for one in mine)
+        some, report = walk_questions(table, resolved, len(mine), progress)
+        progress.note(
+            f"{path.name}: {report.used:,} of {report.questions:,} questions are used; "
+            f"{len(report.unreachable):,} have no path to an answer, {len(report.unknown):,} name "
+            "entities that are not in the KG."
+        )
+        used.append(f"{report.used} of {report.questions} in {path.name}")
+        found += some
+    asked = [one for one in found if normalise(one.question) not in held]
+    if len(asked) < len(found):
+        progress.note(
+            "Left out, since they ask what a held-out question asks: "
+            f"{len(found) - len(asked):,} of {len(found):,} questions."
+        )
+    data = {
+        "questions": "; ".join(used),
+        "held out": "a fixed fifth by the hash of the id" if options.held_out else "none",
+        "KG": about(store.info),
+    }
     apart = {one.id for one in asked if is_check(one.id)}
     folder = Path(options.encoder).resolve() if options.encoder else None
     return fit_reasoner(
@@ -62,42 +88,3 @@ def train_reasoner(
         # a folder is found again wherever the reasoner is used from
         encoder_name=str(folder) if folder is not None and folder.is_dir() else None,
     )
-
-
-def _from_files(
-    table: HopTable, options: ReasonerTraining, data: dict[str, Any], progress: Progress
-) -> tuple[list[WalkQuestion], set[str]]:
-    """Return the questions of the files, and what the held-out ones ask."""
-    found: list[WalkQuestion] = []
-    held: set[str] = set()
-    used = []
-    for form, path in options.files:
-        file = read_file(path, form, options.topics if form == "jsonl" else None, progress)
-        apart = {one.id for one in file.questions if options.held_out and is_held_out(one.id)}
-        held |= {normalise(one.question) for one in file.questions if one.id in apart}
-        mine = [one for one in file.questions if one.id not in apart]
-        resolved = ((file.in_graph(table.store, one), one.hops or 0) for one in mine)
-        some, report = walk_questions(table, resolved, len(mine), progress)
-        progress.note(
-            f"{path.name}: {report.used:,} of {report.questions:,} questions are used; "
-            f"{len(report.unreachable):,} have no path to an answer, {len(report.unknown):,} name "
-            "entities that are not in the KG."
-        )
-        used.append(f"{report.used} of {report.questions} in {path.name}")
-        found += some
-    if used:
-        data["questions"] = "; ".join(used)
-    return found, held
-
-
-def _apart_from(
-    held: set[str], questions: list[WalkQuestion], progress: Progress
-) -> list[WalkQuestion]:
-    """Return the questions that ask nothing that a held-out one asks, whatever their ids."""
-    kept = [one for one in questions if normalise(one.question) not in held]
-    if len(kept) < len(questions):
-        progress.note(
-            "Left out, since they ask what a held-out question asks: "
-            f"{len(questions) - len(kept):,} of {len(questions):,} questions."
-        )
-    return kept

@@ -120,10 +120,10 @@ class PathLexicon:
         gap = self.form.gap
         texts = [self.form.lead + head, *(gap + part for hop in hops for part in hop)]
         head_ids, *rest = self.encoder.encode(texts)
-        found = [[*self.opening], head_ids]
+        pieces = [[*self.opening], head_ids]
         for relation, tail in zip(rest[::2], rest[1::2], strict=True):
-            found += [[*self.link, *relation, *self.link], tail]
-        return [*found, [self.closing]]
+            pieces += [[*self.link, *relation, *self.link], tail]
+        return [*pieces, [self.closing]]
 
     @property
     def names(self) -> int:

@@ -125,6 +125,9 @@ def test_a_wrong_option_is_one_line_that_names_the_help(
         (("ingest", "wikidata"), ("wikidata", "freebase")),
         (("options", "nothing"), ("nothing", "kgqa options")),
         (("check", "Apollo 13"), ("head -> relation -> tail",)),
+        (("check", "a -> b -> c", "--kg", "x" * 50_000), ("cannot name a KG", "x…", "digits")),
+        (("query", "x" * 50_000), ("There is no class", "x…")),
+        (("ingest", "triples", ""), ("empty", "Name the file")),
     ],
 )
 def test_a_wrong_value_is_one_line_that_names_what_there_is(
@@ -132,6 +135,7 @@ def test_a_wrong_value_is_one_line_that_names_what_there_is(
 ) -> None:
     error = kgqa(*arguments, "--home", plain_home).error
     assert all(word in error for word in words), error
+    assert len(error) < 2_000
 
 
 def test_a_wrong_option_loads_no_model_and_no_framework(plain_home: Path) -> None:
@@ -220,3 +224,14 @@ def test_ctrl_c_stops_a_load_and_leaves_nothing_half_loaded(tmp_path: Path) -> N
     assert ours.returncode == 130
     assert (out, err) == ("", "Stopped.\n")
     assert not list((tmp_path / "home").rglob("graph.sqlite"))
+
+
+def test_who_stops_a_command_before_it_is_imported_sees_no_traceback() -> None:
+    code = (
+        "import sys; sys.meta_path.insert(0, type('Stops', (), {'find_spec': staticmethod("
+        "lambda name, *_: signal.raise_signal(signal.SIGINT) if name == 'kgqa.cli.app' else None)})"
+        "()); import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "from kgqa.cli import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "")

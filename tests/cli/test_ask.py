@@ -59,11 +59,22 @@ def test_a_statement_is_checked_by_its_edges(kgqa: Kgqa, plain_home: Path) -> No
     assert path["edges"] in [one["edges"] for one in found["paths"]]
     shown = kgqa("check", path["text"], *home)
     assert path["text"] in shown.out
-    fact = path["edges"][0]["facts"][0]
-    assert f"{fact['head']}  {fact['predicate']}  {fact['tail']}" in shown.out
+    edge, fact = path["edges"][0], path["edges"][0]["facts"][0]
+    names = {node["id"]: node["name"] for node in (edge["head"], edge["tail"])}
+    head, tail = (names.get(fact[end], fact[end]) for end in ("head", "tail"))
+    assert f"  {head}  {fact['predicate']}  {tail}\n" in shown.out
     wrong = kgqa("check", f"Apollo 13 -> {fact['predicate']} -> Apollo 13", *home)
     assert wrong.code == 1
     assert wrong.out.startswith("Not in the graph: Apollo 13 -> ")
+
+
+def test_a_check_tells_things_of_one_name_apart_by_their_ids(kgqa: Kgqa, tmp_path: Path) -> None:
+    (tmp_path / "t.tsv").write_text("m.1\tpartOf\tm.3\nm.2\tpartOf\tm.4\n")
+    (tmp_path / "n.tsv").write_text("m.1\tOslo\nm.2\tOslo\nm.3\tNorway\nm.4\tTexas\n")
+    home = ("--home", tmp_path / "home")
+    kgqa("ingest", "triples", tmp_path / "t.tsv", "--names", tmp_path / "n.tsv", *home)
+    shown = kgqa("check", "Oslo -> partOf -> Norway", *home)
+    assert shown.out.splitlines()[1:] == ['  "Oslo" (m.1)  partOf  Norway']
 
 
 def test_options_lists_what_there_is_and_what_each_can_be_asked_for(kgqa: Kgqa) -> None:

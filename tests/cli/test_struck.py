@@ -34,6 +34,7 @@ from kgqa.models.path_ranker import (
 from kgqa.trie.index.manifest import Manifest
 from kgqa.trie.index.reader import TrieIndex, all_manifests
 from tests.cli.conftest import Outcome
+from tests.cli.test_ingest_text import HERON, LARK, NOTES, NOWHERE, known
 from tests.cli.test_own_graph import PEOPLE, SERVICES, TEAMS
 from tests.graph.neo4j_server import CHECKOUT
 from tests.methods.reasoners import encoder_folder
@@ -63,6 +64,7 @@ class Faults:
         self._number = 0
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("KGQA_", "NEO4J_"))}
         ours = {"KGQA_CACHE": str(cache), "KGQA_DEVICE": "cpu", "PYTHONPATH": str(CHECKOUT)}
+        ours["OPENAI_BASE_URL"] = NOWHERE  # whose replies are kept
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.cli.struck"],
             cwd=CHECKOUT,
@@ -208,6 +210,12 @@ COMMANDS = [
     Command("ingest", "old", ("ingest", "triples", f"{DATA}/new.tsv", "--kg", KG), kg_seen),
     Command("ingest tables", "old", ("ingest", "tables", f"{DATA}/tables", "--kg", KG), kg_seen),
     Command(
+        "ingest text",
+        "old",
+        ("ingest", "text", f"{DATA}/notes.md", "--kg", KG, "--general-model", "m"),
+        kg_seen,
+    ),
+    Command(
         "update", "indexed", ("update", f"{DATA}/more.tsv", "--remove", f"{DATA}/less.tsv"), kg_seen
     ),
     Command("precompute-tries", "new", ("precompute-tries",), index_seen),
@@ -259,8 +267,11 @@ def rows() -> list[tuple[str, str, str]]:
 
 
 @pytest.fixture(scope="module")
-def data(kgqa: Kgqa, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def data(kgqa: Kgqa, model_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("struck")
+    (folder / "notes.md").write_text(NOTES, "utf-8")
+    known(model_cache, HERON, "Grey Heron | built in | Varde | 1")
+    known(model_cache, LARK, "Marsh Lark | built in | Aven | 1")
 
     def write(name: str, triples: list[tuple[str, str, str]]) -> Path:
         text = "".join("\t".join(one) + "\n" for one in triples)

@@ -88,7 +88,8 @@ def hostile_graph(folder: Path, seed: int, edges: int = 60, longest: int = 10_00
     ]
     names += [("long " * (longest // 5)).strip(), f"e{draw.randrange(9)}"]
     names = [name.strip() for name in dict.fromkeys(names) if name.strip()]
-    relations = draw.sample(RELATIONS, 5)
+    relations = draw.sample([*RELATIONS, *HIDDEN, *SEPARATORS, *ORDERS], 8)
+    relations[0] = draw.choice(RELATIONS)  # of the hub
     hub = draw.choice(names)
     rows = []
     for _ in range(edges):

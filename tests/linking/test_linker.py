@@ -154,7 +154,8 @@ def test_unknown_entity_names_the_nearest_and_how_to_go_on(store: SqliteStore) -
 def test_nothing_to_link_is_an_error_with_a_hint(store: SqliteStore, question: str) -> None:
     with pytest.raises(LinkingError) as caught:
         link(store, question)
-    assert "looked for" in caught.value.message
+    assert "nothing there is called" in caught.value.message
+    assert caught.value.message.count('"') <= 8, "a few words, and not each run of them"
     assert "`entity`" in caught.value.hint
 
 

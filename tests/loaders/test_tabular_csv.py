@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import random
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kgqa.errors import DumpMalformedError
 from kgqa.loaders.tabular_csv import read_csv, repaired
 
 if TYPE_CHECKING:
@@ -35,6 +38,13 @@ def test_a_table_of_excel_in_windows_1252_is_read(tmp_path: Path) -> None:
     found = read_csv(tmp_path / "t.csv")
     assert found.columns["b"].to_pylist() == ["Köln"]
     assert "not UTF-8" in found.note
+
+
+def test_what_is_not_text_is_a_named_error(tmp_path: Path) -> None:
+    for seed in range(40):
+        (tmp_path / "t.csv").write_bytes(random.Random(seed).randbytes(3_000))
+        with suppress(DumpMalformedError):
+            read_csv(tmp_path / "t.csv")
 
 
 def test_a_field_that_was_split_is_joined_where_only_one_way_fits(tmp_path: Path) -> None:

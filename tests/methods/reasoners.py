@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from kgqa.models.graph_reasoner import GraphReasoner, Tables
+from kgqa.models.graph_reasoner import GraphReasoner, LoadedReasoner, Tables
 from kgqa.models.graph_reasoner_card import ReasonerCard
-from kgqa.models.graph_reasoner_files import LoadedReasoner
 from kgqa.models.sentences import load_sentence_encoder
 from kgqa.progress import Silent
 

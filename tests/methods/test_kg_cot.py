@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kgqa.answers.answer import Answer
     from kgqa.graph.sqlite import SqliteStore
     from kgqa.graph.store import GraphStore
-    from kgqa.models.graph_reasoner_files import LoadedReasoner
+    from kgqa.models.graph_reasoner import LoadedReasoner
     from kgqa.models.sentence_encoder import SentenceEncoder
 
 RULES = WalkRules()

@@ -63,6 +63,9 @@ def test_a_class_that_is_not_there_is_not_answered_with_another(
         assert not answer.answers
         assert answer.value is None
         assert any(f"called like {noun!r}" in note for note in answer.notes)
+    answer = shop.ask("Which teachers have no pupil?", method="query")
+    assert not answer.answers
+    assert any("called like 'teachers'" in note for note in answer.notes), answer.notes
     in_other_words = {"vendors": "supplier", "towns": "city"}
     for noun, class_ in in_other_words.items():
         plan = shop.ask(asked.format(noun), method="query").plan

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 import kgqa
 from kgqa.answers.unused import UNSURE
-from kgqa.methods.rank_asked import asked_kind, two_steps
+from kgqa.methods.rank import Rank
+from kgqa.methods.rank_asked import asked_kind, meaning, two_steps
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 FACTS = [
     line.split("|")
@@ -148,3 +154,29 @@ def test_the_present_tense_means_what_holds_on_the_day_that_is_said(kg: kgqa.KG)
     dated = kg.ask("Who was the manager of Vale FC last month?", method="rank", today="2020-01-31")
     assert dated.question == "Who was the manager of Vale FC last month?"
     assert 'Took "last month" for "in December 2019"' in " ".join(dated.notes)
+
+
+@pytest.mark.model
+@pytest.mark.usefixtures("minilm")
+def test_a_kind_is_known_by_other_words_for_it(kg: kgqa.KG) -> None:
+    with kg.qa(method="rank") as session:
+        rank = session.method
+        assert isinstance(rank, Rank)
+        assert kg.store is not None
+        words = rank._in(kg.store)
+        found = meaning(words, rank.ranker, "tribunals", ["court", "port", "hallam"])
+        assert found == {"tribunal", "court"}
+
+
+@pytest.mark.model
+@pytest.mark.usefixtures("minilm")
+def test_a_role_that_no_type_is_like_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "authors.csv").write_text(
+        "author_id,name,country\n1,Ines Calderon,Spain\n2,Ann Reed,UK\n3,Eve Holt,UK\n"
+    )
+    with kgqa.ingest("tables", tmp_path / "authors.csv", kg="shop", home=tmp_path / "home") as kg:
+        none = kg.ask("Who is the king of Spain?", entities=["Spain"], method="rank")
+        assert none.answers == ()
+        assert none.notes == ('Not in this graph: "Spain" has no king.',)
+        there = kg.ask("Which author is from Spain?", entities=["Spain"], method="rank")
+        assert [one.name for one in there.answers] == ["Ines Calderon"]

@@ -9,16 +9,15 @@ import pytest
 import torch
 
 from kgqa.errors import AdapterMismatchError, KgqaError, ModelError, ModelNotFoundError
-from kgqa.models.graph_reasoner import GraphReasoner
+from kgqa.models.graph_reasoner import GraphReasoner, load_reasoner, save_reasoner
 from kgqa.models.graph_reasoner_card import REASONERS, ReasonerCard
-from kgqa.models.graph_reasoner_files import load_reasoner, save_reasoner
 from kgqa.progress import Silent
 from tests.methods.reasoners import WIDTH, encoder_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kgqa.models.graph_reasoner_files import LoadedReasoner
+    from kgqa.models.graph_reasoner import LoadedReasoner
 
 
 def card_of(encoder: Path | str, **more: Any) -> ReasonerCard:

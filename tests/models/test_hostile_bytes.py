@@ -12,17 +12,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+from safetensors.numpy import load_file, save_file
+from transformers import AutoModelForCausalLM
 
 from kgqa.answers.ranking import calibrated
+from kgqa.decoding.forward import log_probabilities
 from kgqa.errors import KgqaError, ModelError
-from kgqa.models.adapter import ADAPTERS, AdapterCard
-from kgqa.models.graph_reasoner import GraphReasoner
-from kgqa.models.graph_reasoner_files import load_reasoner, save_reasoner
-from kgqa.models.kg_llm import load_kg_llm
+from kgqa.models.adapter import AdapterCard
+from kgqa.models.graph_reasoner import GraphReasoner, load_reasoner, save_reasoner
+from kgqa.models.kg_llm import KgLLM, load_kg_llm
 from kgqa.models.offline import converted_gguf, smollm_gguf
 from kgqa.models.path_ranker import RankerCard, load_path_ranker, save_path_ranker
+from kgqa.models.plan_scorer import KINDS, SCORERS, Part, load_plan_scorer
+from kgqa.models.pretrained import quiet
 from kgqa.models.sentences import load_sentence_encoder
 from kgqa.progress import Silent
+from kgqa.trie.constraint import Expansion
 from tests.methods.reasoners import encoder_folder
 from tests.models.test_graph_reasoner_card import card_of
 from tests.models.test_path_ranker import changes
@@ -41,6 +48,14 @@ def damaged(content: bytes, dice: random.Random) -> bytes:
     return bytes(found[: dice.choice([len(found), len(found), len(found) // 2, 9])])
 
 
+def written(made: KgLLM) -> Any:
+    """Return the log-probabilities of a few tokens, as a search reads them."""
+    rows = np.array([0, 0, 1, 2])
+    moves = Expansion(row=rows, token=rows + 1, state=rows)
+    logits = made.model(input_ids=torch.tensor([[1, 2, 3]])).logits[0]
+    return log_probabilities(logits, moves, "vocabulary").tolist()
+
+
 def models(folder: Path, tiny_folder: Path) -> dict[str, Callable[[Path], Any]]:
     """Return what loads and uses a folder of each kind; the folders lie in ``folder``."""
     where: dict[str, Any] = {"device": "cpu", "progress": Silent()}
@@ -57,7 +72,8 @@ def models(folder: Path, tiny_folder: Path) -> dict[str, Callable[[Path], Any]]:
 
     def model(changed: Path) -> Any:
         made = load_kg_llm(str(changed), "none", cache=changed, **where)
-        return made.encoder.encode("who leads?") and [0.0]
+        assert made.encoder.encode("who leads?")
+        return written(made)
 
     card = card_of(encoder)
     save_reasoner(folder / "reasoner", GraphReasoner(card.hops, card.width, card.hidden), card)
@@ -66,13 +82,27 @@ def models(folder: Path, tiny_folder: Path) -> dict[str, Callable[[Path], Any]]:
         made = load_reasoner(str(changed), encoder=str(encoder), cache=changed, **where)
         return [one.sum().item() for one in made.model.state_dict().values()]
 
-    (folder / "adapter").mkdir()
+    lora = LoraConfig(r=2, target_modules=["q_proj", "v_proj"], init_lora_weights=False)
+    with quiet():
+        tiny = AutoModelForCausalLM.from_pretrained(tiny_folder)
+        get_peft_model(tiny, lora).save_pretrained(folder / "adapter")
     AdapterCard().write(folder / "adapter")
 
     def adapter(changed: Path) -> Any:
-        card = ADAPTERS.card(changed)
+        made = load_kg_llm(str(tiny_folder), str(changed), cache=changed, **where)
+        card = made.card
         slope, shift = card.calibration_slope, card.calibration_shift
-        return [calibrated(one, slope, shift) for one in (1e-9, 0.5, 1 - 1e-9)]
+        return [*written(made), *(calibrated(one, slope, shift) for one in (1e-9, 0.5, 1 - 1e-9))]
+
+    shutil.copytree(SCORERS.folder("universal"), folder / "scorer")
+
+    def scorer(changed: Path) -> Any:
+        parts = [Part(kind, "team member") for kind in KINDS]
+        found = load_plan_scorer(str(changed)).read("who leads?", parts)
+        return [
+            *np.concatenate(found.parts),
+            *(v for w in found.whole.values() for v in w.values()),
+        ]
 
     return {
         "ranker": ranker,
@@ -80,7 +110,46 @@ def models(folder: Path, tiny_folder: Path) -> dict[str, Callable[[Path], Any]]:
         "model": model,
         "reasoner": reasoner,
         "adapter": adapter,
+        "scorer": scorer,
     }
+
+
+def forged(tensors: dict[str, Any], dice: random.Random) -> dict[str, Any]:
+    """Change one tensor, or all: values that are no numbers or too large, shapes, types, names."""
+    found = dict(tensors)
+    some = list(found) if dice.random() < 0.3 else [dice.choice(sorted(found))]
+    how = dice.choice([
+        lambda one: np.full_like(one, math.nan), lambda one: np.full(one.shape, 1e308),
+        lambda one: np.full(one.shape, 3e38, np.float32), lambda one: np.full_like(one, -math.inf),
+        lambda one: np.full(one.shape, 60_000, np.float32), lambda one: one[:-1],
+        lambda one: one.reshape(-1), lambda one: one[..., None], lambda one: one[:0],
+        lambda one: one.astype(np.int64), lambda one: one.astype(bool), lambda one: None,
+    ])  # fmt: skip
+    for name in some:
+        changed = how(found.pop(name))
+        if changed is not None:
+            found[name] = np.ascontiguousarray(changed)
+    return found
+
+
+@pytest.mark.parametrize("kind", ["ranker", "encoder", "reasoner", "adapter", "scorer", "model"])
+@pytest.mark.parametrize("count", [8, pytest.param(100, marks=pytest.mark.long)])
+def test_weights_of_any_values_shapes_and_types(
+    tmp_path: Path, tiny_folder: Path, kind: str, count: int
+) -> None:
+    load = models(tmp_path, tiny_folder)[kind]
+    (file,) = (tmp_path / kind).glob("*.safetensors")
+    whole = load_file(file)
+    for number in range(count):
+        save_file(forged(whole, random.Random(number)), file, {"format": "pt"})
+        try:
+            found = np.asarray(load(tmp_path / kind))
+        except KgqaError:
+            continue
+        json.dumps(found.tolist(), allow_nan=False)
+    torch.save(whole, file)
+    with pytest.raises(KgqaError):
+        load(tmp_path / kind)
 
 
 @pytest.mark.parametrize("count", [40, pytest.param(600, marks=pytest.mark.long)])
@@ -111,14 +180,27 @@ FORGED = [
 ]
 
 
-@pytest.mark.parametrize("kind", ["ranker", "reasoner", "adapter", "encoder"])
-def test_a_card_of_any_values(tmp_path: Path, tiny_folder: Path, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "count"),
+    [
+        *((kind, 1_000) for kind in ("ranker", "reasoner", "encoder")),
+        *(("scorer", 40), ("adapter", 5), ("model", 5)),  # these take long to load
+        *(
+            pytest.param(kind, 1_000, marks=pytest.mark.long)
+            for kind in ("scorer", "adapter", "model")
+        ),
+    ],
+)
+def test_a_card_of_any_values(tmp_path: Path, tiny_folder: Path, kind: str, count: int) -> None:
+    """``count``: the most changes of each file that are tried."""
     load = models(tmp_path, tiny_folder)[kind]
     limit = sys.get_int_max_str_digits()
     for file in (tmp_path / kind).glob("*.json"):
         whole = json.loads(file.read_text("utf-8"))
         sys.set_int_max_str_digits(0)
-        texts = [json.dumps({**whole, name: one}) for name in whole for one in FORGED]
+        every = [(name, one) for name in whole for one in FORGED]
+        some = random.Random(kind).sample(every, min(len(every), count))
+        texts = [json.dumps({**whole, name: one}) for name, one in some]
         sys.set_int_max_str_digits(limit)
         for text in [*texts, "[" * 100_000, "", "7"]:
             file.write_text(text, "utf-8")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import resource
 import signal
 import socket
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,7 +14,7 @@ import pytest
 import kgqa
 from kgqa.server.forms import AskForm
 from kgqa.server.shapes import Answered, Checked, Described, Linked, PathPage, Rows
-from tests.server.conftest import QUESTION, QUOTED, SCRIPT, TRIPLES, Served, serving
+from tests.server.conftest import QUESTION, QUOTED, SCRIPT, TRIPLES, Served, ready, serving
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -153,6 +155,7 @@ BAD = [
     ("/api/ask", {"question": "\x00 \u202e"}, 422, ""),
     ("/api/paths", {"entity": "Ada Birch", "hops": 9}, 400, "`hops`"),
     ("/api/check", {"statement": "nonsense"}, 400, "statement"),
+    ("/api/check", {"statement": "a -> b -> " * 3_000 + "c"}, 400, "at most 20000"),
     ("/api/nothing", {}, 404, "/api/nothing"),
     ("/health", {}, 405, "not allowed"),
 ]
@@ -221,24 +224,33 @@ def test_a_key_guards_all_but_the_page(home: Path, model_cache: Path) -> None:
         assert server.process.wait(timeout=120) == 0
 
 
+@pytest.mark.parametrize(("flags", "files"), [(("--max-connections", "20"), 0), ((), 120)])
 def test_silent_connections_and_half_requests_do_not_end_the_server(
-    home: Path, model_cache: Path
+    home: Path, model_cache: Path, flags: tuple[str, ...], files: int
 ) -> None:
-    with serving(home, model_cache, "--max-connections", "20") as server:
-        host, _, port = server.url.removeprefix("http://").partition(":")
-        held = []
+    """``files``: that the server may open, which connections at one moment use up."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with ExitStack() as held:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files or before[0], before[1]))
         try:
-            for number in range(60):
-                held.append(socket.create_connection((host, int(port)), timeout=60))
-                if number % 2:
-                    held[-1].sendall(b"POST /api/ask HTTP/1.1\r\nHost: local")
-            assert server.get("/health").status == 200
-            closed = [one for one in held if is_closed(one)]
-            assert len(closed) >= 40
+            server = held.enter_context(serving(home, model_cache, *flags))
         finally:
-            for one in held:
-                one.close()
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        ready(server)
+        host, _, port = server.url.removeprefix("http://").partition(":")
+        opened = []
+        server.process.send_signal(signal.SIGSTOP)
+        try:
+            for number in range(120):
+                one = socket.create_connection((host, int(port)), timeout=60)
+                opened.append(held.enter_context(one))
+                if number % 2:
+                    one.sendall(b"POST /api/ask HTTP/1.1\r\nHost: local")
+        finally:
+            server.process.send_signal(signal.SIGCONT)
         assert server.get("/health").status == 200
+        assert sum(map(is_closed, opened)) >= 100
+        assert server.post("/api/ask", {"question": QUESTION}).status == 200
 
 
 def is_closed(connection: socket.socket) -> bool:

@@ -22,15 +22,15 @@ pytestmark = pytest.mark.model
 
 LONG = "The Very Long Name of a Research Vessel That Was Never Shortened"
 KINDS = {  # what is asked → the sentence that it is answered with
-    "Who is the captain of Aurora?": "Aurora, captain: Ines Holm.",
+    "Who is the captain of Aurora?": "Captain of Aurora: Ines Holm.",
     "Which ships does Nordline operate?": "Operated by Nordline: 59 answers.",
     "When was Aurora built?": "Aurora, built in: 1990.",
     "Is Ines Holm the captain of Aurora?": "Ines Holm, captain of Aurora: Yes.",
     "Is Bo Lindt the captain of Aurora?": "Not in this graph (fairly sure). "
     'No path between "Bo Lindt" and "Aurora" says this.',
-    "What is the birthday of Ines Holm?": "Not in this graph (fairly sure). "
+    "What is the birthday of Ines Holm?": "Not in this graph (unsure). "
     '"Ines Holm" has no fact that answers this.',
-    "Who is the captain of Victoria?": "Victoria, captain: Bo Lindt.",
+    "Who is the captain of Victoria?": "Captain of Victoria: Bo Lindt.",
     "Which ships of Nordline were built after 2015?": "Operated by Nordline, after 2015: "
     "8 answers.",
     "Which home port has the most ships?": "Bergen: 44.",

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 import kgqa
+from kgqa.server.api import _lines
+from kgqa.server.faults import RefusedError
+from kgqa.server.http import as_json
 from kgqa.server.mcp import capped
 from kgqa.server.views import answer_text
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
 NAMES = [
@@ -24,9 +31,11 @@ NAMES = [
 
 def test_no_name_in_a_text_reads_as_facts_orders_or_markdown(tmp_path: Path) -> None:
     rows = [("Payments", "leader", "Ada"), *(("Payments", "note", name) for name in NAMES)]
+    rows += [("Payments", name, "Ada") for name in NAMES]
     kg = kgqa.ingest("triples", rows, kg="notes", home=tmp_path)
     paths = [path.edges[0] for path in kg.paths("Payments", hops=1).paths]
     assert {edge.tail.name for edge in paths} == {"Ada", *NAMES}
+    assert {edge.relation for edge in paths} == {"leader", "note", *NAMES}
     for edge in paths:
         shown = [{"text": "", "edges": [edge.to_dict()]}]
         answer: dict[str, Any] = {
@@ -52,3 +61,20 @@ def test_no_name_in_a_text_reads_as_facts_orders_or_markdown(tmp_path: Path) -> 
         structured = capped(found, 5)
         assert structured["paths"][0]["text"].count("->") == 2
         assert structured["answers"][0]["conditions"][0]["text"].count("->") == 2
+
+
+def test_an_answer_has_a_largest_size() -> None:
+    with pytest.raises(RefusedError, match="Ask for less"):
+        as_json({"paths": ["x" * 10_000] * 1_700})
+
+    async def events() -> AsyncIterator[Any]:
+        yield "linked", {}
+        yield "answer", {"paths": ["x" * 10_000] * 1_700}
+
+    async def streamed() -> list[str]:
+        return [line async for line in _lines(events())]
+
+    linked, refused = asyncio.run(streamed())
+    assert linked.startswith("event: linked")
+    assert refused.startswith("event: error")
+    assert len(refused) < 1_000

@@ -13,7 +13,7 @@ from kgqa.answers.answer import TopicEntity
 from kgqa.errors import DataError, UsageError
 from kgqa.methods.base import LinkedQuestion
 from kgqa.methods.kg_cot.hops import HopTable
-from kgqa.models.graph_reasoner_files import load_reasoner
+from kgqa.models.graph_reasoner import load_reasoner
 from kgqa.paths.walk import WalkRules
 from kgqa.progress import Silent, Task
 from kgqa.training.checkpoints import alone

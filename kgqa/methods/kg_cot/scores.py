@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from kgqa.graph.model import BoolArray, IntArray
     from kgqa.graph.store import GraphStore
     from kgqa.methods.kg_cot.walk import Level
-    from kgqa.models.graph_reasoner import Tables
-    from kgqa.models.graph_reasoner_files import LoadedReasoner
+    from kgqa.models.graph_reasoner import LoadedReasoner, Tables
     from kgqa.models.sentence_encoder import TokenStates
     from kgqa.paths.walk import WalkRules
 

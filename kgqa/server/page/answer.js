@@ -10,12 +10,13 @@ const MEANINGS = 6; // of a name
 
 // ── in words ───────────────────────────────────────────────────────────────────────────────
 
-/** What leads to the last entity of a path, in words: "Aurora, captain" or "Operated by Nordline". */
-function leading(path) {
+/** What leads to the last entity of a path: "Captain of Aurora", "Operated by Nordline", "Aurora, built in". */
+function leading(path, whether) {
   return path.edges.reduce((said, edge, place) => {
-    const words = readable(edge.relation);
-    if (!edge.inverse) return `${said}, ${words}`;
-    return VERB.test(words) && !place ? `${capital(words)} ${said}` : `${said}, ${words}${VERB.test(words) ? "" : " of"}`;
+    const words = readable(edge.relation), verb = VERB.test(words);
+    if (!place && verb && edge.inverse) return `${capital(words)} ${said}`;
+    if (!place && !verb && !edge.inverse && !whether && !words.includes("·")) return `${capital(words)} of ${said}`;
+    return `${said}, ${words}${edge.inverse && !verb ? " of" : ""}`;
   }, path.edges[0].head.name);
 }
 
@@ -51,7 +52,7 @@ function sentence(found, group) {
   const few = group.answers.length <= 3;
   const whether = group.answers[0].id === null && group.answers[0].grounded;
   const asked = [...new Set(group.answers.flatMap((one) => (one.conditions ?? []).map((each) => each.asked)))];
-  const path = group.path && [leading(group.path), ...(whether ? [group.path.edges.at(-1).tail.name] : asked)].join(whether ? " " : ", ");
+  const path = group.path && [leading(group.path, whether), ...(whether ? [group.path.edges.at(-1).tail.name] : asked)].join(whether ? " " : ", ");
   return { before: path ? `${path}: ` : "", names: few && !whether ? group.answers : [],
     said: whether ? capital(group.answers[0].name) : few ? "" : `${number(group.answers.length)} answers`, after: "" };
 }

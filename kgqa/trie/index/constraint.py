@@ -72,15 +72,15 @@ class _Rows(Segments):
             rows, level = segment.of(leaf), segment.level
             keys = self._keys(rows)
             column = 1 if level % 2 == 0 else 2 + level // 2
-            found = [
+            below = [
                 _relations(trie, key)
                 if column == 1
                 else _hops(trie, key, begun, last=level // 2 == self._hops - 1)
                 for trie, key, begun in zip(self._of(rows), keys, rows[:, 1].tolist(), strict=True)
             ]
-            rows = np.repeat(rows, np.array(list(map(len, found)), np.int64), axis=0)
+            rows = np.repeat(rows, np.array(list(map(len, below)), np.int64), axis=0)
             rows[:, 1] = -1
-            rows[:, column] = [number for numbers in found for number in numbers]
+            rows[:, column] = [number for numbers in below for number in numbers]
             segment.following[leaf] = self._segment(level + 1, rows, column)
 
     def ended(self, segment: Segment, leaf: int) -> IntArray:
