@@ -248,7 +248,8 @@ class Query(Method[QueryOptions]):
         plan, kind = best.plan, kind_asked(question)
         if not kind or has_words_of(plan, question, parts.index.schema, self.nouns):
             asked = _ASKED.match(question)
-            if result is None or result.rows or not asked:
+            without = plan.without and not self.nouns  # what has none of it, always finds something
+            if result is None or (result.rows and not without) or not asked:
                 return ""
             kind = asked[1].lower()
         names = [parts.classes.get(name, name).removeprefix("class ") for name in plan.nodes]
