@@ -56,6 +56,13 @@ class ServeOptions(Options):
         120.0, "Time limit for a question in seconds, including waiting.", group=_LIMITS, gt=0
     )
 
+    end_seconds: int = option(
+        30,
+        "Seconds that running questions are given when the server is stopped.",
+        group=_LIMITS,
+        ge=0,
+    )
+
     @property
     def worker_count(self) -> int:
         """The number of workers."""

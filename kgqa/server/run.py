@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("kgqa.server")
 _BACKLOG = 128  # connections that are accepted before the first of them is counted
-_END_SECONDS = 30  # that running requests are given at the end
 
 
 def serve(
@@ -95,7 +94,7 @@ def _run(
         http=Connection.limited_to(options.max_connections),
         ws="none",
         backlog=_BACKLOG,
-        timeout_graceful_shutdown=_END_SECONDS,
+        timeout_graceful_shutdown=options.end_seconds,
     )
     with suppress(KeyboardInterrupt):  # uvicorn raises the signal again when it has ended
         Server(config).run(sockets=[listening])

@@ -186,6 +186,7 @@ def test_what_was_sent_is_not_repeated_whole(served: Served) -> None:
 
 def test_the_end_of_a_server_is_logged(home: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "kgqa", "serve", "--port", "0", "--json", "--home", str(home)]
+    command += ["--end-seconds", "5"]
     with (tmp_path / "log").open("w") as log:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
         assert process.stdout is not None
