@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     Column: TypeAlias = "pa.Array | Sequence[object]"
 
-BLANK = "blank line or comment"
 _SHOWN = 500  # characters of a rejected line that are kept
 
 

@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 
 from kgqa.graph.literals import is_renamed, value_id, value_name
 from kgqa.graph.model import ALIAS
-from kgqa.loaders.base import BLANK
 from kgqa.loaders.strings import (
+    BLANK,
     as_text,
     each_once,
     has_nul,

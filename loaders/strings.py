@@ -18,7 +18,6 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgqa.loaders.base import BLANK
 from kgqa.loaders.blocks import LINE_FEED
 
 if TYPE_CHECKING:
@@ -215,6 +214,9 @@ def json_objects(members: Mapping[str, pa.Array], count: int) -> pa.Array:
     joined = pc.binary_join_element_wise(*parts, "") if len(parts) > 1 else parts[0]
     objects = pc.binary_join_element_wise("{", inside(joined, len(", ")), "}", "")
     return pc.if_else(pc.equal(joined, ""), pa.scalar(None, pa.string()), objects)
+
+
+BLANK = "blank line or comment"
 
 
 @dataclass(slots=True)
