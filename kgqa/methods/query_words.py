@@ -45,9 +45,10 @@ def averages_counts(question: str, known: Iterable[str]) -> bool:
     """
     match = _OF_COUNTS.search(question)
     properties = (words.partition(" : ")[2] for words in known)
-    return match is not None and not any(
-        stem(match[1].lower()) in map(stem, one.split()) for one in properties
-    )
+    if match is None:
+        return False
+    counted = stem(match[1].lower())
+    return not any(counted in map(stem, one.split()) for one in properties)
 
 
 COMPARED = {
