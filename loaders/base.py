@@ -20,20 +20,17 @@ from kgqa.graph.model import (
     Kind,
     RelationBatch,
 )
-from kgqa.loaders.strings import lines_at, undecodable, why_undecodable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
     from typing import IO, TypeAlias
 
-    from kgqa.graph.model import Batch, BoolArray, Direction
-    from kgqa.loaders.blocks import Block
+    from kgqa.graph.model import Batch, Direction
     from kgqa.progress import Progress
 
     Column: TypeAlias = "pa.Array | Sequence[object]"
 
-BLANK = "blank line or comment"
 _SHOWN = 500  # characters of a rejected line that are kept
 
 
@@ -78,43 +75,6 @@ class Rejects:
         if self._file is not None:
             self._file.close()
             self._file = None
-
-
-@dataclass(slots=True)
-class BlockReport:
-    """What became of the lines of a block that hold nothing to load.
-
-    ``dropped`` counts by reason; ``rejects``: (line number, reason, text).
-    """
-
-    source: str
-    dropped: Counter[str] = field(default_factory=Counter)
-    rejects: list[tuple[int, str, str]] = field(default_factory=list)
-
-    def reject(self, number: int, reason: str, line: str | bytes) -> None:
-        """Reject a line, or count it if it is blank."""
-        if line.strip():
-            text = line if isinstance(line, str) else line.decode(errors="backslashreplace")
-            self.rejects.append((number, reason, text))
-        else:
-            self.dropped[BLANK] += 1
-
-    def decodable(self, block: Block, wanted: BoolArray | None = None) -> BoolArray:
-        """Return which lines of a block, or of those ``wanted``, are UTF-8; reject the others."""
-        good = np.ones(block.lines, dtype=np.bool_) if wanted is None else wanted.copy()
-        bad = undecodable(block)
-        bad = bad[good[bad]]
-        for number, raw in lines_at(block, bad):
-            shown = raw.decode(errors="backslashreplace")
-            self.rejects.append((number, why_undecodable(raw), shown))
-        good[bad] = False
-        return good
-
-    def record(self, report: Report, rejects: Rejects) -> None:
-        """Count in the report of a load what was dropped, and write the rejected lines."""
-        report.dropped.update(+self.dropped)
-        for number, reason, text in sorted(self.rejects):
-            rejects.add(self.source, number, reason, text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,6 @@ import pyarrow.compute as pc
 from kgqa.errors import UsageError
 from kgqa.graph.model import EDGE_SCHEMA, EdgeBatch, EntityBatch
 from kgqa.loaders.base import (
-    BLANK,
-    BlockReport,
     DumpFiles,
     edge_batch,
     entity_batch,
@@ -33,6 +31,8 @@ from kgqa.loaders.base import (
 )
 from kgqa.loaders.blocks import find_sources, nothing_read, read_blocks
 from kgqa.loaders.strings import (
+    BLANK,
+    BlockReport,
     as_text,
     json_value,
     lines_at,

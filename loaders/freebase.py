@@ -30,14 +30,14 @@ from kgqa.graph.model import (
     TypeRules,
     ValueBatch,
 )
-from kgqa.loaders.base import BlockReport, DumpFiles, data_lines
+from kgqa.loaders.base import DumpFiles, data_lines
 from kgqa.loaders.blocks import find_sources, nothing_read, read_blocks
 from kgqa.loaders.ntriples import (
     OTHER_LANGUAGE,
     match_line,
     read_literals,
 )
-from kgqa.loaders.strings import Fields, is_text, lines_at, mask_of, split_block
+from kgqa.loaders.strings import BlockReport, Fields, is_text, lines_at, mask_of, split_block
 from kgqa.parallel import mapped
 from kgqa.registry import Options, option
 

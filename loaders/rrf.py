@@ -22,9 +22,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgqa.errors import DumpMalformedError, DumpNotFoundError
-from kgqa.loaders.base import BlockReport
 from kgqa.loaders.blocks import read_blocks
-from kgqa.loaders.strings import as_text, mask_of, split_block, whole_lines, why_undecodable
+from kgqa.loaders.strings import (
+    BlockReport,
+    as_text,
+    mask_of,
+    split_block,
+    whole_lines,
+    why_undecodable,
+)
 from kgqa.parallel import mapped
 
 if TYPE_CHECKING:

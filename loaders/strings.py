@@ -9,7 +9,8 @@ byte order marks.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kgqa.graph.model import BoolArray, IntArray
+    from kgqa.loaders.base import Rejects, Report
     from kgqa.loaders.blocks import Block
 
     Bytes = bytes | memoryview | NDArray[np.uint8]
@@ -212,3 +214,43 @@ def json_objects(members: Mapping[str, pa.Array], count: int) -> pa.Array:
     joined = pc.binary_join_element_wise(*parts, "") if len(parts) > 1 else parts[0]
     objects = pc.binary_join_element_wise("{", inside(joined, len(", ")), "}", "")
     return pc.if_else(pc.equal(joined, ""), pa.scalar(None, pa.string()), objects)
+
+
+BLANK = "blank line or comment"
+
+
+@dataclass(slots=True)
+class BlockReport:
+    """What became of the lines of a block that hold nothing to load.
+
+    ``dropped`` counts by reason; ``rejects``: (line number, reason, text).
+    """
+
+    source: str
+    dropped: Counter[str] = field(default_factory=Counter)
+    rejects: list[tuple[int, str, str]] = field(default_factory=list)
+
+    def reject(self, number: int, reason: str, line: str | bytes) -> None:
+        """Reject a line, or count it if it is blank."""
+        if line.strip():
+            text = line if isinstance(line, str) else line.decode(errors="backslashreplace")
+            self.rejects.append((number, reason, text))
+        else:
+            self.dropped[BLANK] += 1
+
+    def decodable(self, block: Block, wanted: BoolArray | None = None) -> BoolArray:
+        """Return which lines of a block, or of those ``wanted``, are UTF-8; reject the others."""
+        good = np.ones(block.lines, dtype=np.bool_) if wanted is None else wanted.copy()
+        bad = undecodable(block)
+        bad = bad[good[bad]]
+        for number, raw in lines_at(block, bad):
+            shown = raw.decode(errors="backslashreplace")
+            self.rejects.append((number, why_undecodable(raw), shown))
+        good[bad] = False
+        return good
+
+    def record(self, report: Report, rejects: Rejects) -> None:
+        """Count in the report of a load what was dropped, and write the rejected lines."""
+        report.dropped.update(+self.dropped)
+        for number, reason, text in sorted(self.rejects):
+            rejects.add(self.source, number, reason, text)

@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 
 from kgqa.errors import DumpMalformedError, UsageError
 from kgqa.graph.model import EDGE_SCHEMA
-from kgqa.loaders.base import BlockReport
 from kgqa.loaders.strings import (
     NO_TEXT,
+    BlockReport,
     has_nul,
     is_text,
     json_objects,

@@ -361,7 +361,7 @@ class QueryOptions(KgLlmOptions):
         0.6, "Confidence from which no other reading is shown.", group=_ANSWERS, ge=0, le=1
     )
     refuse_below: float = option(
-        0.0, "Give no answer below this confidence.", group=_ANSWERS, ge=0, le=1
+        0.15, "Give no answer below this confidence.", group=_ANSWERS, ge=0, le=1
     )
 
     def check(self, settings: Settings) -> None:

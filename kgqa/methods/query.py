@@ -55,13 +55,14 @@ if TYPE_CHECKING:
 
     from kgqa.graph.schema import GraphSchema
     from kgqa.graph.store import GraphStore
+    from kgqa.linking.literals import Stating
     from kgqa.methods.query_wholes import Candidate
     from kgqa.methods.query_writer import PlanWriter
     from kgqa.methods.resources import Resources
     from kgqa.models.general import GeneralLLM
     from kgqa.queries.result import Cell
 
-UNKNOWN = 0.3  # of the confidence, if the question names what is not in the graph
+UNKNOWN = 0.15  # of the confidence, if the question names what is not in the graph
 UNEXPLAINED = 0.9  # and if it has words that its plan does not account for
 NOTHING_FOUND = 4.0  # off the score of a plan that finds nothing
 _NEAR, _COMPARED = 3.0, 6  # temperatures, and readings, that rows are compared of
@@ -197,7 +198,7 @@ class Query(Method[QueryOptions]):
                 other = result or run(one.plan)
                 same[place] = other is not None and _first_column(other) == _first_column(best_)
         confidence = confidence_of([one[0] for one in worth], temperature, same)
-        unknown = unknown_names(question, found, parts)
+        unknown = unknown_names(question, [*found, *literals.literals], parts)
         if worth and (kind := passed_over(question, worth[0][1].plan)):
             unknown.append(kind)
         if unknown:
@@ -247,7 +248,8 @@ class Query(Method[QueryOptions]):
         plan, kind = best.plan, kind_asked(question)
         if not kind or has_words_of(plan, question, parts.index.schema, self.nouns):
             asked = _ASKED.match(question)
-            if result is None or result.rows or not asked:
+            without = plan.without and not self.nouns  # what has none of it, always finds something
+            if result is None or (result.rows and not without) or not asked:
                 return ""
             kind = asked[1].lower()
         names = [parts.classes.get(name, name).removeprefix("class ") for name in plan.nodes]
@@ -332,7 +334,9 @@ def _texts_of(plan: Plan) -> list[str]:
     return [value for right in found for value in right if isinstance(value, str)]
 
 
-def unknown_names(question: str, values: Sequence[FoundValue], parts: SchemaParts) -> list[str]:
+def unknown_names(
+    question: str, values: Sequence[FoundValue | Stating], parts: SchemaParts
+) -> list[str]:
     """Return the names in a question, by their capital letters, that nothing in the graph has."""
     known = {word[:5] for text in parts.words for word in text.split()}
     found = []

@@ -417,7 +417,11 @@ class WholeSearch:
             score += 2.0
             score += self._denied(pattern)
         affirmed = tuple(  # "not the euro": the plan says not
-            replace(one, operator={"<>": "=", "not in": "in"}.get(one.operator, one.operator))
+            replace(one, operator="=")
+            if one.operator == "<>"
+            else replace(one, operator="in")
+            if one.operator == "not in"
+            else one
             for one in inner
         )
         without = (Without((last,), affirmed),)

@@ -45,7 +45,7 @@ def averages_counts(question: str, known: Iterable[str]) -> bool:
     """
     match = _OF_COUNTS.search(question)
     properties = (words.partition(" : ")[2] for words in known)
-    return bool(match) and not any(
+    return match is not None and not any(
         stem(match[1].lower()) in map(stem, one.split()) for one in properties
     )
 

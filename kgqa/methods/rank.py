@@ -87,6 +87,7 @@ OTHER_KG_PENALTY = (
 OTHER_KIND = 0.85  # confidence at most, if nothing says that the answer is of the kind asked for
 _BETTER, _WORSE, _SURELY = 6.0, 3.0, 30.0  # differences of logits, at most
 _NO_LOGIT = -1_000.0
+_NO_KIN = -2.0  # if others of its kind have nothing that the topic lacks
 OTHER_ROLE_ODDS = 1.5  # that there is none, if what is likeliest is of another kind
 FIRST_STEP = 0.5  # probability of a relation from which a question's first step is that
 _ENDS = 3  # entities that a first step leads to, of which the rest is asked
@@ -376,7 +377,7 @@ class Rank(Method[RankOptions]):
             other = beyond.max(initial=_NO_LOGIT)
             least = max(other, unknown) - OTHER_KG_PENALTY  # the likeliest: many are not likelier
             absent = np.logaddexp.reduce([ranker.none, least, *fits[count:]])
-            better = min(max(kin - there, -_WORSE), _BETTER)
+            better = min(max(kin - there, -_WORSE), _BETTER) if len(fits) > count else _NO_KIN
             signs.append([min(absent - there, _SURELY), better])
         best = int(np.argmax(fits[:count])) if count else None
         unsaid = best is not None and not says_kind(asked, words.path(every[best]))

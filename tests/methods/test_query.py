@@ -262,3 +262,23 @@ def test_what_a_question_says_beyond_names_is_in_its_plan(
     assert result is not None
     found = {tuple(getattr(cell, "name", cell) for cell in row) for row in result.rows}
     assert found == rows
+
+
+@pytest.mark.parametrize(
+    ("question", "names"),
+    [
+        ("Who trained Ben?", {"Ada"}),
+        ("Who did Ben train?", {"Cleo", "Dan"}),
+        ("Who was trained by Ben?", {"Cleo", "Dan"}),
+        ("Who does Ben report to?", {"Edith"}),
+        ("Who reports to Ben?", {"Fay"}),
+    ],
+)
+def test_a_relation_between_equals_is_walked_as_asked(
+    tmp_path: Path, question: str, names: set[str]
+) -> None:
+    facts = ["Ben\ttrained by\tAda", "Cleo\ttrained by\tBen", "Dan\ttrained by\tBen"]
+    facts += ["Ben\treports to\tEdith", "Fay\treports to\tBen"]
+    (tmp_path / "staff.tsv").write_text("\n".join(facts))
+    with kgqa.ingest("triples", tmp_path / "staff.tsv", kg="staff", home=tmp_path / "home") as kg:
+        assert {one.name for one in kg.ask(question).answers} == names
