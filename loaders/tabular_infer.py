@@ -328,7 +328,7 @@ def _hint(column: _Column, plan: _Plan, to: _Plan, target: _Column) -> float:
     if base == to.called or joined == f"{to.called}id" or (same and to.strong):
         return 3
     if base.endswith(to.called) or to.words[-1] == words(relation_of(column.name))[-1]:
-        return 2
+        return 2.5  # ``head_doctor_id`` of a department is a doctor, not another department
     if any(len(word) > 3 and to.called.startswith(word) for word in column.words):
         return 1
     if column.words[-1] in ID_WORDS and column.kind == "integer" and len(column.words) > 1:
@@ -477,7 +477,8 @@ def _column(
     if thing := thing or plan.untold.get(column.name):
         said = "" if plan.joins else relation
         return ColumnMapping(relation=said, thing=thing, split=column.split)
-    if column.words[-1] in CLASS_WORDS and _are_classes(column) and not plan.joins:
+    of_row = column.words[:-1] in ([], plan.words)  # ``blood_type`` is no type of a patient
+    if of_row and column.words[-1] in CLASS_WORDS and _are_classes(column) and not plan.joins:
         return ColumnMapping(split=column.split)
     return ColumnMapping(property=column.name, type=column.kind, split=column.split)
 

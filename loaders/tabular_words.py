@@ -72,13 +72,15 @@ def relation_of(name: str) -> str:
 def singular(word: str) -> str:
     """Return an English noun in the singular.
 
-    >>> [singular(word) for word in ("orders", "categories", "boxes", "people", "address")]
-    ['order', 'category', 'box', 'person', 'address']
+    >>> [singular(word) for word in ("orders", "categories", "boxes", "diagnoses", "address")]
+    ['order', 'category', 'box', 'diagnosis', 'address']
     """
     if word in _PLURALS:
         return _PLURALS[word]
     if len(word) < 4 or word.endswith(_SAME) or not word.endswith("s"):
         return word
+    if word.endswith(("gnoses", "alyses", "crises", "theses")):
+        return word[:-2] + "is"
     if word.endswith("ies"):
         return word[:-3] + "y"
     if word.endswith(("sses", "shes", "ches", "xes", "zes")):

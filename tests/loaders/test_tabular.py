@@ -59,6 +59,18 @@ def test_keys_links_types_and_names_are_found(tmp_path: Path) -> None:
     assert not shop.rejects()
 
 
+def test_what_a_column_is_called_after_goes_before_what_it_may_be(tmp_path: Path) -> None:
+    tables = {
+        "doctors.csv": "id,name,blood_type\n1,Ada,O-\n2,Bo,A+\n3,Cy,O-\n",
+        "departments.csv": "id,name,head_doctor_id\n1,North,2\n2,South,1\n3,West,3\n",
+        "diagnoses.csv": "id,name,kind\n1,Flu,viral\n2,Gout,metabolic\n3,Mumps,viral\n",
+    }
+    read = read_tables(tmp_path, tables)
+    assert ("North", "Bo") in read.triples("head doctor")
+    assert read.properties("Doctor/1")["blood_type"] == "O-"
+    assert read.names("Diagnosis") == {"Flu", "Gout", "Mumps"}
+
+
 def test_ids_of_a_role_are_of_the_one_table_of_people(tmp_path: Path) -> None:
     shops = {
         "employees.csv": SHOP["employees.csv"],
