@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from kgqa.display import said_name
@@ -47,7 +48,7 @@ _OPERATORS = {
     "starts with": "starts with", "not starts with": "does not start with",
     "ends with": "ends with", "not ends with": "does not end with",
 }  # fmt: skip
-_THINGS = {"thing#2": "other thing", "thing#3": "third thing", "thing#4": "fourth thing"}
+_OTHERS = {"#2": "other", "#3": "third", "#4": "fourth"}
 _CALCULATED = {"sum": "sum", "average": "average", "least": "least", "most": "greatest"}
 _ARITHMETIC = {"+": "plus", "-": "minus", "*": "times", "/": "divided by"}
 
@@ -90,13 +91,21 @@ def node_words(plan: Plan, names: Mapping[str, str]) -> list[str]:
 class _Words:
     def __init__(self, plan: Plan, names: Mapping[str, str] | None = None) -> None:
         self._plan, self._names = plan, names or {}
-        classes = [relation_phrase(name) if name else "thing" for name in plan.nodes]
+        classes = [relation_phrase(name) if name else "" for name in plan.nodes]
+        for hop in plan.hops:  # what "official language" leads to is one
+            tail, relation = (
+                hop.source if hop.inverse else hop.target,
+                relation_phrase(hop.relation),
+            )
+            classes[tail] = classes[tail] or ("" if _is_verb(relation) else relation)
+        classes = [name or "thing" for name in classes]
         self._named: dict[int, str] = {}  # nodes that are one entity
         for one in plan.where:
             if isinstance(one.left, NodeRef) and one.operator == "=" and plan.hops:
                 self._named.setdefault(one.left.node, self._values(one.right))
         others = numbered([name for at, name in enumerate(classes) if at not in self._named])
-        others = [_THINGS.get(name, name) for name in others]
+        others = [re.sub(r"^(.+)(#[234])$", lambda one: f"{_OTHERS[one[2]]} {one[1]}", name)
+                  for name in others]  # fmt: skip
         rest = iter(others)
         self._nodes = [self._named.get(at) or next(rest) for at in range(len(classes))]
 
@@ -178,13 +187,17 @@ class _Words:
         head, tail = reversed(ends) if hop.inverse else ends
         relation = relation_phrase(hop.relation)
         often = " (one or more times over)" if hop.repeated else ""
-        first = relation.split()[0]
-        is_verb = first in PAST_VERBS or (first.endswith(("ed", "s")) and not first.endswith("ss"))
-        if is_verb or relation.endswith(_VERB_ENDS):
+        if _is_verb(relation):
             return f"{head} {relation} {tail}{often}"
         if relation == tail:
             return f"{head} has {tail}{often}"
         return f"{head} has {relation} {tail}{often}"
+
+
+def _is_verb(relation: str) -> bool:
+    first = relation.partition(" ")[0]
+    is_verb = first in PAST_VERBS or (first.endswith(("ed", "s")) and not first.endswith("ss"))
+    return is_verb or relation.endswith(_VERB_ENDS)
 
 
 def _plural(words: str) -> str:

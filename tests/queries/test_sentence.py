@@ -18,6 +18,11 @@ from tests.queries.made import graphs, plans
     [
         ("Movie | give count Movie", "The number of movies."),
         (
+            "Country [official language]> * & Country borders> Country#2 | give Country, count *",
+            "Country, the number of official languages; where country has official language, and "
+            "country borders other country.",
+        ),
+        (
             "Customer <customer Order | desc count Order | limit 1 | give Customer, count Order",
             "Customer, the number of orders; where order has customer; the first by the number of "
             "orders, most first.",
