@@ -115,8 +115,8 @@ class WholeSearch:
             for by, descending, weight in nlargest(4, orders, key=lambda one: one[2]):
                 plan = self._plan(pattern, places, state, aggregate, by, descending)
                 if plan is not None:
-                    told = self._names_itself(state) and not any(
-                        isinstance(one, PropertyRef) for one in plan.give
+                    told = self._names_itself(state) and (  # one thing is no groups
+                        grouped or not any(isinstance(one, PropertyRef) for one in plan.give)
                     )
                     score_ = score + weight + _TOLD * told
                     yield Candidate(plan, score_)

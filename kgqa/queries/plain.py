@@ -299,7 +299,7 @@ _AGENTS = {"written": "writer", "made": "maker", "built": "builder", "led": "lea
 _DOES = {**_AGENTS, "wrote": "writer", "directs": "director", "supervises": "supervisor",
          "acted": "actor", "directed": "director", "supplies": "supplier"}  # fmt: skip
 _VERB = re.compile(
-    r"((?:manag|own|lead|follow|employ|writ|mak|sell|buy|play|produc|work|train|us|lik|lov|know)e?)"
+    r"((?:manag|own|lead|follow|employ|writ|mak|sell|buy|play|produc|work|train|us|lov|know)e?|like)"
     r"(?:s|d|ed)"
 )  # whose heads are who does it
 

@@ -376,7 +376,8 @@ class _Run:
     def result(self) -> QueryResult:
         """Return the rows, with those that tie and those that come next."""
         plan = self.plan
-        rows, sorts = (every[plan.skip :] for every in self.ordered())
+        rows, sorts = self.ordered()
+        rows, sorts = rows[plan.skip :], sorts[plan.skip :]
         limit = len(rows) if plan.limit is None else min(plan.limit, len(rows))
         if limit > self.limits.rows:
             raise PlanError(

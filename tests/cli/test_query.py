@@ -46,8 +46,8 @@ def test_a_plan_is_printed_as_cypher_or_csv(kgqa: Kgqa, home: Path) -> None:
 
 def test_without_a_plan_it_says_what_there_is(kgqa: Kgqa, home: Path) -> None:
     listed = kgqa("query", "--home", home).out
-    assert "[manages 2] manages> manages (3)" in listed
-    counted = "[manages 2] manages> manages | give count manages"  # as it is listed, it runs
+    assert "manager manages> [what they manages] (3)" in listed
+    counted = "manager manages> [what they manages] | give count [what they manages]"
     assert kgqa("query", counted, "--json", "--home", home).json["rows"][0]["values"] == [3]
 
 
