@@ -51,7 +51,8 @@ _NAME_ONCE = 0.9  # share of names that must differ
 _CLASSES = 30  # values of a column `kind` that are types
 _WORDY = r"^[\p{L}\p{M}.,:'’&()/ +-]*\p{L}[\p{L}\p{M}.,:'’&() +-]*$"
 _MOSTLY = 0.8
-_FIRST, _LAST = ("first", "given", "fore"), ("last", "family", "sur")
+_FIRST = frozenset({"first", "given", "fore", "firstname", "givenname", "forename"})
+_LAST = frozenset({"last", "family", "sur", "lastname", "familyname", "surname"})
 
 
 @dataclass(slots=True)
@@ -217,10 +218,8 @@ def find_name(
 ) -> tuple[str, ...]:
     """Return the columns that people call a row by, none if there are none."""
     texts = [column for column in columns.values() if column.is_name_like and not column.blob]
-    first = next((c for c in texts if c.words[0] in _FIRST or c.words[0] == "firstname"), None)
-    last = next(
-        (c for c in texts if c.words[0] in _LAST or c.words[0] in ("lastname", "surname")), None
-    )
+    first = next((c for c in texts if c.words[0] in _FIRST), None)
+    last = next((c for c in texts if c.words[0] in _LAST), None)
     if first and last:
         return first.name, last.name
     for names, once in (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kgqa.methods.query_parts import ENTITY, FoundValue, Owned
 from kgqa.methods.query_reading import UNUSED
-from kgqa.methods.query_words import COMPARED, NO, is_year, named, says
+from kgqa.methods.query_words import COMPARED, NO, TIME, is_year, named, says
 from kgqa.queries.check import NUMBERS, operators
 from kgqa.queries.plan import Aggregate, Comparison, NodeRef, PropertyRef
 
@@ -29,6 +29,8 @@ _NEAR = 9.0  # words from which a mention is not near
 _FLAG = 3.0  # what is true or not, that the question has the word of
 _PAIR = 3.0  # two properties that the question compares
 _SIZE = 4.0  # the size of a list that the question names beside a number
+_TIMELESS = 4.0  # off, for a number that is no year, of "in 1997"
+_IN_A_YEAR = re.compile(r"\b(?:in|since|before|after|during|until|by|of|season)(?: the)? $", re.I)
 _HAVING = re.compile(r"with|have|has|having|had|includ\w*|known|whose")
 
 
@@ -153,6 +155,8 @@ class ConditionSearch:
         yield replace(state, score=state.score + times * UNUSED[kind])
         close = self._closeness(literal, pattern, places)
         value = literal.value
+        before = self._read.question[: literal.start]
+        year = is_year(value) and _IN_A_YEAR.search(before)
         for place in places:
             type_, many, near = place.property.type, place.property.many, close[place.ref]
             operator = literal.operator
@@ -161,7 +165,10 @@ class ConditionSearch:
                     size = replace(place, ref=replace(place.ref, part="size"))
                     yield self._add(state, size, operator, value, _SIZE)
                 elif type_ in NUMBERS and not many:
-                    yield self._add(state, place, operator, value, near)
+                    timeless = year and not TIME.search(place.property.name)
+                    yield self._add(
+                        state, place, operator, value, near - _TIMELESS * bool(timeless)
+                    )
                 elif type_ in ("date", "datetime") and is_year(value):
                     yield self._add(state, place, operator, f"{value}", 0.5 + near)
             elif literal.kind == "date":

@@ -19,6 +19,7 @@ from kgqa.methods.query_words import (
     TIME,
     asks_one,
     asks_who,
+    is_dated,
     is_year,
     measured,
     names_class,
@@ -61,6 +62,9 @@ _AGGREGATED = re.compile(r"average|mean|total|sum|combined|highest|lowest|maximu
 _AGED = re.compile(r"\b(?:young|old|new|lat|earli)est\b|\bmost recent", re.I)
 _COMMON = re.compile(r"\bmost (?:common|frequent|popular|diverse|different|distinct)", re.I)
 _ASKS_NUMBER = re.compile(r"\W*what(?:'s| is| was) the (?:\w+ ){0,2}?", re.I)
+_MOST = re.compile(r"most|fewest|least")
+_AGELESS = 8.0  # off, for what is no time or age, if there is one and the youngest is asked for
+_SUMMED = 4.0  # for a sum of what there is most of, in things that the question does not name
 _MOST = re.compile(r"most|fewest|least")
 _TOTALLED = 3.0  # for the sum of a property that is called as what "how many" asks for
 _REVENUE = 6.0  # for a number times a price, if a revenue is asked for
@@ -144,6 +148,8 @@ class WholeSearch:
             return replace(place.ref, part="size"), weight + 4.0 if many else -MOST_ODDS
         if place.property.type in ("boolean", "point", "duration") or (is_id(place) and not said):
             return place.ref, -MOST_ODDS
+        if _AGED.search(question) and any(map(_says_age, places)):  # nothing else is meant
+            weight = max(weight, 0.0) if _says_age(place) else weight - _AGELESS
         worth = superlative(question, place.property, descending)
         first = place.ref.owner == NodeRef(0)
         weight += worth + (0.7 if worth > 0 and first else 0.0)
@@ -241,7 +247,7 @@ class WholeSearch:
                 odds = whole[name] + row[3]
                 if total or most:
                     odds = max(whole[one] for one in ("sum", "count", "group")) + max(row[3], -2.0)
-                odds += having + near
+                odds += having + near + (_SUMMED if name == "sum" and self._summed(place) else 0.0)
                 each = bool(EACH.search(self._read.question))
                 if place.ref.owner != NodeRef(0):
                     apart = (
@@ -263,6 +269,15 @@ class WholeSearch:
                                 _Grouped(other.ref, item),
                                 odds + self._read.properties[other.owned][2],
                             )
+
+    def _summed(self, place: Place) -> bool:
+        """Return whether "the most points" are those of all results that nothing else names."""
+        owner = place.ref.owner
+        if not isinstance(owner, NodeRef) or owner == NodeRef(0) or place.owned[0] != "class":
+            return False
+        near = self._read.mentions.after(_MOST, 2)
+        named_ = self._read.class_words(place.owned[1])
+        return bool(near & {*self._read.words_of(place)}) and not named_
 
     def _by_part(
         self, pattern: Pattern, places: Sequence[Place]
@@ -453,6 +468,10 @@ class WholeSearch:
             return 0.0
         others = {at for hop in pattern.hops[:-1] for at in mentions.of(hop.relation)}
         return -3.0 if near & others else 0.0
+
+
+def _says_age(place: Place) -> bool:
+    return is_dated(place.property) or "age" in relation_phrase(place.property.name).split()
 
 
 def is_id(place: Place) -> bool:

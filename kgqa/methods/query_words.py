@@ -348,9 +348,14 @@ _LITTLE = re.compile(
     r"\b(?:low|small|short|cheap|light|few|l)est\b|\b(?:least|fewest|minimum)\b", re.IGNORECASE
 )
 TIME = re.compile(
-    r"date|year|born|birth|time|founded|created|released?|publish|hired|joined|since|start|began|opened|established",
+    r"date|year|season|born|birth|time|founded|created|released?|publish|hired|joined|since|start|began|opened|established",
     re.I,
 )
+
+
+def is_dated(property_: Property) -> bool:
+    """Return whether a property says when something was."""
+    return property_.type in ("date", "datetime") or bool(TIME.search(property_.name))
 
 
 @lru_cache(8192)
@@ -360,7 +365,7 @@ def superlative(question: str, property_: Property, descending: bool) -> float:
     The oldest has the earliest date of birth, but the greatest age.
     """
     late, early = bool(_LATE.search(question)), bool(_EARLY.search(question))
-    dated = property_.type in ("date", "datetime") or bool(TIME.search(property_.name))
+    dated = is_dated(property_)
     if late != early:
         if not dated and not re.search(r"\bage\b", relation_phrase(property_.name)):
             return -2.5

@@ -13,6 +13,9 @@ TOPIC = "x"  # the topic entity, in a relation path and in a question without it
 _STATIONS = "yzuvw"  # the entities between it and the last one
 _WANTED = "?"  # the last one: what the question asks for
 _LONGEST_EXAMPLE = 40  # characters
+_SHORT = {"dob": "date of birth", "dod": "date of death", "qty": "quantity", "amt": "amount",
+          "dept": "department", "addr": "address", "lat": "latitude", "lng": "longitude",
+          "lon": "longitude"}  # fmt: skip
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
@@ -25,6 +28,8 @@ def relation_phrase(name: str) -> str:
     'has ingredient'
     >>> relation_phrase("STOPS_AT"), relation_phrase("people.person.place_of_birth")
     ('stops at', 'place of birth')
+    >>> relation_phrase("dob")
+    'date of birth'
     >>> relation_phrase("/film/film/starring./film/performance/actor")
     'starring actor'
     """
@@ -35,7 +40,7 @@ def relation_phrase(name: str) -> str:
     elif "." in name and " " not in name:
         name = name.rstrip(".").rpartition(".")[2]
     words = re.sub(r"[\W_]+", " ", _CAMEL.sub(" ", name))
-    return " ".join(words.split()).lower() or name.lower()
+    return " ".join(_SHORT.get(word, word) for word in words.lower().split()) or name.lower()
 
 
 def relation_path_text(
