@@ -57,6 +57,10 @@ _DESCRIBED = 200  # letters of a candidate's relations that it reads
 _SHOWN = 3  # unknown names in an error
 
 
+_NUMBER_AFTER = re.compile(r",? (?:(?:in|of|from) )?\(?(\d+)(?!\w)")
+_SAME_NAMED = 20  # entities of one name whose properties are read
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """An entity that a mention of the question may mean.
@@ -110,6 +114,7 @@ def link(
     ]
     if not candidates:
         raise _nothing_found(store, asked)
+    candidates = _with_number(store, question, candidates)
     best = candidates[0]
     if best.match == "partial" and best.mention.islower():
         for (
@@ -123,6 +128,35 @@ def link(
                     f'by "{best.mention}".',
                 )
     return candidates[:limit]
+
+
+def _with_number(store: GraphStore, question: str, candidates: list[Candidate]) -> list[Candidate]:
+    """Return candidates, of equal names first those that have the number named after them.
+
+    Of "the Belgian Grand Prix of 2023" the one with the year 2023, or with a date in it.
+    """
+    best = candidates[0]
+    number = _NUMBER_AFTER.match(question, best.end)
+    same = [
+        one
+        for one in candidates
+        if (one.start, one.end, one.name) == (best.start, best.end, best.name)
+    ]
+    if number is None or not 1 < len(same) <= _SAME_NAMED:
+        return candidates
+    begins = re.compile(rf"{number[1]}(?!\d)")
+    fits = [
+        one
+        for one in same
+        if any(begins.match(str(value)) for value in store.details(one.key).properties.values())
+    ]
+    if not 0 < len(fits) < len(same):
+        return candidates
+    end, keys = number.end(1), {one.key for one in fits}
+    first = [
+        replace(one, end=end, mention=question[one.start : end], score=best.score) for one in fits
+    ]
+    return first + [one for one in candidates if one.key not in keys]
 
 
 def _without_classes(store: GraphStore, candidates: list[Candidate]) -> list[Candidate]:

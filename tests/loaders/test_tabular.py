@@ -71,6 +71,13 @@ def test_what_a_column_is_called_after_goes_before_what_it_may_be(tmp_path: Path
     assert read.names("Diagnosis") == {"Flu", "Gout", "Mumps"}
 
 
+def test_people_are_called_by_forename_and_surname(tmp_path: Path) -> None:
+    drivers = {
+        "drivers.csv": "driverId,code,forename,surname\n1,HAM,Lewis,Hamilton\n2,SAI,Carlos,Sainz\n"
+    }
+    assert read_tables(tmp_path, drivers).names("Driver") == {"Lewis Hamilton", "Carlos Sainz"}
+
+
 def test_ids_of_a_role_are_of_the_one_table_of_people(tmp_path: Path) -> None:
     shops = {
         "employees.csv": SHOP["employees.csv"],

@@ -198,6 +198,44 @@ def test_what_is_called_like_a_class_is_the_class(
     assert [one.name for one in world.ask(question).answers] == answers
 
 
+@pytest.fixture(scope="module")
+def league(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
+    home = tmp_path_factory.mktemp("league")
+    tables = {
+        "drivers": [(1, 44, "Ada", "Birch", "1985-01-07"), (2, 4, "Bo", "Lindt", "1999-11-13")],
+        "races": [(1, 2022, "Ulm Cup"), (2, 2023, "Ulm Cup"), (3, 2023, "Bonn Cup")],
+        "results": [(1, 1, 1, 9), (2, 1, 2, 8), (3, 2, 2, 8), (4, 3, 1, 2)],
+    }
+    columns = {
+        "drivers": ["driverId", "number", "forename", "surname", "dob"],
+        "races": ["raceId", "year", "name"],
+        "results": ["resultId", "raceId", "driverId", "points"],
+    }
+    folder = home / "tables"
+    folder.mkdir()
+    for name, rows in tables.items():
+        lines = [columns[name], *rows]
+        (folder / f"{name}.csv").write_text(
+            "".join(",".join(map(str, one)) + "\n" for one in lines)
+        )
+    with kgqa.ingest("tables", folder, kg="league", home=home) as kg:
+        yield kg
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("Who is the youngest driver?", "Bo Lindt"),  # not the one with the lowest number
+        ("Which driver scored the most points?", "Bo Lindt"),  # of all results together
+        ("When was the Ulm Cup 2023?", "2023"),
+    ],
+)
+def test_words_say_which_property_or_thing_is_meant(
+    league: kgqa.KG, question: str, answer: str
+) -> None:
+    assert [one.name for one in league.ask(question).answers] == [answer]
+
+
 def test_json_lists_all_that_a_number_counted(tmp_path: Path) -> None:
     rows = "".join(f"{n},Item {n},{n % 3}\n" for n in range(30))
     (tmp_path / "items.csv").write_text("id,name,price\n" + rows)
