@@ -41,7 +41,7 @@ from kgqa.methods.options import (
     QueryOptions,
     RankOptions,
 )
-from kgqa.methods.query import Query, has_words_of
+from kgqa.methods.query import UNSAID, Query, has_words_of
 from kgqa.methods.query_words import names_class, stem
 from kgqa.methods.rank import Rank
 from kgqa.models.path_ranker import RANKERS, own_ranker
@@ -439,6 +439,11 @@ class Auto(Ensemble):
             for one in question.topics
             if number_in(one.name) is None and stems_of(normalise(one.name)) not in classes
         ]
+        unread: KgqaError | Findings | None = question.unlinked
+        if question.topics and all(
+            stems_of(normalise(one.name)) in classes for one in question.topics
+        ):
+            unread = Findings(notes=(UNSAID,), confidence=0.0)  # no path leads out of a class
         calculated = asks_calculated(question.question)
         best = not calculated and asks_best(as_superlative(question.question))
         beyond = asks_denied(question.question) or asks_repeated(question.question)  # any path
@@ -459,11 +464,11 @@ class Auto(Ensemble):
             least = LIKELY
         none = not topics and any(note.startswith(NOT_HERE) for note in found.notes)
         if (found.confidence or 0.0) < least or not (found.answers or none):
-            return question.unlinked
+            return unread
         result, schema = found.result, cast("PropertyGraph", store).schema()
         plan = None if result is None else result.plan
         if plan and not has_words_of(plan, question.question, schema, self._nouns):
-            return question.unlinked
+            return unread
         if topics and best and not (plan and plan.order and plan.where):
             return None
         if beyond and not (calculated or best) and topics:

@@ -68,6 +68,7 @@ NOTHING_FOUND = 4.0  # off the score of a plan that finds nothing
 _NEAR, _COMPARED = 3.0, 6  # temperatures, and readings, that rows are compared of
 ABOUT = 0.55  # cosine from which a noun is a class in other words: film and movie, town and city
 FAILED = 8.0  # off the score of one that exceeds the limits
+UNSAID = "The question cannot be said as one query over this graph's schema."
 NOT_CHOSEN = "The general LLM's reply was not of the form asked for; the first reading is answered."
 NONE_MEANT = "The general LLM finds that no reading asks what the question asks."
 WRITTEN_TEMPERATURE = 1.0  # of the confidence in plans that a KG-LLM wrote
@@ -266,8 +267,7 @@ class Query(Method[QueryOptions]):
             "general_llm": read.general_llm,
         }
         if not read.plans or read.plans[0][1] is None:
-            note = "The question cannot be said as one query over this graph's schema."
-            return Findings(timings=timings, notes=(read.said or note,), confidence=0.0, **cost)
+            return Findings(timings=timings, notes=(read.said or UNSAID,), confidence=0.0, **cost)
         best, result = read.plans[0]
         assert result is not None
         if read.strange:
