@@ -79,7 +79,7 @@ def singular(word: str) -> str:
         return _PLURALS[word]
     if len(word) < 4 or word.endswith(_SAME) or not word.endswith("s"):
         return word
-    if word.endswith(("gnoses", "alyses", "crises", "theses")):
+    if word.endswith(("gnoses", "alyses", "crises", "heses")):
         return word[:-2] + "is"
     if word.endswith("ies"):
         return word[:-3] + "y"
