@@ -434,21 +434,18 @@ class Auto(Ensemble):
         if isinstance(question, KgqaError) or question.choices or question.is_yes_no:
             return None
         classes = _classes_named(store)
-        topics = [  # neither "over 50" nor the "mountain" of "the highest mountain"
-            one
-            for one in question.topics
-            if number_in(one.name) is None and stems_of(normalise(one.name)) not in classes
+        topics = [  # not the "mountain" of "the highest mountain"
+            one for one in question.topics if stems_of(normalise(one.name)) not in classes
         ]
         unread: KgqaError | Findings | None = question.unlinked
-        if question.topics and all(
-            stems_of(normalise(one.name)) in classes for one in question.topics
-        ):
-            unread = Findings(notes=(UNSAID,), confidence=0.0)  # no path leads out of a class
+        if question.topics and not topics:  # no path leads out of a class
+            unread = Findings(notes=(UNSAID,), confidence=0.0)
         calculated = asks_calculated(question.question)
         best = not calculated and asks_best(as_superlative(question.question))
         beyond = asks_denied(question.question) or asks_repeated(question.question)  # any path
         if topics and not (calculated or best or beyond or asks_compared(question.question)):
             return None
+        topics = [one for one in topics if number_in(one.name) is None]  # not the 50 of "over 50"
         named = [one for one in topics if _is_named(one)]
         if topics and not named:  # a word that stands in some name is not a name
             topics = []
@@ -566,11 +563,8 @@ def _classes_named(store: GraphStore) -> set[frozenset[str]]:
     """Return what a graph's classes are called, as stems: what is called so is one of them."""
     if not isinstance(store, PropertyGraph):
         return set()
-    return {
-        stems_of(relation_phrase(name))
-        for one in store.schema().types
-        for name in (one.name, *one.also)
-    }
+    names = (name for one in store.schema().types for name in (one.name, *one.also))
+    return {*map(stems_of, map(relation_phrase, names))} - {frozenset()}
 
 
 def _compares(found: Findings, topics: Sequence[TopicEntity]) -> bool:

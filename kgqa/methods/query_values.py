@@ -45,7 +45,8 @@ class ValueIndex:
         self._store = store
         self._fields: dict[str, dict[Owned, tuple[str, ...]]] = {}
         self._named = {type_.name for type_ in schema.types if type_.names}
-        self._classes = {stems_of(relation_phrase(type_.name)) for type_ in schema.types}
+        classes = {stems_of(relation_phrase(type_.name)) for type_ in schema.types}
+        self._classes = classes - {frozenset()}
         self._plain = isinstance(store, PlainGraph)
         self._untyped = (
             any("" in (one.head, one.tail) for one in schema.relations) or not schema.types
