@@ -59,9 +59,10 @@ class _BertEncoder(SentenceEncoder):
             joined = self._model.states(rows)
             states = np.split(joined, np.cumsum([len(row) for row in rows[:-1]]))
             first = self._pooling == "first"
-            pooled = np.stack([one[0] if first else one.mean(0) for one in states])
-            lengths = np.linalg.norm(pooled, axis=1, keepdims=True)
-            yield batch, states, pooled / np.maximum(lengths, 1e-12)
+            with np.errstate(all="ignore"):  # of damaged weights; whoever asks checks the vectors
+                pooled = np.stack([one[0] if first else one.mean(0) for one in states])
+                pooled /= np.maximum(np.linalg.norm(pooled, axis=1, keepdims=True), 1e-12)
+            yield batch, states, pooled
 
 
 def load_sentence_encoder(

@@ -80,7 +80,7 @@ def models(folder: Path, tiny_folder: Path) -> dict[str, Callable[[Path], Any]]:
 
     def reasoner(changed: Path) -> Any:
         made = load_reasoner(str(changed), encoder=str(encoder), cache=changed, **where)
-        return [one.sum().item() for one in made.model.state_dict().values()]
+        return [one.double().sum().item() for one in made.model.state_dict().values()]
 
     lora = LoraConfig(r=2, target_modules=["q_proj", "v_proj"], init_lora_weights=False)
     with quiet():
