@@ -110,7 +110,7 @@ def test_places_are_freed_whatever_clients_do(few: Served) -> None:
 @pytest.mark.long
 def test_two_thousand_clients_leave_the_memory_as_it_was(few: Served) -> None:
     for seed in range(2, 6):  # caches of names and vectors fill
-        tried(few, 100, seed)
+        tried(few, 200, seed)
     before = memory(few)
     for seed in range(10, 20):
         tried(few, 200, seed)
