@@ -111,6 +111,15 @@ def class_words(store: GraphStore) -> frozenset[str]:
     return frozenset().union(*(each for each in stems if len(each) == 1))
 
 
+def name_stems(names: Iterable[str]) -> set[frozenset[str]]:
+    """Return the stems of each of some names of classes; none of a name without a word that says.
+
+    >>> name_stems(["BigRiver", ""]) == {stems_of("big rivers")}
+    True
+    """
+    return {stems_of(relation_phrase(name)) for name in names} - {frozenset()}
+
+
 def stems_outside(
     question: QuestionWords, spans: Iterable[tuple[int, int]]
 ) -> dict[tuple[int, int], frozenset[str]]:

@@ -22,7 +22,7 @@ from kgqa.errors import AdapterMismatchError, KgqaError, ModelNotFoundError
 from kgqa.graph.literals import number_in
 from kgqa.graph.names import normalise
 from kgqa.graph.schema import PropertyGraph
-from kgqa.linking.around import MOST_CLASSES, stems_of
+from kgqa.linking.around import MOST_CLASSES, name_stems, stems_of
 from kgqa.linking.asked import (
     as_superlative,
     asks_best,
@@ -46,7 +46,6 @@ from kgqa.methods.query_words import names_class, stem
 from kgqa.methods.rank import Rank
 from kgqa.models.path_ranker import RANKERS, own_ranker
 from kgqa.paths.ground import Node
-from kgqa.paths.words import relation_phrase
 from kgqa.queries.plan import Aggregate, NodeRef
 
 if TYPE_CHECKING:
@@ -433,7 +432,7 @@ class Auto(Ensemble):
         """Return what a plan gives, if the question is about the whole graph; else None."""
         if isinstance(question, KgqaError) or question.choices or question.is_yes_no:
             return None
-        classes = _classes_named(store)
+        classes = _classes_named(store) if question.topics else set()
         topics = [  # not the "mountain" of "the highest mountain"
             one for one in question.topics if stems_of(normalise(one.name)) not in classes
         ]
@@ -563,8 +562,7 @@ def _classes_named(store: GraphStore) -> set[frozenset[str]]:
     """Return what a graph's classes are called, as stems: what is called so is one of them."""
     if not isinstance(store, PropertyGraph):
         return set()
-    names = (name for one in store.schema().types for name in (one.name, *one.also))
-    return {*map(stems_of, map(relation_phrase, names))} - {frozenset()}
+    return name_stems(name for one in store.schema().types for name in (one.name, *one.also))
 
 
 def _compares(found: Findings, topics: Sequence[TopicEntity]) -> bool:

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgqa.graph.names import normalise
-from kgqa.linking.around import stems_of
+from kgqa.linking.around import name_stems, stems_of
 from kgqa.methods.query_parts import ENTITY, FoundValue, Owned
-from kgqa.paths.words import relation_phrase
 from kgqa.queries.plain import PlainGraph
 
 if TYPE_CHECKING:
@@ -45,8 +44,7 @@ class ValueIndex:
         self._store = store
         self._fields: dict[str, dict[Owned, tuple[str, ...]]] = {}
         self._named = {type_.name for type_ in schema.types if type_.names}
-        classes = {stems_of(relation_phrase(type_.name)) for type_ in schema.types}
-        self._classes = classes - {frozenset()}
+        self._classes = name_stems(type_.name for type_ in schema.types)
         self._plain = isinstance(store, PlainGraph)
         self._untyped = (
             any("" in (one.head, one.tail) for one in schema.relations) or not schema.types
