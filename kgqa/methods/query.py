@@ -165,7 +165,9 @@ class Query(Method[QueryOptions]):
             scorer = self.resources.plan_scorer(self.options.scorer)
             texts, refs = parts.read(question, found)
             scores = scorer.read(question, texts)
-            reading = Reading(question, parts, refs, scores, literals, found)
+            texts_ = {str(one.value) for one in literals.literals if one.kind == "text"}
+            lacking = {text: values.lacking(text) for text in texts_}
+            reading = Reading(question, parts, refs, scores, literals, found, lacking)
             plans = PlanSearch(reading).plans(self.options.plans)
             temperature = scorer.card.temperature
         chosen = time.perf_counter()

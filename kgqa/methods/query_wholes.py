@@ -120,7 +120,9 @@ class WholeSearch:
                 plan = self._plan(pattern, places, state, aggregate, by, descending)
                 if plan is not None:
                     told = self._names_itself(state) and (  # one thing is no groups
-                        grouped or not any(isinstance(one, PropertyRef) for one in plan.give)
+                        grouped
+                        or by is not None
+                        or not any(isinstance(one, PropertyRef) for one in plan.give)
                     )
                     score_ = score + weight + _TOLD * told
                     yield Candidate(plan, score_)
