@@ -38,7 +38,11 @@ _NUMBER = re.compile(
     r"(?:\s?(k|thousand|m|million|bn|billion)\b)?(?:%|\b|$|(?=(?:st|nd|rd|th)\b))(?![\w-]*\w-)",
     re.IGNORECASE,
 )
-_NUMBER_WORD = re.compile(rf"\b({'|'.join(_WORDS)})\b", re.IGNORECASE)
+_NUMBER_WORD = re.compile(
+    rf"\b(?:({'|'.join(_WORDS)})|a(?= (?:thousand|million|billion)))\b"
+    r"(?: (thousand|million|billion)\b)?",
+    re.IGNORECASE,
+)
 _MONTHS = "january february march april may june july august september october november december"
 _MONTH = "|".join(f"{one}|{one[:3]}" for one in _MONTHS.split())
 _DATE = re.compile(
@@ -304,7 +308,8 @@ def _numbers(question: str, taken: Sequence[bool]) -> list[tuple[float, int, int
         amount = float(match[1].replace(",", "")) * _SCALES.get((match[2] or "").lower(), 1)
         spans.append((amount, *match.span()))
     for match in _NUMBER_WORD.finditer(question):
-        spans.append((float(_WORDS[match[1].lower()]), *match.span()))
+        scale = _SCALES[match[2].lower()] if match[2] else 1.0
+        spans.append((scale * _WORDS[(match[1] or "one").lower()], *match.span()))
     return sorted((one for one in spans if not any(taken[one[1] : one[2]])), key=itemgetter(1))
 
 

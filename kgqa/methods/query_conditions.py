@@ -21,11 +21,13 @@ if TYPE_CHECKING:
 
 CONDITIONS = 6  # beam
 _HAS_VALUE = 2.5  # added where the graph holds the value that is stated
+_LATE = 2.5  # for that of the class which is mentioned last, of two that have it
 _NOT_HELD = -1.5  # where it does not
 _LACKS = -5.0  # where it holds none with that text in it
 _COMPARED = 1.0  # more, of "more than 15", "since 2001"
 _UNUSED_PLAIN = 1.7  # times what it costs to pass over what is stated
 _CLOSE = 1.5  # for a property whose mention is the nearest to a literal
+_UNSAID = 2.0  # words that a property is farther away by, if the question has none of its name
 _NEAR = 9.0  # words from which a mention is not near
 _FLAG = 3.0  # what is true or not, that the question has the word of
 _PAIR = 3.0  # two properties that the question compares
@@ -192,6 +194,8 @@ class ConditionSearch:
                     yield self._add(state, place, operator, value, near)
                 else:
                     yield self._add(state, place, "contains", value, _NOT_HELD + near)
+        if (literal.operator, value) == (">=", 1) and pattern.hops:
+            yield state  # a hop is one, at least
         if literal.kind == "number" and state.having is None and AVERAGE.search(before):
             for place in places:
                 if place.property.type in NUMBERS and place.ref.owner != NodeRef(0):
@@ -231,7 +235,8 @@ class ConditionSearch:
                 for at in self._read.words_of(place)
                 if not first <= at <= last
             ]
-            away[place.ref] = min(found, default=99.0)
+            unsaid = 1 - self._read.mentions.share(place.property.name, place.owned[1])
+            away[place.ref] = min(found, default=99.0) + _UNSAID * unsaid
             before = [at for at in self._read.node_words(pattern, place) if at < first]
             latest[place.ref] = max(before, default=-1)
         nearest = min(away.values(), default=99.0)
@@ -241,7 +246,7 @@ class ConditionSearch:
         for place in places:
             same = [latest[one.ref] for one in places if one.owned[2] == place.owned[2]]
             late = (latest[place.ref] == max(same)) - 0.5 if min(same) < max(same) else 0.0
-            close[place.ref] = (_CLOSE if away[place.ref] == nearest else -_CLOSE) + late * _CLOSE
+            close[place.ref] = (_CLOSE if away[place.ref] == nearest else -_CLOSE) + late * _LATE
         return close
 
     def _compared(self, places: Sequence[Place]) -> list[Comparison]:
@@ -281,14 +286,21 @@ class ConditionSearch:
             odds = self._read.properties[place.owned][0]
             said = self._read.words_of(place)
             flag = place.property.type == "boolean"
+            none = (  # "no image link": text, the whole of its name
+                place.property.type == "text"
+                and bool(self._read.mentions.after(NO, 3) & {*said})
+                and self._read.mentions.share(place.property.name, place.owned[1]) == 1
+            )
             if any(place.owned[2] == name for *_, name in state.used) or (
-                odds < -1 and not (flag and said)
+                odds < -1 and not ((flag and said) or none)
             ):
                 continue
             denied = bool(NO.search(self._read.bare))
             if flag:
                 yield self._add(state, place, "=", not denied, _FLAG if said else 0.0)
-            elif odds > 0.5 and said and (denied or self._read.mentions.after(_HAVING) & {*said}):
+            elif none or (
+                odds > 0.5 and said and (denied or self._read.mentions.after(_HAVING) & {*said})
+            ):
                 operator = "missing" if denied else "not missing"
                 one = Comparison(place.ref, operator)  # type: ignore[arg-type]
                 yield replace(
