@@ -75,8 +75,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 _SLOW = {
     *("kg_llm", "smollm_folder", "tiny_folder", "minilm", "quick", "serving", "served", "browser"),
-    *("neo4j_server", "openai_server", "ray_cluster", "sample_home", "home", "plain_home"),
-}  # fixtures that load a model, start a server, or ingest the sample
+    *("neo4j_server", "openai_server", "postgres", "cluster", "local", "sample_home", "home"),
+    *("plain_home", "source"),
+}  # fixtures that load a model, start a server or Ray, ingest the sample, or build the package
 _SLOW_ROOMS = {"cli", "api", "server", "methods", "training", "evaluation"}
 
 

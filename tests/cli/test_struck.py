@@ -405,14 +405,15 @@ def moments(number: int) -> list[tuple[float, float]]:
     return [(dice.random(), dice.uniform(0, 0.05) if at % 3 == 2 else 0.0) for at in range(number)]
 
 
-every_command = pytest.mark.parametrize(
-    "place",
-    [
-        pytest.param(one, marks=[] if one.name in USUAL else [pytest.mark.long], id=one.name)
-        for one in COMMANDS
-    ],
-    indirect=True,
-)
+def commands(*usual: str) -> pytest.MarkDecorator:
+    """Run a test for every command, without --full for some."""
+    marks = {one.name: [] if one.name in usual else [pytest.mark.long] for one in COMMANDS}
+    every = [pytest.param(one, marks=marks[one.name], id=one.name) for one in COMMANDS]
+    return pytest.mark.parametrize("place", every, indirect=True)
+
+
+every_command = commands(*USUAL)
+quick_command = commands(*(one for one in USUAL if one not in ("learn", "train kg-cot")))
 
 
 @pytest.mark.parametrize(
@@ -466,7 +467,7 @@ def assert_full(done: Outcome) -> None:
     assert any(word in done.error for word in ("No space left", "too large", "disk", "full"))
 
 
-@every_command
+@quick_command
 @pytest.mark.parametrize(
     "room",
     [
@@ -497,7 +498,7 @@ def mount(folder: Path, size: int, *more: str) -> None:
         pytest.skip(f"a small disk cannot be mounted: {done.stderr.decode().strip()}")
 
 
-@every_command
+@quick_command
 @pytest.mark.parametrize(
     "room", [pytest.param(r, marks=[pytest.mark.long] if r != 4 else []) for r in (0, 4, 40)]
 )
@@ -563,7 +564,7 @@ def test_two_at_once(place: Place, tmp_path: Path) -> None:
     assert place.command.seen(home) == place.after
 
 
-@every_command
+@quick_command
 def test_a_clock_that_jumps_back(place: Place, tmp_path: Path) -> None:
     """In the middle of a run; then files are from the future for the run that goes on."""
     home = tmp_path / "home"
