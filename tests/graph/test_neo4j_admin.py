@@ -303,7 +303,9 @@ def test_a_named_database_is_refused(server: OwnNeo4j) -> None:
 
 def test_a_folder_is_named_and_of_a_server(tmp_path: Path) -> None:
     url = "bolt://localhost:1"
-    for options, said in (({}, "folder of that server"), ({"neo4j_home": tmp_path}, "is not the")):
+    cases: list[tuple[dict[str, Any], str]]
+    cases = [({}, "folder of that server"), ({"neo4j_home": tmp_path}, "is not the")]
+    for options, said in cases:
         with (
             pytest.raises(UsageError, match=said),
             open_writer(url, "random", method="admin", **options),
