@@ -315,7 +315,8 @@ def test_a_folder_is_named_and_of_a_server(tmp_path: Path) -> None:
 
 def test_the_commands_for_a_container(server: OwnNeo4j, tmp_path: Path) -> None:
     (tmp_path / "docker-compose.yml").touch()
-    options = {"password": server.password, "method": "admin", "neo4j_home": tmp_path}
+    options: dict[str, Any] = {"method": "admin", "neo4j_home": tmp_path}
+    options["password"] = server.password
     with (
         pytest.raises(GraphError, match="are yours to run") as caught,
         open_writer(server.uri, "tricky", **options) as writer,
