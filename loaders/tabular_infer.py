@@ -466,7 +466,8 @@ def _column(
         if is_whole:
             relation = " ".join(dict.fromkeys([*_shared_words(column.name.split("/")), *kind]))
         begins = any(len(word) > 3 and "".join(kind).startswith(word) for word in column.words)
-        if begins and not {*kind} <= {*column.words} and not {*column.words} <= {*kind}:  # ``shipVia`` does not name shippers
+        own, other = {*column.words}, {*kind}
+        if begins and not other <= own and not own <= other:  # ``shipVia`` does not name shippers
             relation = f"{relation} {' '.join(kind)}"
         kept = column.name if column.name in plan.key else ""
         return ColumnMapping(

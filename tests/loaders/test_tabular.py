@@ -53,7 +53,7 @@ def test_tables_with_short_names_for_columns_are_linked(tmp_path: Path) -> None:
     )
     assert ("Ann Ek", "Di Moe") in school.triples("advisor")
     assert ("Bo Ek", "Pet 3") in school.triples("pet")
-    assert ("lada niva", "Car 1") in school.triples("make car")
+    assert ("lada niva", "Car 1") in school.triples("make")
     assert school.properties("Pet/2") == {"PetID": 2, "PetType": "dog"}
     assert school.properties("Student/7")["Sex"] == "F"
 
