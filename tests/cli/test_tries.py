@@ -149,20 +149,6 @@ def test_a_second_run_at_the_same_time_is_told(kgqa: Kgqa, own_home: Path) -> No
     assert index_files(own_home) == before
 
 
-def test_a_sample_is_the_same_by_one_process_and_by_two(
-    kgqa: Kgqa, plain_home: Path, tmp_path: Path
-) -> None:
-    homes = [shutil.copytree(plain_home, tmp_path / name) for name in ("one", "two", "other")]
-    command = ("precompute-tries", "--json", "--sample", "5", "--sample-walk", "random")
-    for home, flags in zip(homes, (["1"], ["1", "--workers", "2"], ["2"]), strict=True):
-        done = kgqa(*command, "--sample-seed", *flags, "--home", home).json
-        assert done["composed"] == 0
-        assert done["paths"] <= 5 * done["stored"]
-    one, two, other = map(index_files, homes)
-    assert one == two
-    assert one != other
-
-
 def test_ray_that_is_not_installed_is_said_with_how_to_install_it(plain_home: Path) -> None:
     command = ["precompute-tries", "--engine", "ray", "--home", str(plain_home)]
     done = subprocess.run(
@@ -198,7 +184,7 @@ def test_rows_do_not_depend_on_whether_transformers_tokenises(
     (graph,) = plain_home.glob("*/*.sqlite")
     with open_store(f"sqlite:///{graph}") as store:
         keys = store.topic_keys()[:200]
-        settings = UnitSettings(WalkRules(), 100_000, None, store.info.version)
+        settings = UnitSettings(WalkRules(), 100_000, store.info.version)
         one, other = (
             Worker(store, PathLexicon(each, PathFormat())).work(keys, settings)
             for each in (full, bare)
