@@ -160,7 +160,7 @@ def test_rows_do_not_depend_on_whether_transformers_tokenises(
     (graph,) = plain_home.glob("*/*.sqlite")
     with open_store(f"sqlite:///{graph}") as store:
         keys = store.topic_keys()[:200]
-        settings = UnitSettings(WalkRules(), 100_000, None, store.info.version)
+        settings = UnitSettings(WalkRules(), 100_000, store.info.version)
         one, other = (
             Worker(store, PathLexicon(each, PathFormat())).work(keys, settings)
             for each in (full, bare)

@@ -120,6 +120,13 @@ def test_an_index_for_something_else_is_refused_by_name(
     assert "kgqa precompute-tries" in caught.value.hint
 
 
+def test_a_sample_of_an_earlier_version_serves_no_question(graph: Path, tmp_path: Path) -> None:
+    sample = replace(KEY, walk="random", sample=20, seed=5)
+    build(graph, tmp_path, key=sample, topics=keys_array([0]))
+    with pytest.raises(IndexStaleError, match="sampled paths 20, not none"):
+        open_index(tmp_path, KEY)
+
+
 def test_an_index_in_an_older_format_is_refused_by_name(graph: Path, tmp_path: Path) -> None:
     build(graph, tmp_path, topics=keys_array([0]))
     path = index_folder(tmp_path, KEY) / "manifest.json"
