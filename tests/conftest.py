@@ -85,7 +85,7 @@ def _is_fast(item: pytest.Item) -> bool:
     """Return whether a test takes milliseconds: about the cores, without models and servers."""
     names = set(getattr(item, "fixturenames", ()))
     marks = {mark.name for mark in item.iter_markers()}
-    room = item.path.relative_to(item.config.rootpath).parts[1]
+    room = item.path.parent.name
     return not (names & _SLOW or marks & {"model", "neo4j", "long"} or room in _SLOW_ROOMS)
 
 
@@ -103,10 +103,12 @@ def _is_drawn(item: pytest.Item) -> bool:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    slow = [item for item in items if not _is_fast(item)]
+    slow_files = {item.path for item in slow}
+    items.sort(key=lambda item: item.path not in slow_files)  # so that workers end together
     if config.getoption("--fast"):
-        slow = [item for item in items if not _is_fast(item)]
         config.hook.pytest_deselected(items=slow)
-        items[:] = [item for item in items if item not in slow]
+        items[:] = filter(_is_fast, items)
     if _is_full(config):
         return
     _draw_fewer(items, 0.0 if config.getoption("--fast") else 0.4)
