@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import subprocess
 import sys
 import time
@@ -196,9 +195,9 @@ def openai_server(
     smollm_folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[OpenAIServer]:
     """A real `transformers serve` of SmolLM2, stopped at the end of the session."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    from tests.graph.neo4j_server import free_ports
+
+    (port,) = free_ports(1)
     log = tmp_path_factory.mktemp("server") / "log"
     serve = "from transformers.cli.transformers import main; main()"
     command = [sys.executable, "-c", serve, "serve", str(smollm_folder)]
