@@ -67,8 +67,11 @@ def train(data: Path, out: Path, steps: int) -> None:
         for file, form, topics in FILES:
             read = read_file(data / file, form, topics and data / topics, progress)
             for into, held_out in ((taught, False), (apart, True)):
-                some = [one for one in read.questions if is_held_out(one.id) == held_out]
-                usable, unusable = kg_questions(words, some, start, loose=read.loose)
+                some = [
+                    read.in_graph(store, question)
+                    for question in read.questions if is_held_out(question.id) == held_out
+                ]  # fmt: skip
+                usable, unusable = kg_questions(words, some, start)
                 into += usable
                 if not held_out:
                     counts.append(f"{len(some) - unusable} of {len(some)} in {Path(file).name}")
