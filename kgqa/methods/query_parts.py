@@ -139,7 +139,7 @@ class SchemaParts:
         def near_hop(hop: tuple[str, str, str]) -> float:
             return near(self.hops[hop]) + near(relation_phrase(hop[1]))
 
-        hops, properties, classes = self.hops.keys(), self.properties.keys(), self.classes.keys()
+        classes, hops, properties = list(self.classes), list(self.hops), list(self.properties)
         if self.is_large:
             classes, hops, properties = self._chosen(asked)
         parts: list[tuple[float, Part, object]] = [
