@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kgqa.api.qa import QA
 from kgqa.api.workers import WorkerOptions
-from kgqa.errors import GraphError, UsageError
+from kgqa.errors import GraphError
 from kgqa.progress import Silent
 from kgqa.registry import option, validated
 
@@ -69,15 +69,8 @@ def evaluate(
         return _of_queries(home, store, Path(file), session, options)
     questions = split_of(read_questions(Path(file), format, options.limit), options.split)
     own_graphs = all(question.graph is not None for question in questions.questions)
-    if own_graphs:
-        if own_options.get("sample") is not None:
-            raise UsageError(
-                "`sample` names an index of a KG, and each question of this file has a graph of "
-                "its own.",
-                "Leave out `sample`.",
-            )
-        opened = None
-    else:
+    opened = None
+    if not own_graphs:
         opened = None if store is not None else home.open_store()
         session = session.on(store or opened)  # type: ignore[arg-type]
     executor = options.executor()

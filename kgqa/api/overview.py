@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from kgqa.models.adapter import AdapterCard
     from kgqa.models.kg_llm import LoadedEncoder
     from kgqa.queries.solve import QueryStore
-    from kgqa.trie.index.manifest import IndexKey
 
 
 _EXAMPLED = 100_000  # things of a type among which an example is looked for
@@ -189,8 +188,6 @@ def _kg(
                     "hops": key.hops,
                     "direction": key.direction,
                     "mediators": key.mediators,
-                    "flags": _flags(wanted, key),
-                    "sample": key.sampled and asdict(key.sampled),
                     "stored": manifest.entities,
                     "composed": len(manifest.composed),
                     "paths": manifest.paths,
@@ -214,13 +211,3 @@ def _ranker(home: Home, info: KGInfo) -> dict[str, Any] | None:
         return {"folder": str(folder), **RANKERS.card(folder).described}
     except KgqaError as error:
         return {"folder": str(folder), "fault": str(error)}
-
-
-def _flags(wanted: IndexKey | None, key: IndexKey) -> str | None:
-    """Return the options under which the sample of an index is what is asked for."""
-    if wanted is None or key.sample is None:
-        return None
-    if replace(wanted, walk=key.walk, sample=key.sample, seed=key.seed) != key:
-        return None
-    seed = f" --set sample_seed={key.seed}" if key.seed else ""
-    return f"--set sample={key.sample} --set sample_walk={key.walk}{seed}"

@@ -30,7 +30,6 @@ from kgqa.errors import (
     KgqaError,
     ShardDamagedError,
     TimeLimitError,
-    UsageError,
 )
 from kgqa.graph.model import keys_array
 from kgqa.methods.base import LinkedQuestion, Method, OptionsT
@@ -113,11 +112,6 @@ class Gcr(KgLlmMethod[GcrOptions]):
     Options = GcrOptions
 
     def __init__(self, options: GcrOptions, resources: Resources, *, general: bool = True) -> None:
-        if options.sample is not None and resources.store is None:
-            raise UsageError(
-                "`sample` names an index of a KG, and each question has a graph of its own.",
-                "Leave out `sample`.",
-            )
         self.search = search_of(options)
         self.search.check(options.k, options.length_penalty)
         super().__init__(options, resources, general=general)
@@ -135,7 +129,6 @@ class Gcr(KgLlmMethod[GcrOptions]):
                 self.kg_llm.encoder,
                 self.form,
                 self.walks(resources.store),
-                options.sampled(),
             )
             self.index = resources.index(key, _build_options(options))
         self.engine = engine_for(
@@ -147,12 +140,10 @@ class Gcr(KgLlmMethod[GcrOptions]):
 
     def own_settings(self) -> dict[str, Any]:
         """Return the model, the search with its options, and how paths become answers."""
-        sample = self.options.sampled()
         return {
             **super().own_settings(),
             "score_rule": self.score_rule,
             "time_limit": self.options.time_limit,
-            "sample": None if sample is None else asdict(sample),
             "search": self.options.search,
             **self.search.options.model_dump(),
             "weigh": None if self.ranking is None else asdict(self.ranking),
@@ -423,7 +414,6 @@ def _strategy(name: str, own: Any = None) -> SearchStrategy[Any]:
 
 def _build_options(options: GcrOptions) -> dict[str, Any]:
     names = ["model", "adapter", "preset", "hops", "direction", "mediators"]
-    names += ["sample", "sample_walk", "sample_seed"]
     given = {name: getattr(options, name) for name in names}
     return {name: value for name, value in given.items() if value is not None}
 

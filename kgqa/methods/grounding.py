@@ -64,27 +64,21 @@ def choose_constraint(
 ) -> ChosenConstraint:
     """Return the constraint whose language is every path out of ``topics``.
 
-    ``index`` fits the KG, the tokenizer, the format and the rules, or is None; the language of one
-    that holds a sample is that sample, and a note says so. Raises EmptyLanguageError if no topic
-    entity has a path.
+    ``index`` fits the KG, the tokenizer, the format and the rules, or is None. Raises
+    EmptyLanguageError if no topic entity has a path.
     """
     notes: list[str] = []
     found = None if index is None else _of_index(topics, index, notes)
     if index is None or found is None:
         keys = keys_array([topic.key for topic in topics])
-        constraint = ComposedConstraint(store, keys, rules, lexicon)
-        return ChosenConstraint(constraint, composed(topics), tuple(notes))
-    stored, sample = found[1], index.manifest.key.sampled
+        graph = ComposedConstraint(store, keys, rules, lexicon)
+        return ChosenConstraint(graph, composed(topics), tuple(notes))
+    constraint, stored = found
     uses = tuple(
-        ConstraintUse(topic.id, "shard", one.paths)
-        for topic, one in zip(topics, stored, strict=True)
+        ConstraintUse(topic.id, "shard", trie.paths)
+        for topic, trie in zip(topics, stored, strict=True)
     )
-    notes += [
-        f"The index holds a sample of {topic.name} ({topic.id}): {sample}. Answering from that."
-        for topic, one in zip(topics, stored, strict=True)
-        if sample is not None and one.paths >= sample.size
-    ]
-    return ChosenConstraint(found[0], uses, tuple(notes))
+    return ChosenConstraint(constraint, uses, tuple(notes))
 
 
 def composed(topics: Sequence[TopicEntity]) -> tuple[ConstraintUse, ...]:

@@ -55,7 +55,7 @@ from kgqa.queries.plain import PlainGraph, queryable
 from kgqa.queries.plan import Aggregate, Arithmetic, Plan, PropertyRef
 from kgqa.queries.result import QueryLimits, QueryResult
 from kgqa.queries.run import run_plan
-from kgqa.queries.sentence import sentence
+from kgqa.queries.sentence import plural, sentence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -438,7 +438,8 @@ def overview(schema: GraphSchema) -> Findings:
             for one in schema.relations
         ]
     if schema.types:
-        notes.append(f"Ask for instance: How many {schema.types[0].name} are there?")
+        counted = plural(relation_phrase(schema.types[0].name))
+        notes.append(f"Ask for instance: How many {counted} are there?")
     return Findings(answers=tuple(answers), notes=tuple(notes), confidence=1.0)
 
 

@@ -75,7 +75,7 @@ def precompute(
     key = writer.manifest.key
     store, _ = resources()
     with store:
-        settings = UnitSettings(key.rules, writer.manifest.cap, key.sampled, store.info.version)
+        settings = UnitSettings(key.rules, writer.manifest.cap, store.info.version)
         todo = all_topics(store) if topics is None else np.unique(topics)
         todo = np.setdiff1d(todo, store.keys_of(sorted(writer.done())))
     units = [todo[start : start + unit] for start in range(0, len(todo), unit)]

@@ -13,7 +13,6 @@ import numpy as np
 
 from kgqa.errors import IndexFault
 from kgqa.graph.model import keys_array
-from kgqa.paths.sample import Sample, sample_walk
 from kgqa.paths.walk import joined_tables, walk
 from kgqa.trie.index.manifest import SCHEMA_VERSION
 from kgqa.trie.index.shard import encode_shard
@@ -41,7 +40,6 @@ class UnitSettings:
 
     rules: WalkRules
     cap: int
-    sample: Sample | None
     kg_version: str
     schema: int = SCHEMA_VERSION
 
@@ -119,11 +117,7 @@ class Worker:
         while start < len(topics):
             keys = topics[start : start + count]
             start += count
-            if settings.sample is None:
-                table, over = walk(self.store, keys, settings.rules, settings.cap)
-            else:
-                table = sample_walk(self.store, keys, settings.rules, settings.sample)
-                over = keys[:0]
+            table, over = walk(self.store, keys, settings.rules, settings.cap)
             yield np.setdiff1d(keys, over, assume_unique=True), table, over
             wanted = _WALKED * len(keys) // max(1, len(table) + settings.cap * len(over))
             count = min(max(wanted, _TOGETHER[0]), 4 * count, _TOGETHER[1])

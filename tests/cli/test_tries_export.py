@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tests.cli.conftest import Kgqa
 
 OBAMA = "m.02mjmr"
-KEYS = {"entity", "source", "sample", "paths", "sequences", "nodes", "tokens", "branching"}
+KEYS = {"entity", "source", "paths", "sequences", "nodes", "tokens", "branching"}
 
 
 def text_of(line: str) -> str:
