@@ -88,7 +88,7 @@ _AFTER: tuple[tuple[str, Operator], ...] = (
 _LIMIT = re.compile(
     r"(?:\b(?:top|first|last|any|bottom|best|worst|latest|newest|oldest|largest|smallest|highest|lowest)"
     r"|^\s*(?:list|show(?: me)?|name|which|what(?: are)?|who are|identify|find|give(?: me)?|get|display|"
-    r"provide|return|the|tell me)(?:\s+(?:the|any|me|all|up to|only|out))*(?:\s+(?:names?|titles?|ids?) of)?"
+    r"provide|return|the|tell me)(?:\s+(?:the|any|me|all|up to|only|out))*(?:\s+\w+ of)?"
     r"|\b(?:the|of any|limit(?:ed)?(?: \w+){0,2} to|are the|which|what)(?:\s+names? of)?)\s*$",
     re.IGNORECASE,
 )

@@ -41,11 +41,10 @@ from kgqa.methods.query_search import PlanSearch
 from kgqa.methods.query_values import ValueIndex
 from kgqa.methods.query_words import (
     ASKED,
-    UNSAYABLE,
-    averages_counts,
     names_class,
     stem,
     unexplained,
+    unsayable,
 )
 from kgqa.paths.ground import Node
 from kgqa.paths.words import relation_phrase
@@ -58,11 +57,11 @@ from kgqa.queries.run import run_plan
 from kgqa.queries.sentence import plural, sentence
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping, Sequence, Set
 
     from kgqa.graph.schema import GraphSchema
     from kgqa.graph.store import GraphStore
-    from kgqa.linking.literals import Stating
+    from kgqa.linking.literals import Stated, Stating
     from kgqa.methods.query_wholes import Candidate
     from kgqa.methods.query_writer import PlanWriter
     from kgqa.methods.resources import Resources
@@ -70,12 +69,14 @@ if TYPE_CHECKING:
     from kgqa.queries.result import Cell
 
 UNKNOWN = 0.15  # of the confidence, if the question names what is not in the graph
+PASSED = 0.3  # if it states a value that its plan does not compare with
 UNEXPLAINED = 0.9  # and if it has words that its plan does not account for
 NOTHING_FOUND = 4.0  # off the score of a plan that finds nothing
 _NEAR, _COMPARED = 3.0, 6  # temperatures, and readings, that rows are compared of
 ABOUT = 0.55  # cosine from which a noun is a class in other words: film and movie, town and city
 FAILED = 8.0  # off the score of one that exceeds the limits
 UNSAID = "The question cannot be said as one query over this graph's schema."
+NOT_SURE = "No reading of the question fits well enough"
 NOT_CHOSEN = "The general LLM's reply was not of the form asked for; the first reading is answered."
 NONE_MEANT = "The general LLM finds that no reading asks what the question asks."
 WRITTEN_TEMPERATURE = 1.0  # of the confidence in plans that a KG-LLM wrote
@@ -111,6 +112,8 @@ class Read(NamedTuple):
     forward_passes: int = 1
     general_llm: GeneralLlmUse | None = None
     said: str = ""  # a note on what the general LLM chose
+    unsaid: str = ""  # what no plan says
+    passed: tuple[str, ...] = ()  # words and values that the best plan has no use for
 
 
 class Query(Method[QueryOptions]):
@@ -213,8 +216,12 @@ class Query(Method[QueryOptions]):
             unknown.append(kind)
         if unknown:
             confidence *= UNKNOWN
-        if plans and len(unexplained(question, _names(worth[0][1].plan))) > (not self.nouns):
-            confidence *= UNEXPLAINED
+        passed: list[str] = []
+        if worth:
+            words = unexplained(question, _names(worth[0][1].plan))
+            stray = unused(question, worth[0][1].plan, found, literals, parts.names)
+            confidence *= UNEXPLAINED ** (len(words) > (not self.nouns)) * PASSED ** bool(stray)
+            passed = [*stray, *words]
         ranked = [(one, result) for _, one, result in worth]
         chosen_by, said = None, ""
         if self._chooses is not None and ranked:
@@ -238,14 +245,11 @@ class Query(Method[QueryOptions]):
                 ranked.insert(0, (one, result))
         ran = time.perf_counter()
         strange = self._strange(question, *ranked[0], parts) if ranked else ""
-        if unsayable := UNSAYABLE.search(question):
-            known = {word for text in parts.words for word in text.split()}
-            if unsayable.group().lower().split()[-1] not in known:
-                ranked = []
-        if averages_counts(question, parts.words):
-            ranked = []
-        seconds = (chosen - began, ran - chosen)
-        return Read(ranked, unknown, confidence, seconds, strange, use, passes, chosen_by, said)
+        unsaid = unsayable(question, parts.words)
+        return Read(
+            ranked, unknown, confidence, (chosen - began, ran - chosen), strange, use, passes,
+            chosen_by, said, unsaid, tuple(passed),
+        )  # fmt: skip
 
     def _strange(
         self, question: str, best: Candidate, result: QueryResult | None, parts: SchemaParts
@@ -280,6 +284,10 @@ class Query(Method[QueryOptions]):
             return Findings(timings=timings, notes=(read.said or UNSAID,), confidence=0.0, **cost)
         best, result = read.plans[0]
         assert result is not None
+        if read.unsaid:
+            notes = [f"{UNSAID[:-1]}: no plan says {read.unsaid!r}."]
+            notes.append(f"The nearest reading: {best.plan}")
+            return Findings(timings=timings, notes=tuple(notes), confidence=0.0, **cost)
         if read.strange:
             note = f"{NOT_HERE}: nothing in its schema is called like {read.strange!r}."
             notes = [note, f"The nearest reading: {best.plan}"]
@@ -304,11 +312,15 @@ class Query(Method[QueryOptions]):
             others = [one.plan for one, _ in read.plans[1:3]]
             notes += [f"It may also be read as: {plan}" for plan in others]
         if confidence is not None and confidence < self.options.refuse_below:
-            notes.append(
-                "No reading of the question fits well enough: name what it asks for as the graph "
-                "does, or write the plan (kgqa query)."
+            left = ", ".join(map(said_name, [*read.unknown, *read.passed][:_LISTED]))
+            notes.insert(
+                0,
+                NOT_SURE
+                + (f", and {left} has no place in the best one" if left else "")
+                + ": name what it asks for as the graph does, or run the nearest (kgqa query).",
             )
             answers, others_ = (), answers
+            result = result if rows else None  # nothing found is no answer, either
         else:
             others_ = ()
         return Findings(
@@ -355,6 +367,37 @@ def unknown_names(
         if not inside and stem(match.group().lower())[:5] not in known:
             found.append(match.group())
     return found
+
+
+def unused(
+    question: str, plan: Plan, found: Sequence[FoundValue], literals: Stated, names: Set[str]
+) -> list[str]:
+    """Return the values and numbers of a question that a plan has no use for, as they stand.
+
+    ``names``: what the schema calls its parts, which a question may quote.
+    """
+    held: set[str] = set()
+    part: Plan | None = plan
+    while part is not None:
+        where = [*part.where, *(one for inner in part.without for one in inner.where)]
+        held |= {str(value) for one in where if isinstance(one.right, tuple) for value in one.right}
+        held |= {str(part.limit), str(part.skip + 1)}
+        part = part.first
+    spans = [
+        (one.start, one.end)
+        for one in found
+        if not held & {value for values in one.fields.values() for value in values}
+    ]
+    taken = [(one.start, one.end) for one in found]
+    spans += [
+        (one.start, one.end)
+        for one in literals.literals
+        if str(one.value) not in held
+        and str(one.value) not in names
+        and (one.operator, one.value) != (">=", 1)
+        and not any(start < one.end and one.start < end for start, end in taken)
+    ]
+    return [question[start:end] for start, end in spans]
 
 
 def passed_over(question: str, plan: Plan) -> str:

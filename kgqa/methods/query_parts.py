@@ -112,6 +112,12 @@ class SchemaParts:
         }
 
     @property
+    def names(self) -> set[str]:
+        """The names of classes, relations and properties, as they are."""
+        owned = {name for *_, name in self.properties}
+        return {*self.index.types, *self.index.relations, *owned}
+
+    @property
     def words(self) -> list[str]:
         """All parts in words."""
         properties = (text for _, text in self.properties.values())

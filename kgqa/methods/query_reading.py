@@ -164,8 +164,7 @@ class Reading:
 
     def is_schema(self, text: str) -> bool:
         """Return whether a text is the name of a part of the schema, as it is written there."""
-        names = {*self.parts.index.types, *self.parts.index.relations}
-        return text in names or any(text == owned[2] for owned in self.properties)
+        return text in self.parts.names
 
     def unused(self, value: FoundValue) -> float:
         """Return what it costs to pass over a value: an entity's name is seldom said in vain."""
@@ -178,6 +177,11 @@ class Reading:
     def words_of(self, place: Place) -> list[int]:
         """Return the words of the question that mention a property."""
         return self.mentions.of(place.property.name, place.owned[1])
+
+    def owner_beside(self, place: Place) -> bool:
+        """Return whether the words of a property follow a mention of what has it."""
+        before = {at + 1 for at in self.mentions.of(place.owned[1])}
+        return bool(before & {*self.words_of(place)})
 
     def class_words(self, name: str) -> list[int]:
         """Return the words of the question that mention a class."""

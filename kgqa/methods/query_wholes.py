@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from kgqa.methods.query_conditions import State
     from kgqa.methods.query_reading import Pattern, Place, Reading
 
+_OWNED = 2.5  # the name of its owner beside that of a property, if others have one called so
 _TOLD = -8.0  # to give or count what the question names
 _OF_EACH = -2.0  # a number of each thing of a class, where the question names one of another
 _CALLED = 1.5  # for a property whose mention stands beside a superlative, or "average"
@@ -152,6 +153,8 @@ class WholeSearch:
             return place.ref, -MOST_ODDS
         if _AGED.search(question) and any(map(_says_age, places)):  # nothing else is meant
             weight = max(weight, 0.0) if _says_age(place) else weight - _AGELESS
+        if any(one.owned[2] == place.owned[2] != one.owned[1] != place.owned[1] for one in places):
+            weight += _OWNED * self._read.owner_beside(place)  # "the interaction size"
         worth = superlative(question, place.property, descending)
         first = place.ref.owner == NodeRef(0)
         weight += worth + (0.7 if worth > 0 and first else 0.0)

@@ -27,10 +27,11 @@ TOTAL = re.compile(
 )
 
 # what the language of plans has no word for
-UNSAYABLE = re.compile(
+_UNSAYABLE = re.compile(
     r"\b(?:divisible|multiples? of|same (?:first|last) (?:letter|word|name)|median|percentage"
     r"|standard deviation|ratio|correlation|shortest path|same (?:decade|year|month|day)"
-    r"|(?:even|odd|prime) numbers?|consecutive)\b",
+    r"|percent|proportion|variance|difference between|(?:closest|nearest) to"
+    r"|within \d[\d.,]* ?(?:km|kilomet\w+|miles?)|(?:even|odd|prime) numbers?|consecutive)\b",
     re.IGNORECASE,
 )
 _OF_COUNTS = re.compile(
@@ -38,17 +39,21 @@ _OF_COUNTS = re.compile(
 )
 
 
-def averages_counts(question: str, known: Iterable[str]) -> bool:
-    """Return whether a question asks for an average of counts, which no plan says.
+def unsayable(question: str, known: Sequence[str]) -> str:
+    """Return the words of a question that no plan says, such as an average of counts; else "".
 
-    ``known``: a schema in words; what is a property needs no count.
+    ``known``: a schema in words; what is a property there needs no calculation.
+
+    >>> unsayable("What percentage of films won?", ["text film : name"])
+    'percentage'
     """
+    words = {word for text in known for word in text.split()}
+    match = _UNSAYABLE.search(question)
+    if match and match.group().lower().split()[-1] not in words:
+        return match.group()
     match = _OF_COUNTS.search(question)
-    properties = (words.partition(" : ")[2] for words in known)
-    if match is None:
-        return False
-    counted = stem(match[1].lower())
-    return not any(counted in map(stem, one.split()) for one in properties)
+    properties = {stem(word) for text in known for word in text.partition(" : ")[2].split()}
+    return match.group() if match and stem(match[1].lower()) not in properties else ""
 
 
 COMPARED = {
@@ -195,7 +200,8 @@ over under above below there does did give show list find name names count numbe
 their they them one two three four five ten every each person people thing database during starting
 containing mentioning including following greater higher lower least only also both different
 distinct other year years order sorted based those these some display identify highest lowest
-oldest youngest newest latest longest shortest largest biggest best worst cheapest
+oldest youngest newest latest longest shortest largest biggest best worst cheapest having attribute
+property value ascending descending
 """
 _PLAIN = frozenset(map(stem, _PLAIN_WORDS.split()))
 
@@ -375,6 +381,8 @@ def superlative(question: str, property_: Property, descending: bool) -> float:
 
     The oldest has the earliest date of birth, but the greatest age.
     """
+    if match := re.search(r"\b(asc|desc)ending\b", question, re.IGNORECASE):
+        return 4.0 if (match[1].lower() == "desc") == descending else -4.0
     late, early = bool(_LATE.search(question)), bool(_EARLY.search(question))
     dated = is_dated(property_)
     if late != early:
