@@ -442,13 +442,15 @@ class Auto(Ensemble):
         calculated = asks_calculated(question.question)
         best = not calculated and asks_best(as_superlative(question.question))
         beyond = asks_denied(question.question) or asks_repeated(question.question)  # any path
-        if topics and not (calculated or best or beyond or asks_compared(question.question)):
+        compared = asks_compared(question.question)
+        if topics and not (calculated or best or beyond or compared):
             return None
+        compared = compared and not self._nouns  # things have properties
         topics = [one for one in topics if number_in(one.name) is None]  # not the 50 of "over 50"
         named = [one for one in topics if _is_named(one)]
         if topics and not named:  # a word that stands in some name is not a name
             topics = []
-        elif topics and not (calculated or best or beyond):
+        elif topics and not (calculated or best or beyond or compared):
             return None
         found = planned()
         if isinstance(found, KgqaError):
@@ -460,7 +462,8 @@ class Auto(Ensemble):
             least = LIKELY
         none = not topics and any(note.startswith(NOT_HERE) for note in found.notes)
         if (found.confidence or 0.0) < least or not (found.answers or none):
-            return unread
+            unsaid = any(note.startswith(f"{UNSAID[:-1]}:") for note in found.notes)
+            return found if unsaid and not question.topics else unread
         result, schema = found.result, cast("PropertyGraph", store).schema()
         plan = None if result is None else result.plan
         if plan and not has_words_of(plan, question.question, schema, self._nouns):
@@ -471,6 +474,8 @@ class Auto(Ensemble):
             says = plan and (plan.without or any(hop.repeated for hop in plan.hops) or any(
                 one.operator in ("<>", "not in", "in") for one in plan.where))  # fmt: skip
             return found if says and _compares(found, topics) else None
+        if topics and compared and plan and len(plan.where) > len(topics):
+            return found if _compares(found, topics) else None
         if (topics and not best) and (
             result is None or not result.plan.grouped or _counts_other(result, question, schema)
         ):

@@ -23,6 +23,7 @@ CONDITIONS = 6  # beam
 _HAS_VALUE = 2.5  # added where the graph holds the value that is stated
 _LATE = 2.5  # for that of the class which is mentioned last, of two that have it
 _NOT_HELD = -1.5  # where it does not
+_SIDE = 0.4  # for which of two nodes of a class a value is
 _LACKS = -5.0  # where it holds none with that text in it
 _COMPARED = 1.0  # more, of "more than 15", "since 2001"
 _UNUSED_PLAIN = 1.7  # times what it costs to pass over what is stated
@@ -109,6 +110,8 @@ class ConditionSearch:
             if place.owned in value.fields:
                 stored = value.fields[place.owned]
                 again = _HAS_VALUE - 3.0 * any(one.left == place.ref for one in state.where)
+                if isinstance(place.ref.owner, NodeRef):
+                    again += self._side(pattern, place.ref.owner.node, value)
                 added = self._add(state, place, "<>" if denied else "=", stored[0], again)
                 itself = self._read.is_name(place) and place.ref.owner == NodeRef(0)
                 named_ = {place.ref} if itself else set()
@@ -117,6 +120,7 @@ class ConditionSearch:
             if stored := value.entities(name, _steps_at(pattern, node)):
                 ref = NodeRef(node)
                 again = _HAS_VALUE - 3.0 * any(one.left == ref for one in state.where)
+                again += self._side(pattern, node, value)
                 operator = "<>" if denied else "="
                 if len(stored) > 1:
                     operator = "not in" if denied else "in"
@@ -124,6 +128,17 @@ class ConditionSearch:
                 one = Comparison(ref, operator, stored)  # type: ignore[arg-type]
                 score = state.score + odds + again
                 yield replace(state, where=(*state.where, one), score=score)
+
+    def _side(self, pattern: Pattern, node: int, value: FoundValue) -> float:
+        """Return what it is worth that a value is of a node, if another one has its class.
+
+        "Users who interacted with Ann" has it of the other: after the words of the relation.
+        """
+        if pattern.nodes.count(pattern.nodes[node]) == 1:
+            return 0.0
+        at, mentions = self._read.mentions.at(value.start), self._read.mentions
+        near = any({*range(at - 3, at)} & {*mentions.of(hop.relation)} for hop in pattern.hops)
+        return _SIDE if near == bool(node) else -_SIDE
 
     def _either(
         self, state: State, value: FoundValue, pattern: Pattern, places: Sequence[Place]

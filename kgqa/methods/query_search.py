@@ -22,7 +22,7 @@ from kgqa.methods.query_wholes import Candidate, WholeSearch
 from kgqa.methods.query_words import AVERAGE, NO, TOTAL
 from kgqa.queries.check import check
 from kgqa.queries.groups import wants_empty
-from kgqa.queries.plan import Aggregate, Arithmetic, NodeRef, Plan, PropertyRef
+from kgqa.queries.plan import Aggregate, Arithmetic, HopRef, NodeRef, Plan, PropertyRef, owners
 
 if TYPE_CHECKING:
     from kgqa.methods.query_reading import Reading
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 PLANS = 12
 _WHOLE_END = 0.8  # of a relation's facts that end in one class, so that others are of it, too
 _AFFIRMED = ("=", "<", "<=", ">", ">=", "in", "contains", "starts with", "ends with", "not missing")
+_IDLE = -2.5  # a hop that the question has no word of, and nothing is asked about
 _IN_VAIN = -6.0  # a superlative, an average or a negation that a plan has nothing for
 
 
@@ -110,8 +111,25 @@ class PlanSearch:
         sums = any(
             isinstance(one, Aggregate) and isinstance(one.of, Arithmetic) for one in plan.give
         )
-        cost += 2 * _IN_VAIN * (not self._groups_each(plan))
+        cost += 2 * _IN_VAIN * (not self._groups_each(plan)) + _IDLE * self._idles(plan)
         return cost + 2 * _IN_VAIN * (self._read.revenue and not sums)
+
+    def _idles(self, plan: Plan) -> int:
+        """Return the number of hops to what the question does not mention, and for nothing."""
+        if plan.first is not None or plan.without or self._read.plain:
+            return 0
+        items = [*plan.items(), *(one.right for one in plan.where)]
+        used: set[object] = {one for item in items for one in owners(item)}
+        used |= {NodeRef(hop.source) for hop in plan.hops}
+        return sum(
+            not used & {NodeRef(hop.target), HopRef(number)}
+            and not self._read.mentions.of(hop.relation)
+            and (
+                plan.nodes.count(plan.nodes[hop.target]) > 1
+                or not self._read.class_words(plan.nodes[hop.target])
+            )
+            for number, hop in enumerate(plan.hops)
+        )
 
     def _groups_each(self, plan: Plan) -> bool:
         """Return whether a plan groups by what the question asks for a number of each of."""

@@ -66,7 +66,6 @@ _ASKS_NUMBER = re.compile(r"\W*what(?:'s| is| was) the (?:\w+ ){0,2}?", re.I)
 _MOST = re.compile(r"most|fewest|least")
 _AGELESS = 8.0  # off, for what is no time or age, if there is one and the youngest is asked for
 _SUMMED = 4.0  # for a sum of what there is most of, in things that the question does not name
-_MOST = re.compile(r"most|fewest|least")
 _TOTALLED = 3.0  # for the sum of a property that is called as what "how many" asks for
 _REVENUE = 6.0  # for a number times a price, if a revenue is asked for
 _QUANTITY = re.compile(r"quantity|qty|units|amount|copies|count", re.I)
@@ -187,7 +186,8 @@ class WholeSearch:
         answer = pattern.nodes[0]
         if state.having is not None:
             assert isinstance(state.having.left, Aggregate)
-            weight = max(whole["group"], whole["none"]) + having
+            averaged = whole["avg"] if state.having.left.kind == "average" else whole["none"]
+            weight = max(whole["group"], whole["none"], averaged) + having
             yield _Grouped(NodeRef(0), state.having.left), weight
             return
         yield NodeRef(0), whole["none"] + having
@@ -201,6 +201,10 @@ class WholeSearch:
                 hops = (hop.relation for hop in pattern.hops if node in (hop.source, hop.target))
                 said = {at for relation in hops for at in self._read.mentions.of(relation)}
                 odds += _COUNTED if said & self._read.mentions.of_best else 0.0
+            elif self._read.mentions.after(_MOST, 1) & {
+                *self._read.class_words(pattern.nodes[node])
+            }:  # "the most cuisines"
+                odds += _CALLED
             yield (
                 _Grouped(NodeRef(0), Aggregate("count", NodeRef(node))),
                 whole["group"] + odds + having,

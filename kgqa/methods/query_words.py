@@ -111,6 +111,7 @@ class Mentions:
     """Where a question mentions the names of a schema, as numbers of its words."""
 
     def __init__(self, question: str) -> None:
+        self._question = question
         found = list(_WORD.finditer(question))
         self.words = [stem(one.group().lower()) for one in found]
         self._starts = [one.start() for one in found]
@@ -140,6 +141,10 @@ class Mentions:
         return sum(bool(self.of(one, owner)) for one in words) / max(1, len(words))
 
     def _found(self, name: str, owner: str) -> list[int]:
+        if re.search(r"[A-Z\d_]", name[1:]):  # as it stands in the schema: no other is meant
+            as_it_is = re.finditer(rf"\b{re.escape(name)}\b", self._question, re.IGNORECASE)
+            if places := [self.at(one.end() - 1) for one in as_it_is]:
+                return places
         roots = {_root(word) for word in relation_phrase(name).split()}
         roots = {one for one in roots if len(one) > 1 and one not in _SMALL}
         roots = roots - {_root(word) for word in relation_phrase(owner).split()} or roots
