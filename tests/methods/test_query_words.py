@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 import kgqa
+from kgqa.graph.schema import Property
+from kgqa.linking.literals import stated
+from kgqa.methods.query import unused
 from kgqa.methods.query_then import best_first, counted_after
-from kgqa.methods.query_words import Mentions, turn, unsayable
+from kgqa.methods.query_words import Mentions, superlative, turn, unsayable
 from kgqa.queries.text import parse_plan
 
 if TYPE_CHECKING:
@@ -61,6 +64,20 @@ def test_names_are_mentioned_by_their_words() -> None:
     assert mentions.at(len("Which orders were shipped after ")) == 5
 
 
+def test_what_a_plan_has_no_use_for_is_named() -> None:
+    question = "Which 3 products with at least one order cost over a million in 'Oslo'?"
+    plan = parse_plan("Product | Product.price > 1000000 | limit 3 | give Product")
+    assert unused(question, plan, [], stated(question), set()) == ["'Oslo'"]
+    assert not unused(question, plan, [], stated(question), {"Oslo"})  # a part of the schema
+
+
+def test_a_name_written_as_in_the_schema_means_no_other() -> None:
+    mentions = Mentions("Those with a rank1Score over 3 and a rank2Score under 2")
+    assert mentions.of("rank1Score") == [4]
+    assert mentions.of("rank2Score") == [10]
+    assert superlative("by age, in ascending order", Property("age", "integer"), False) > 0
+
+
 def test_what_no_plan_can_say_is_refused(tmp_path: Path) -> None:
     (tmp_path / "films.csv").write_text("id,title,released\n1,Heat,1995\n2,Alien,1979\n")
     with kgqa.ingest("tables", tmp_path, kg="films", home=tmp_path / "home") as kg:
@@ -69,6 +86,7 @@ def test_what_no_plan_can_say_is_refused(tmp_path: Path) -> None:
         answer = kg.ask(question, method="query")
         assert not answer.answers
         assert any("cannot be said as one query" in note for note in answer.notes)
+        assert "'divisible'" in kg.ask(question).notes[0]  # auto, too
         assert [one.name for one in kg.ask("Which films were released before 1990?").answers] == [
             "Alien"
         ]
