@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from heapq import nlargest
 from typing import TYPE_CHECKING
 
+from kgqa.graph.quantities import UNITS
 from kgqa.methods.query_parts import ENTITY, FoundValue, Owned
 from kgqa.methods.query_reading import UNUSED
 from kgqa.methods.query_words import COMPARED, NO, TIME, is_year, named, says
+from kgqa.paths.words import relation_phrase
 from kgqa.queries.check import NUMBERS, operators
 from kgqa.queries.plan import Aggregate, Comparison, NodeRef, PropertyRef
 
@@ -53,6 +55,16 @@ def _steps_at(pattern: Pattern, node: int) -> set[tuple[str, bool]]:
         if node in (hop.source, hop.target)
     ]
     return {(hop.relation, is_tail) for hop, is_tail in ends}
+
+
+def in_unit(literal: Stating, name: str) -> float | int | str:
+    """Return what a literal is in the unit that a property's name ends with: ``weight_g``."""
+    unit, times = UNITS.get(relation_phrase(name).split()[-1], ("", 1.0))
+    read = literal.read
+    if not unit or read is None or read.amount is None or read.unit != unit:
+        return literal.value
+    amount = round(read.amount / times, 9)
+    return int(amount) if amount.is_integer() else amount
 
 
 class ConditionSearch:
@@ -154,12 +166,11 @@ class ConditionSearch:
             return
         yield replace(state, score=state.score + times * UNUSED[kind])
         close = self._closeness(literal, pattern, places)
-        value = literal.value
         before = self._read.question[: literal.start]
-        year = is_year(value) and _IN_A_YEAR.search(before)
+        year = is_year(literal.value) and _IN_A_YEAR.search(before)
         for place in places:
             type_, many, near = place.property.type, place.property.many, close[place.ref]
-            operator = literal.operator
+            operator, value = literal.operator, in_unit(literal, place.property.name)
             if literal.kind == "number":
                 if many and near > 0:
                     size = replace(place, ref=replace(place.ref, part="size"))
