@@ -20,6 +20,7 @@ from kgqa.deadline import deadline
 from kgqa.display import NO_EVIDENCE, NOT_HERE
 from kgqa.errors import AdapterMismatchError, KgqaError, ModelNotFoundError
 from kgqa.graph.literals import number_in
+from kgqa.graph.quantities import UNITS
 from kgqa.graph.names import normalise
 from kgqa.graph.schema import PropertyGraph
 from kgqa.linking.around import MOST_CLASSES, name_stems, stems_of
@@ -474,7 +475,9 @@ class Auto(Ensemble):
         beyond = asks_denied(question.question) or asks_repeated(question.question)  # any path
         if topics and not (calculated or best or beyond or asks_compared(question.question)):
             return None
-        topics = [one for one in topics if number_in(one.name) is None]  # not the 50 of "over 50"
+        topics = [  # not the 50, nor the euro, of "over 50 EUR"
+            one for one in topics if number_in(one.name) is None and one.name.lower() not in UNITS
+        ]
         named = [one for one in topics if _is_named(one)]
         if topics and not named:  # a word that stands in some name is not a name
             topics = []

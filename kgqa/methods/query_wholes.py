@@ -425,7 +425,7 @@ class WholeSearch:
     def _is_beside(self, words: Sequence[int]) -> bool:
         """Return whether some words stand where a question says what to show of each thing."""
         match = _SHOWN_WITH.search(self._read.question)
-        return bool(match) and any(at > self._read.mentions.at(match.start()) for at in words)
+        return match is not None and max(words, default=-1) > self._read.mentions.at(match.start())
 
     def _asks_property(self, place: Place, state: State) -> bool:
         """Return whether a property is asked for, not the things that have it."""

@@ -240,7 +240,8 @@ def asks_one(question: str) -> bool:
     (True, False)
     """
     match = re.match(r"\W*(?:which|what) (\w+)\b(?! of)|\W*who\b(?! are\b)", question, re.I)
-    return match is not None and not re.search(r"(?:[^s]s|^are|^were)$", match[1] or "", re.I)
+    many = r"(?!(?:is|was|has|does)$)(?:.*[^s]s|are|were)"
+    return match is not None and not re.fullmatch(many, match[1] or "", re.I)
 
 
 _IRREGULAR = {"wrote": "writ", "written": "wr", "taught": "teach", "bought": "buy", "sold": "sell"}
