@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from kgqa.api.qa import shared_name
 from kgqa.api.workers import WorkerOptions
@@ -143,7 +143,6 @@ def trie_text(
     home: Home,
     store: GraphStore,
     entity: str,
-    form: Literal["txt", "dot"],
     limit: int,
     given: dict[str, Any],
 ) -> dict[str, Any]:
@@ -156,7 +155,7 @@ def trie_text(
     from kgqa.methods.base import path_format
     from kgqa.models.kg_llm import load_encoder
     from kgqa.models.presets import preset as card_of
-    from kgqa.trie.export import branching, dot, sequence_tokens, text_lines
+    from kgqa.trie.export import branching, sequence_tokens, text_lines
     from kgqa.trie.lexicon import PathLexicon
 
     options: PathOptions = validated(PathOptions, given, "a trie")
@@ -170,12 +169,7 @@ def trie_text(
     lexicon = PathLexicon(loaded.encoder, path_format(card))
     rules = _rules(store.info, card, options)
     source, constraint = _entity_trie(home, store, resolution, lexicon, rules)
-    trie, encoder = constraint.trie, lexicon.encoder
-    drawn: str | list[str] = (
-        text_lines(trie, encoder, limit)
-        if form == "txt"
-        else dot(trie, encoder, limit, f"{resolution.name} ({resolution.id})")
-    )
+    trie = constraint.trie
     return {
         "entity": {"id": resolution.id, "name": resolution.name},
         "source": source,
@@ -184,7 +178,7 @@ def trie_text(
         "nodes": trie.nodes,
         "tokens": sequence_tokens(trie),
         "branching": asdict(branching(trie)),
-        "lines" if form == "txt" else "dot": drawn,
+        "lines": text_lines(trie, lexicon.encoder, limit),
     }
 
 
