@@ -32,10 +32,9 @@ if TYPE_CHECKING:
     from kgqa.models.adapter import AdapterCard
     from kgqa.paths.format import PathFormat
     from kgqa.paths.walk import WalkRules
-    from kgqa.trie.lexicon import PathLexicon
+    from kgqa.trie.lexicon import PathLexicon, TokenEncoder
     from kgqa.trie.precompute import PrecomputeResult
     from kgqa.trie.stored import StoredConstraint
-    from kgqa.trie.tokens import TokenEncoder
 
 MOST_SHOWN = 1_000_000  # paths of a trie that is built to be looked at; more would fill the memory
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kgqa.decoding.search import Hypothesis
     from kgqa.paths.walk import PathTable
     from kgqa.trie.constraint import Constraint
-    from kgqa.trie.tokens import TokenEncoder
+    from kgqa.trie.lexicon import TokenEncoder
 
 
 @dataclass(frozen=True, slots=True)

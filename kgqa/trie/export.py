@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from kgqa.trie.arrays import TokenTrie
-    from kgqa.trie.tokens import TokenEncoder
+    from kgqa.trie.lexicon import TokenEncoder
 
 _STRUCTURE = {"|": "\\|", "{": "\\{", "}": "\\}"}  # what a line means something by
 

@@ -176,7 +176,7 @@ def test_rows_do_not_depend_on_whether_transformers_tokenises(
     from kgqa.paths.walk import WalkRules
     from kgqa.progress import Silent
     from kgqa.trie.lexicon import PathLexicon
-    from kgqa.trie.units import UnitSettings, Worker
+    from kgqa.trie.precompute import UnitSettings, Worker
 
     full = load_encoder(None, None, cache=model_cache, progress=Silent()).encoder
     bare = bare_encoder(full)

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.graph.sqlite_write import SqliteWriter
+from kgqa.parallel import LocalExecutor
 from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules
 from kgqa.progress import Silent
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
     from kgqa.trie.index import TrieIndex
     from kgqa.trie.index.shard import StoredTrie
-    from kgqa.trie.tokens import TokenEncoder
+    from kgqa.trie.lexicon import TokenEncoder
 
 FORM = PathFormat()
 RULES = WalkRules()
@@ -96,7 +97,8 @@ def build(
         rebuild=rebuild,
     ) as index:
         make = make or partial(resources, graph, encoder)
-        return precompute(make, index, unit=unit, **({"progress": Silent()} | options))
+        given = {"progress": Silent(), "executor": LocalExecutor()} | options
+        return precompute(make, index, unit=unit, **given)
 
 
 def content(tries: Path) -> tuple[list[tuple[str, bytes]], tuple[str, ...]]:
@@ -191,7 +193,7 @@ def main() -> None:
                 time.sleep(0.01)
 
     IndexWriter._take_over = take_over  # type: ignore[method-assign]
-    options: dict[str, Any] = {"workers": spec.get("workers", 1)}
+    options: dict[str, Any] = {"executor": LocalExecutor(spec.get("workers", 1))}
     if "address" in spec:
         from kgqa.cluster import RayExecutor
 

@@ -43,8 +43,7 @@ if TYPE_CHECKING:
     from kgqa.models.kg_llm import KgLLM
     from kgqa.paths.ground import PathEdge
     from kgqa.trie.composed import TripletConstraint, TripletLanguage
-    from kgqa.trie.lexicon import PathLexicon
-    from kgqa.trie.tokens import TokenEncoder
+    from kgqa.trie.lexicon import PathLexicon, TokenEncoder
 
 OPENING, CLOSING = "<", " >"  # literal, for models that were trained with no markers
 BETWEEN = " | "  # triplets of a chain, and of a graph
