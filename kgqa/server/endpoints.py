@@ -49,7 +49,7 @@ class Endpoint:
     path: str
     verbs: Verbs
     summary: str
-    form: type[BaseModel] | None = None
+    form: type[Any] | None = None
     gives: type[BaseModel] | None = None
     media: str = "application/json"
     work: Callable[[KG, Any], Any] | None = None
