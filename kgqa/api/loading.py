@@ -309,18 +309,3 @@ def attached_dict(attached: Attached) -> dict[str, Any]:
         "named": attached.survey.named,
         "seconds": round(attached.seconds, 3),
     }
-
-
-def filters(loader: str, given: dict[str, Any]) -> tuple[Path | None, list[str]]:
-    """Return the file of predicates that a loader leaves out, None if bundled, and its entries.
-
-    Raises UsageError for a loader without filters.
-    """
-    options = LOADERS.options(loader, given)
-    if not hasattr(options, "filters"):
-        raise UsageError(f"The loader {loader} has no filters.", "Only freebase has.")
-    from kgqa.loaders.base import data_lines
-    from kgqa.loaders.freebase import FILTERS
-
-    path: Path | None = options.filters
-    return path, data_lines(path or FILTERS)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 
 from kgqa.answers.answer import ConstraintUse, ScoredPath
-from kgqa.decoding.pieces import FreeText, Limits, Markers, SpanOptions
+from kgqa.decoding.pieces import FreeText, Markers, SpanOptions
 from kgqa.decoding.spans import Chain, Writer
 from kgqa.decoding.text import TextForward
 from kgqa.errors import ModelError, ShardDamagedError
@@ -255,10 +255,10 @@ def _written(
     options = SpanOptions(
         Markers(((closing,),)),  # with no span allowed: it is never written
         end_tokens=end_tokens(kg_llm) - {closing},
-        limits=Limits(tokens=most_tokens, spans=0),
+        tokens=most_tokens,
         stop=("\n",),
     )
-    writer = Writer(forward, kg_llm.encoder.decode, lambda _number, _before: None, options)
+    writer = Writer(forward, kg_llm.encoder.decode, lambda _: None, options)
     base = forward.text(prompt)
     if forward.tree is not None:  # its cache is shared by all that follow
         (base,), _ = forward.following([base])

@@ -265,7 +265,7 @@ def can_be_said(name: str) -> bool:
     text = concluded([name, name + " x"])
     if OPENING in name:
         return False
-    read = claimed([FreeText((), text, 0.0)])
+    read = claimed([FreeText((), text)])
     return read is not None and [form_of(one) for one in read] == [
         form_of(name),
         form_of(name + " x"),
