@@ -102,16 +102,16 @@ def load(home: Home, name: str, sources: Sequence[object], given: dict[str, Any]
             loader = loader_class(options, general.complete, f"{general.model} at {general.url}")
             if not sources:
                 raise UsageError(f"`kgqa ingest {name}` needs a SOURCE.", "Name the files.")
-            found = Sources(tuple(path.expanduser() for path in files))
+            dump_files = Sources(tuple(path.expanduser() for path in files))
         else:
             loader = loader_class(options)
-            found = find_sources(loader, files, settings.dumps_folder)
-        if found.note:
-            home.note(found.note)
+            dump_files = find_sources(loader, files, settings.dumps_folder)
+        if dump_files.note:
+            home.note(dump_files.note)
         dump = hasattr(loader_class, "dump")  # a KG is named after such a dump, not its files
-        if settings.kg is None and not dump and found.paths[0] == STDIN:
+        if settings.kg is None and not dump and dump_files.paths[0] == STDIN:
             raise UsageError("Triples from standard input have no name.", "Name the KG by `kg`.")
-        kg = check_kg_name(settings.kg or named or (name if dump else _stem(found)))
+        kg = check_kg_name(settings.kg or named or (name if dump else _stem(dump_files)))
         folder = home.folder(kg)
         writer = stack.enter_context(
             open_writer(
@@ -127,10 +127,10 @@ def load(home: Home, name: str, sources: Sequence[object], given: dict[str, Any]
         if note := sharing_note(settings.home):
             home.note(note)
         with inherit_permissions(settings.home):
-            result = run(loader, found, kg, writer, folder, home.progress, how.work_folder)
+            result = run(loader, dump_files, kg, writer, folder, home.progress, how.work_folder)
         counts = asdict(result)
         if general is not None:
-            counts |= _extracted(home, loader, found.paths, counts, general, asking)
+            counts |= _extracted(home, loader, dump_files.paths, counts, general, asking)
     return KG(home, open_store(home.url, kg, **home.account), counts)
 
 

@@ -343,17 +343,17 @@ class GeneralLLM:
     def _read(self, body: bytes) -> Completion:
         """Return what a reply says; any field may be missing or of another type."""
         try:
-            found = json.loads(body)
+            content = json.loads(body)
         except (ValueError, RecursionError) as error:  # a page, or nested without end
             self._fail(f"answered something that is not JSON ({type(error).__name__})", _URL)
-        choices = found.get("choices") if isinstance(found, dict) else None
+        choices = content.get("choices") if isinstance(content, dict) else None
         if not isinstance(choices, list):
             self._fail("answered something other than a chat completion", _URL)
         message = choices[0].get("message") if choices and isinstance(choices[0], dict) else None
         text = message.get("content") if isinstance(message, dict) else None
         if not isinstance(text, str):
             self._fail("answered without any text", "Check that the model can chat.")
-        used = found.get("usage")
+        used = content.get("usage")
         counts = (
             used.get(name) if isinstance(used, dict) else None
             for name in ("prompt_tokens", "completion_tokens")

@@ -169,13 +169,13 @@ def _pairs(
 def _together(levels: list[Level], beta: Tensor, question: IntArray) -> Walked:
     """Put the steps together: the scores of all of them, weighed by ``beta``, by question."""
     reached = levels[1:]
-    row = np.concatenate([one.row for one in reached])
-    node = np.concatenate([one.node for one in reached])
-    kind = np.concatenate([one.kind for one in reached])
-    depth = np.repeat(np.arange(len(reached)), [len(one.row) for one in reached])
+    row = np.concatenate([level.row for level in reached])
+    node = np.concatenate([level.node for level in reached])
+    kind = np.concatenate([level.kind for level in reached])
+    depth = np.repeat(np.arange(len(reached)), [len(level.row) for level in reached])
     of = question[row]
     pair, nodes, kinds, at = _pairs(of, node, kind)
     weight = beta[torch.from_numpy(of), torch.from_numpy(depth)]
-    parts = torch.cat([one.scores for one in reached]) * weight
+    parts = torch.cat([level.scores for level in reached]) * weight
     summed = torch.zeros(len(nodes)).index_add(0, torch.from_numpy(at), parts)
     return Walked(pair, nodes, kinds, clamped(summed), tuple(levels))
