@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 class StoringOptions(Options):
     """How a load reaches its store, for every loader."""
 
-    method: Literal["auto", "admin", "bolt"] | None = option(
-        None, "Bulk import with neo4j-admin, or over Bolt (auto).", flag=True, group="Neo4j"
+    method: Literal["bolt", "admin"] | None = option(
+        None, "Over Bolt (the default), or bulk import by neo4j-admin.", flag=True, group="Neo4j"
     )
     neo4j_home: Path | None = option(
         None, "The server's folder, for method admin (KGQA_NEO4J_HOME).", flag=True, group="Neo4j"
@@ -118,7 +118,7 @@ def load(home: Home, name: str, sources: Sequence[object], given: dict[str, Any]
                 home.url,
                 kg,
                 **home.account,
-                method=how.method or "auto",
+                method=how.method or "bolt",
                 neo4j_home=how.neo4j_home or settings.neo4j_home,
                 replace_database=bool(how.replace_database),
                 work_folder=(how.work_folder or folder) / "import",
@@ -208,8 +208,8 @@ def _check_store(home: Home, how: StoringOptions) -> None:
     from kgqa.graph.open import store_backend, store_entry
 
     fields = store_entry(home.url).options_model().model_fields
-    for name, value in how.given().items():
-        if name != "work_folder" and name not in fields and value != "auto":
+    for name in how.given():
+        if name != "work_folder" and name not in fields:
             raise UsageError(
                 f"`{name}` is for Neo4j, and the KG would be loaded into "
                 f"{store_backend(home.url).url}.",

@@ -98,7 +98,8 @@ class Reading:
 
     def _weigh_classes(self) -> None:
         """Leave out subclasses that are not mentioned; what holds a value is perhaps meant."""
-        for name in self.parts.subclasses & self.classes.keys():
+        subclasses = set() if self.parts.is_large else self.parts.subclasses
+        for name in subclasses & self.classes.keys():
             if not self.class_words(name) and name.lower() not in self.question.lower():
                 del self.classes[name]
         held = {owner for one in self.values for kind, owner, _ in one.fields if kind == ENTITY}

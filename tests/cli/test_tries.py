@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -116,27 +113,6 @@ def test_two_workers_write_the_files_that_one_does(
     done = kgqa("precompute-tries", "--workers", "2", "--home", empty_home)
     assert done.code == 0, done.err
     assert "entities added in" in done.out
-    assert index_files(empty_home) == index_files(whole)
-
-
-def test_a_run_that_was_killed_is_gone_on_with_by_the_same_command(
-    kgqa: Kgqa, whole: Path, empty_home: Path, model_cache: Path
-) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "kgqa", "precompute-tries", "--home", str(empty_home)],
-        env={**os.environ, "KGQA_CACHE": str(model_cache)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        while not list(empty_home.glob("*/tries/*/shard-00001.parquet")):
-            assert process.poll() is None, "it ended before a second shard was written"
-            time.sleep(0.01)
-    finally:
-        process.kill()
-    assert process.wait() == -signal.SIGKILL
-    rest = kgqa("precompute-tries", "--json", "--home", empty_home).json
-    assert 0 < rest["added"] < rest["entities"]
     assert index_files(empty_home) == index_files(whole)
 
 

@@ -54,16 +54,22 @@ def test_the_result_counts_what_the_index_holds(graph: Path, tmp_path: Path) -> 
     assert result.paths == len(table)
 
 
-def test_a_second_run_adds_nothing_and_a_wider_one_only_the_rest(
-    graph: Path, tmp_path: Path
-) -> None:
-    first = build(graph, tmp_path, topics=keys_array([3, 70]))
-    assert (first.added, first.stored) == (2, 2)
-    rest = build(graph, tmp_path)
-    assert rest.added == rest.stored - 2
-    assert build(graph, tmp_path).added == 0
-    with open_index(tmp_path, KEY) as index:
-        assert len(index.stored_ids()) == rest.stored
+def test_a_second_run_adds_nothing_and_others_only_the_rest(graph: Path, tmp_path: Path) -> None:
+    with SqliteStore(graph) as store:
+        keys = store.topic_keys()
+    some, whole = tmp_path / "some", tmp_path / "whole"
+    first = build(graph, some, topics=keys[10:60])
+    assert (first.added, first.stored) == (50, 50)
+    before = precomputed.files(some)
+    assert build(graph, some, topics=keys[50:80]).added == 20
+    del before["manifest.json"]
+    assert before.items() < precomputed.files(some).items(), "shards that are there stay"
+    rest = build(graph, some)
+    assert rest.added == rest.stored - 70
+    assert build(graph, some).added == 0
+    build(graph, whole)
+    assert precomputed.content(some) == precomputed.content(whole)
+    assert precomputed.files(some) != precomputed.files(whole), "shards have other borders"
 
 
 def test_what_the_manifest_does_not_name_is_swept_away(graph: Path, tmp_path: Path) -> None:
