@@ -123,15 +123,15 @@ def build_index(home: Home, store: GraphStore, given: dict[str, Any]) -> IndexBu
     resources = partial(
         _resources, store_backend(home.url).full_url, info.name, home.account, form, encoder
     )
-    index = IndexWriter(
-        home.tries(info.name),
-        IndexKey.of(info, loaded.encoder, form, rules),
-        PathLexicon(loaded.encoder, form),
-        cap=options.cap,
-        tokenizer_name=loaded.name,
-        rebuild=options.rebuild,
-    )
-    with writing(home.folder(info.name), info.name), index as writer:
+    with writing(home.folder(info.name), info.name):
+        writer = IndexWriter(
+            home.tries(info.name),
+            IndexKey.of(info, loaded.encoder, form, rules),
+            PathLexicon(loaded.encoder, form),
+            cap=options.cap,
+            tokenizer_name=loaded.name,
+            rebuild=options.rebuild,
+        )
         counts = precompute(
             resources, writer, topics=topics, executor=executor, progress=home.progress
         )

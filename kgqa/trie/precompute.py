@@ -19,7 +19,6 @@ from kgqa.errors import IndexFault, WorkerError
 from kgqa.graph.model import keys_array
 from kgqa.paths.walk import joined_tables, walk
 from kgqa.progress import Rate
-from kgqa.trie.index.manifest import SCHEMA_VERSION
 from kgqa.trie.index.shard import encode_shard
 
 if TYPE_CHECKING:
@@ -122,7 +121,6 @@ class UnitSettings:
     rules: WalkRules
     cap: int
     kg_version: str
-    schema: int = SCHEMA_VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,15 +136,7 @@ class Unit:
 def open_worker(
     resources: Resources, settings: UnitSettings
 ) -> Iterator[Callable[[IntArray], Unit]]:
-    """Open a store and a lexicon, inside ``with``; gives what makes the unit of some topic keys.
-
-    Raises IndexFault.
-    """
-    if settings.schema != SCHEMA_VERSION:
-        raise IndexFault(
-            f"This kgqa writes indexes of the form {SCHEMA_VERSION}, not {settings.schema}.",
-            "Install the same kgqa on all nodes.",
-        )
+    """Open a store and a lexicon, inside ``with``; gives what makes the unit of some topic keys."""
     store, lexicon = resources()
     with store:
         worker = Worker(store, lexicon)

@@ -75,22 +75,20 @@ def build(
     make: Callable[..., Any] | None = None,
     unit: int = 256,
     rebuild: bool = False,
-    writer: type[IndexWriter] = IndexWriter,
     **options: Any,
 ) -> PrecomputeResult:
     """Precompute; return the result."""
-    tries.mkdir(parents=True, exist_ok=True)
-    with writer(
+    index = IndexWriter(
         tries,
         key,
         PathLexicon(encoder, FORM),
         cap=cap,
         tokenizer_name=encoder.fingerprint,
         rebuild=rebuild,
-    ) as index:
-        make = make or partial(resources, graph, encoder)
-        given = {"progress": Silent(), "executor": LocalExecutor()} | options
-        return precompute(make, index, unit=unit, **given)
+    )
+    make = make or partial(resources, graph, encoder)
+    given = {"progress": Silent(), "executor": LocalExecutor()} | options
+    return precompute(make, index, unit=unit, **given)
 
 
 def content(tries: Path) -> tuple[list[tuple[str, bytes]], tuple[str, ...]]:

@@ -150,10 +150,10 @@ def test_no_index_is_a_named_error(tmp_path: Path) -> None:
 def test_an_index_of_an_older_kg_version_is_replaced(graph: Path, tmp_path: Path) -> None:
     build(graph, tmp_path)
     newer = replace(KEY, kg_version="v2")
-    with IndexWriter(
+    writer = IndexWriter(
         tmp_path, newer, PathLexicon(CHARACTERS, FORM), cap=10_000, tokenizer_name="x"
-    ) as writer:
-        assert writer.done() == set()
+    )
+    assert writer.done() == set()
     with pytest.raises(IndexStaleError, match="KG version"):
         open_index(tmp_path, KEY)
 
