@@ -12,7 +12,7 @@ from kgqa.api.home import Home
 from kgqa.api.kg import KG
 from kgqa.errors import UsageError
 from kgqa.permissions import inherit_permissions, sharing_note
-from kgqa.registry import LOADERS, Options, option, validated
+from kgqa.registry import LOADERS, Options, option, taken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -78,11 +78,9 @@ def load(home: Home, name: str, sources: Sequence[object], given: dict[str, Any]
     entry = LOADERS.entry(name)
     loader_class = entry.load()
     extracts = getattr(loader_class, "extracts", False)
-    storing = _taken(given, StoringOptions)
-    extracting = _taken(given, ExtractionOptions) if extracts else {}
+    how: StoringOptions = taken(StoringOptions, given, "a load")
+    asking: Any = taken(ExtractionOptions, given, "the loader text") if extracts else None
     options = LOADERS.options(name, given)
-    how: StoringOptions = validated(StoringOptions, storing, "a load")
-    asking: ExtractionOptions = validated(ExtractionOptions, extracting, "the loader text")
     _check_store(home, how)
     _check_meant(home, how)
 
@@ -151,11 +149,6 @@ def on_disk(name: str, sources: Sequence[object], called: str) -> Iterator[list[
         raise UsageError(f"The loader {name} reads files.", "Name the dump's files or folder.")
     with tempfile.TemporaryDirectory(prefix="kgqa-") as folder:
         yield as_files(sources, Path(folder), called, triples=name == "triples")
-
-
-def _taken(given: dict[str, Any], model: type[Options]) -> dict[str, Any]:
-    """Take the fields of ``model`` out of ``given``."""
-    return {name: given.pop(name) for name in list(given) if name in model.model_fields}
 
 
 def _general_llm(home: Home, options: ExtractionOptions) -> GeneralLLM:

@@ -6,7 +6,7 @@ from typing import Any
 
 from kgqa.api import Turn
 from kgqa.api.kg import DEFAULT_METHOD
-from kgqa.registry import Direction, Mediators, Options, option, validated
+from kgqa.registry import Direction, Mediators, Options, option, taken
 
 MOST_PATHS = 300_000  # of an entity; one with more is refused
 _ENTITY = 1_000  # characters
@@ -53,9 +53,8 @@ class AskForm(KgForm):
     @classmethod
     def of(cls, given: dict[str, Any]) -> tuple[AskForm, dict[str, Any]]:
         """Return the form, and the options of the method. Raises UsageError."""
-        own = {name: value for name, value in given.items() if name in cls.model_fields}
-        form: AskForm = validated(cls, own, "a request")
-        return form, {name: value for name, value in given.items() if name not in own}
+        options = dict(given)
+        return taken(cls, options, "a request"), options
 
 
 class JudgedForm(KgForm):
