@@ -122,7 +122,8 @@ def _asked(
     Raises DataError.
     """
     read = read_file(file, form, None, progress)
-    asked, unusable = kg_questions(words, read.questions, start, loose=read.loose)
+    questions = [read.in_graph(words.store, question) for question in read.questions]
+    asked, unusable = kg_questions(words, questions, start)
     if len(asked) < _LEAST:
         raise DataError(
             f"{file} has {len(asked)} questions that {words.store.info.name} can answer; "
