@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.graph.neo4j_server import free_ports
+
 SCRIPT = Path(__file__).resolve().parent.parent / "scripts" / "neo4j"
 
 
@@ -48,13 +50,6 @@ def program(folder: Path, name: str, text: str) -> None:
     file = folder / name
     file.write_text(f"#!/bin/sh\n{text}\n")
     file.chmod(file.stat().st_mode | stat.S_IXUSR)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def one_line(text: str) -> str:
@@ -102,7 +97,8 @@ def test_a_java_that_is_none_is_refused(home: Path, tools: Path) -> None:
 
 
 def ports() -> list[str]:
-    return ["--bolt-port", str(free_port()), "--http-port", str(free_port())]
+    bolt, http = free_ports(2)
+    return ["--bolt-port", str(bolt), "--http-port", str(http)]
 
 
 def test_without_maven_it_says_what_to_install(home: Path, tools: Path) -> None:
@@ -226,7 +222,7 @@ def test_ports_are_those_of_the_variables_that_compose_has(home: Path, tools: Pa
         taken.listen()
         env = {
             "KGQA_NEO4J_BOLT_PORT": str(taken.getsockname()[1]),
-            "KGQA_NEO4J_HTTP_PORT": str(free_port()),
+            "KGQA_NEO4J_HTTP_PORT": str(free_ports(1)[0]),
         }
         code, _, err = run("start", home=home, path=str(tools), **env)
     assert code == 1

@@ -265,11 +265,8 @@ def can_be_said(name: str) -> bool:
     text = concluded([name, name + " x"])
     if OPENING in name:
         return False
-    read = claimed([FreeText((), text, 0.0)])
-    return read is not None and [form_of(name_read) for name_read in read] == [
-        form_of(name),
-        form_of(name + " x"),
-    ]
+    read = claimed([FreeText((), text)])
+    return read is not None and list(map(form_of, read)) == [form_of(name), form_of(name + " x")]
 
 
 def _steps(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kgqa.paths.format import PathFormat
     from kgqa.training.data import Example
     from kgqa.training.options import Loss
-    from kgqa.trie.tokens import TokenEncoder
+    from kgqa.trie.lexicon import TokenEncoder
 
 IGNORED = -100  # the label that cross entropy leaves out
 _TOGETHER = 50  # batches that are drawn together and sorted by length
