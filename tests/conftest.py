@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import subprocess
 import sys
 import time
@@ -85,7 +84,7 @@ def _is_fast(item: pytest.Item) -> bool:
     """Return whether a test takes milliseconds: about the cores, without models and servers."""
     names = set(getattr(item, "fixturenames", ()))
     marks = {mark.name for mark in item.iter_markers()}
-    room = item.path.relative_to(item.config.rootpath).parts[1]
+    room = item.path.parent.name
     return not (names & _SLOW or marks & {"model", "neo4j", "long"} or room in _SLOW_ROOMS)
 
 
@@ -103,10 +102,12 @@ def _is_drawn(item: pytest.Item) -> bool:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    slow = [item for item in items if not _is_fast(item)]
+    slow_files = {item.path for item in slow}
+    items.sort(key=lambda item: item.path not in slow_files)  # so that workers end together
     if config.getoption("--fast"):
-        slow = [item for item in items if not _is_fast(item)]
         config.hook.pytest_deselected(items=slow)
-        items[:] = [item for item in items if item not in slow]
+        items[:] = filter(_is_fast, items)
     if _is_full(config):
         return
     _draw_fewer(items, 0.0 if config.getoption("--fast") else 0.4)
@@ -194,9 +195,9 @@ def openai_server(
     smollm_folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[OpenAIServer]:
     """A real `transformers serve` of SmolLM2, stopped at the end of the session."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    from tests.graph.neo4j_server import free_ports
+
+    (port,) = free_ports(1)
     log = tmp_path_factory.mktemp("server") / "log"
     serve = "from transformers.cli.transformers import main; main()"
     command = [sys.executable, "-c", serve, "serve", str(smollm_folder)]

@@ -20,8 +20,8 @@ from kgqa.deadline import deadline
 from kgqa.display import NO_EVIDENCE, NOT_HERE
 from kgqa.errors import AdapterMismatchError, KgqaError, ModelNotFoundError
 from kgqa.graph.literals import number_in
-from kgqa.graph.quantities import UNITS
 from kgqa.graph.names import normalise
+from kgqa.graph.quantities import UNITS
 from kgqa.graph.schema import PropertyGraph
 from kgqa.linking.around import MOST_CLASSES, name_stems, stems_of
 from kgqa.linking.asked import (

@@ -14,7 +14,8 @@ from kgqa.paths.words import relation_phrase
 from kgqa.queries.plan import Hop, HopRef, NodeRef, PropertyRef
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from kgqa.graph.schema import Property
     from kgqa.linking.literals import Stated
@@ -71,6 +72,7 @@ class Reading:
     scores: PlanScores
     stated: Stated
     values: Sequence[FoundValue]
+    lacking: Mapping[str, AbstractSet[Owned]] = field(default_factory=dict)  # a text, by text
     classes: dict[str, Sequence[float]] = field(default_factory=dict)
     hops: dict[tuple[str, str, str], Sequence[float]] = field(default_factory=dict)
     properties: dict[Owned, Sequence[float]] = field(default_factory=dict)
