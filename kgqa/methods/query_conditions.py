@@ -205,12 +205,13 @@ class ConditionSearch:
                     yield self._add(state, place, operator, value, near)
                 else:
                     yield self._add(state, place, "contains", value, _NOT_HELD + near)
-        if (literal.operator, value) == (">=", 1) and pattern.hops:
+        if (literal.operator, literal.value) == (">=", 1) and pattern.hops:
             yield state  # a hop is one, at least
         if literal.kind == "number" and state.having is None and AVERAGE.search(before):
             for place in places:
                 if place.property.type in NUMBERS and place.ref.owner != NodeRef(0):
                     number = Aggregate("average", place.ref)
+                    value = in_unit(literal, place.property.name)
                     one = Comparison(number, literal.operator, (value,))  # type: ignore[arg-type]
                     score = state.score + self._read.properties[place.owned][3] + _AVERAGED
                     yield replace(state, having=one, score=score + close[place.ref])
