@@ -6,7 +6,7 @@
   decide: every small number is a key of most tables. Ids of a role (``SupportRepId``) are of people
   where exactly one other table is of people.
 - A table with two such columns and no key of its own holds *edges*; the rest are their properties.
-- Text whose values repeat, or are towns, genres and the like by the column's name, are *things*.
+- Text whose values repeat, or are towns, genres or similar by the column's name, are *things*.
 
 All is written down to be corrected (see :mod:`kgqa.loaders.tabular_mapping`).
 """
@@ -51,8 +51,8 @@ _NAME_ONCE = 0.9  # share of names that must differ
 _CLASSES = 30  # values of a column `kind` that are types
 _WORDY = r"^[\p{L}\p{M}.,:'’&()/ +-]*\p{L}[\p{L}\p{M}.,:'’&() +-]*$"
 _MOSTLY = 0.8
-_FIRST = frozenset({"first", "given", "fore", "firstname", "givenname", "forename"})
-_LAST = frozenset({"last", "family", "sur", "lastname", "familyname", "surname"})
+_FIRST = frozenset({"first", "given", "fore", "firstname", "givenname", "forename", "fname"})
+_LAST = frozenset({"last", "family", "sur", "lastname", "familyname", "surname", "lname"})
 
 
 @dataclass(slots=True)
@@ -179,7 +179,7 @@ def _find_key(plan: _Plan, plans: dict[str, _Plan]) -> None:
         is_id = (
             joined in ("id", "uuid", "key")
             or (base == own and (joined != own or not _is_other(column, plan, plans)))
-            or joined == f"{own}id"
+            or (joined.endswith("id") and own.startswith(joined[:-2]))  # ``StuID`` of a student
         )
         if is_id and column.unique and column.kind not in ("float", "boolean"):
             plan.key, plan.strong = (column.name,), True
@@ -218,8 +218,8 @@ def find_name(
 ) -> tuple[str, ...]:
     """Return the columns that people call a row by, none if there are none."""
     texts = [column for column in columns.values() if column.is_name_like and not column.blob]
-    first = next((c for c in texts if c.words[0] in _FIRST), None)
-    last = next((c for c in texts if c.words[0] in _LAST), None)
+    first = next((c for c in texts if {c.words[0], "".join(c.words)} & _FIRST), None)
+    last = next((c for c in texts if {c.words[0], "".join(c.words)} & _LAST), None)
     if first and last:
         return first.name, last.name
     for names, once in (
@@ -264,10 +264,9 @@ def _find_links(plan: _Plan, plans: dict[str, _Plan]) -> None:
         if ranked:
             _, to_name, at = max(ranked)
             plan.links[column.name] = (to_name, at)
+        elif people := _people(column, plan, plans):
+            plan.links[column.name] = (people.table.name, people.key[0])
         elif _is_untold(column, plan):
-            if people := _people(column, plan, plans):
-                plan.links[column.name] = (people.table.name, people.key[0])
-                continue
             plan.untold[column.name] = type_name(type_words(relation_of(column.name)))
 
 
@@ -279,7 +278,8 @@ def _is_untold(column: _Column, plan: _Plan) -> bool:
 
 def _people(column: _Column, plan: _Plan, plans: dict[str, _Plan]) -> _Plan | None:
     """Return the one other table of people that has all ids of a column named by a role."""
-    if not ROLE_WORDS.intersection(words(relation_of(column.name))):
+    said = ROLE_WORDS.intersection(words(relation_of(column.name)))
+    if not said or column.once == 1 or column.name in (*plan.key, *plan.name):
         return None
     others = [to for to in plans.values() if to is not plan and len(to.key) == 1]
     people = [to for to in others if to.words[-1] in PERSON_WORDS]
@@ -324,6 +324,9 @@ def _hint(column: _Column, plan: _Plan, to: _Plan, target: _Column) -> float:
     same = joined == "".join(target.words) and joined not in ("id", "name", "title", "key", "code")
     if to is plan:
         return 2 if SELF_WORDS.intersection(column.words) else 0
+    if (column.name,) == plan.key and (target.name,) == to.key and plan.words[0] == to.words[0]:
+        once = to.links.get(target.name) != (plan.table.name, column.name)
+        return 3 * (once and column.values.sort() == target.values.sort())  # a row told in two
     if base == to.called or joined == f"{to.called}id" or (same and to.strong):
         return 3
     if base.endswith(to.called) or to.words[-1] == words(relation_of(column.name))[-1]:
@@ -336,7 +339,7 @@ def _hint(column: _Column, plan: _Plan, to: _Plan, target: _Column) -> float:
 
 
 def _is_join(plan: _Plan, plans: dict[str, _Plan]) -> bool:
-    """Return whether the rows are edges: two ends, told apart by them, and no key of their own."""
+    """Return whether the rows are edges: two ends that tell them apart, and no key."""
     ends = plan.ends
     if len(ends) != 2 or any(plan.columns[name].split for name in ends):
         return False
@@ -405,7 +408,7 @@ def _is_short_text(column: _Column) -> bool:
 
 
 def _is_thing(column: _Column) -> bool:
-    if not _is_short_text(column) or column.words[-1] in CLASS_WORDS:
+    if not _is_short_text(column) or column.words[-1] in CLASS_WORDS or column.length < 2:
         return False
     if _said(column)[-1] in THING_WORDS:
         return True
@@ -427,7 +430,7 @@ def _mapped(
         columns[column.name] = said = _column(
             plan, plans, column, things.get((table.name, column.name))
         )
-        if not (said.skip or said.property or said.relation or said.to):
+        if said == ColumnMapping(property=column.name, split=column.split):
             types.append(column.name)
     if plan.joins:
         head, tail = plan.ends
@@ -463,7 +466,8 @@ def _column(
         if is_whole:
             relation = " ".join(dict.fromkeys([*_shared_words(column.name.split("/")), *kind]))
         begins = any(len(word) > 3 and "".join(kind).startswith(word) for word in column.words)
-        if begins and not set(kind) <= set(column.words):  # ``shipVia`` does not name shippers
+        own, other = {*column.words}, {*kind}
+        if begins and not other <= own and not own <= other:  # ``shipVia`` does not name shippers
             relation = f"{relation} {' '.join(kind)}"
         kept = column.name if column.name in plan.key else ""
         return ColumnMapping(
@@ -478,7 +482,7 @@ def _column(
         return ColumnMapping(relation=said, thing=thing, split=column.split)
     of_row = column.words[:-1] in ([], plan.words)  # ``blood_type`` is no type of a patient
     if of_row and column.words[-1] in CLASS_WORDS and _are_classes(column) and not plan.joins:
-        return ColumnMapping(split=column.split)
+        return ColumnMapping(property=column.name, split=column.split)
     return ColumnMapping(property=column.name, type=column.kind, split=column.split)
 
 

@@ -16,7 +16,7 @@ _PLURALS |= {f"{word}s": word for word in ("movie", "cookie", "zombie", "calorie
 _SAME = ("ss", "us", "is", "news", "series", "species")  # ends of words that are not plurals
 LINK_WORDS = _set(  # of a table's name that say only that it joins two others
     "detail item line link map mapping rel relation relationship join xref assoc association "
-    "to has and of x"
+    "to has and of in name x"
 )
 SELF_WORDS = _set(  # that name a thing of the same kind
     "manager parent boss supervisor superior mother father spouse partner predecessor successor "
@@ -34,6 +34,7 @@ ROLE_WORDS = _set(  # what a person is to a row: ids in such a column are of peo
 _ASKED = ("is", "has", "can", "was", "had")  # begin the name of a column of yes and no
 _STATE = ("active", "available", "flag", "enabled", "optional")
 CLASS_WORDS = _set("kind type class")
+_NO_CLASS = _set("list data info information table tbl")  # say of a table that it is one
 THING_WORDS = _set(  # columns whose values are things even where few of them repeat
     "city town country state region province county continent language nationality genre category "
     "brand manufacturer publisher author artist director composer department team league club "
@@ -91,6 +92,8 @@ def singular(word: str) -> str:
 def type_words(name: str) -> list[str]:
     """Return the words of what a row of a table is: ``order-details`` is order, detail."""
     found = words(name)
+    while len(found) > 1 and found[-1] in _NO_CLASS:
+        found.pop()
     return [*found[:-1], singular(found[-1])]
 
 

@@ -15,7 +15,8 @@ _WANTED = "?"  # the last one: what the question asks for
 _LONGEST_EXAMPLE = 40  # characters
 _SHORT = {"dob": "date of birth", "dod": "date of death", "qty": "quantity", "amt": "amount",
           "dept": "department", "addr": "address", "lat": "latitude", "lng": "longitude",
-          "lon": "longitude"}  # fmt: skip
+          "lon": "longitude", "fname": "first name", "lname": "last name", "yr": "year",
+          "pop": "population"}  # fmt: skip
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
@@ -39,7 +40,7 @@ def relation_phrase(name: str) -> str:
         name = " ".join(part.rstrip("/").rpartition("/")[2] for part in name.split("./"))
     elif "." in name and " " not in name:
         name = name.rstrip(".").rpartition(".")[2]
-    words = re.sub(r"[\W_]+", " ", _CAMEL.sub(" ", name))
+    words = _SHORT.get(name.lower()) or re.sub(r"[\W_]+", " ", _CAMEL.sub(" ", name))
     return " ".join(_SHORT.get(word, word) for word in words.lower().split()) or name.lower()
 
 

@@ -156,7 +156,7 @@ class _Words:
             case Arithmetic(left, operator, right):
                 return f"({self.item(left)} {_ARITHMETIC[operator]} {self.item(right)})"
             case Aggregate("count", of):
-                return f"the number of {_plural(self.item(of))}"
+                return f"the number of {plural(self.item(of))}"
             case Aggregate(kind, of):
                 return f"the {_CALCULATED[kind]} of {self.item(of)}"
             case _:
@@ -200,7 +200,8 @@ def _is_verb(relation: str) -> bool:
     return is_verb or relation.endswith(_VERB_ENDS)
 
 
-def _plural(words: str) -> str:
+def plural(words: str) -> str:
+    """Return the plural of a noun phrase, if it has none."""
     if words.endswith(("s", "x", "ch", "sh")) or words.startswith(("the ", "fact of ", "(")):
         return words
     return (

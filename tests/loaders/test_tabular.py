@@ -38,6 +38,26 @@ SHOP = {
 }
 
 
+def test_tables_with_short_names_for_columns_are_linked(tmp_path: Path) -> None:
+    school = read_tables(
+        tmp_path,
+        {
+            "Student.csv": "StuID,LName,Fname,Sex,Advisor\n"
+            "7,Ek,Ann,F,31\n8,Ek,Bo,M,31\n9,Dal,Cy,M,32\n",
+            "Faculty.csv": "FacID,Lname,Fname,Room\n31,Moe,Di,4\n32,Ros,Ed,5\n",
+            "Pets.csv": "PetID,PetType\n1,cat\n2,dog\n3,cat\n4,dog\n",
+            "Has_Pet.csv": "StuID,PetID\n7,1\n7,2\n8,3\n9,4\n",
+            "car_names.csv": "MakeId,Make\n1,lada niva\n2,lada samara\n3,fiat uno\n",
+            "cars_data.csv": "Id,mpg\n1,20\n2,30\n3,30\n",
+        },
+    )
+    assert ("Ann Ek", "Di Moe") in school.triples("advisor")
+    assert ("Bo Ek", "Pet 3") in school.triples("pet")
+    assert ("lada niva", "Car 1") in school.triples("make")
+    assert school.properties("Pet/2") == {"PetID": 2, "PetType": "dog"}
+    assert school.properties("Student/7")["Sex"] == "F"
+
+
 def test_keys_links_types_and_names_are_found(tmp_path: Path) -> None:
     shop = read_tables(tmp_path, SHOP)
     assert shop.names("Employee") == {"Nancy Davolio", "Andrew Fuller"}
