@@ -34,6 +34,7 @@ from kgqa.linking.asked import as_superlative
 from kgqa.linking.literals import stated
 from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.options import QueryOptions
+from kgqa.methods.query_asked import asked_for, giving
 from kgqa.methods.query_classes import class_words
 from kgqa.methods.query_parts import FoundValue, SchemaParts
 from kgqa.methods.query_reading import Reading
@@ -152,6 +153,7 @@ class Query(Method[QueryOptions]):
         graph = queryable(_property_graph(store))
         stored = SchemaIndex(_property_graph(store).schema())  # the classes that Cypher knows
         parts, values = self._of(graph)
+        question, items = asked_for(question, parts)
         literals = stated(question)
         found = values.find(question, literals.literals)
         use, passes, temperature = NO_KG_LLM, 1, WRITTEN_TEMPERATURE
@@ -168,6 +170,7 @@ class Query(Method[QueryOptions]):
             reading = Reading(question, parts, refs, scores, literals, found)
             plans = PlanSearch(reading).plans(self.options.plans)
             temperature = scorer.card.temperature
+        plans = [replace(one, plan=giving(one.plan, items, parts)) for one in plans]
         chosen = time.perf_counter()
         limits = QueryLimits(seconds=self.options.time_limit)
 
@@ -247,6 +250,8 @@ class Query(Method[QueryOptions]):
         has "Which movies have no director?", where nothing is found.
         """
         plan, kind = best.plan, kind_asked(question)
+        if any(name and names_class(question, name) for name in plan.nodes):
+            return ""
         if not kind or has_words_of(plan, question, parts.index.schema, self.nouns):
             asked = _ASKED.match(question)
             without = plan.without and not self.nouns  # what has none of it, always finds something

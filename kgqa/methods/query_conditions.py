@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kgqa.methods.query_parts import ENTITY, FoundValue, Owned
 from kgqa.methods.query_reading import UNUSED
-from kgqa.methods.query_words import COMPARED, NO, TIME, is_year, named, says
+from kgqa.methods.query_words import COMPARED, NO, TIME, is_year, named, names_class, says
 from kgqa.queries.check import NUMBERS, operators
 from kgqa.queries.plan import Aggregate, Comparison, NodeRef, PropertyRef
 
@@ -31,6 +31,7 @@ _PAIR = 3.0  # two properties that the question compares
 _SIZE = 4.0  # the size of a list that the question names beside a number
 _TIMELESS = 4.0  # off, for a number that is no year, of "in 1997"
 _IN_A_YEAR = re.compile(r"\b(?:in|since|before|after|during|until|by|of|season)(?: the)? $", re.I)
+_CONTRADICTED = 6.0  # off, for a second condition that no value meets beside the first
 _HAVING = re.compile(r"with|have|has|having|had|includ\w*|known|whose")
 
 
@@ -83,9 +84,10 @@ class ConditionSearch:
     def _add(self, state: State, place: Place, operator: str, value: object, bonus: float) -> State:
         odds = 0.0 if place.owned in state.used else self._read.properties[place.owned][0]
         one = Comparison(place.ref, operator, (value,))  # type: ignore[arg-type]
+        vain = not place.property.many and any(_contradict(one, other) for other in state.where)
         return replace(
             state, where=(*state.where, one), used=state.used | {place.owned},
-            score=state.score + odds + bonus,
+            score=state.score + odds + bonus - _CONTRADICTED * vain,
         )  # fmt: skip
 
     def _with_value(
@@ -123,13 +125,8 @@ class ConditionSearch:
 
     def _either(self, state: State, value: FoundValue, pattern: Pattern) -> Iterator[State]:
         """Yield the state whose last condition has this value, too, if "or" joins the two."""
-        before = [one for one in self._read.values if one.end <= value.start]
-        last = state.where[-1] if state.where else None
-        if not before or last is None or last.operator not in ("=", "in"):
-            return
-        if not re.fullmatch(
-            r"\W*or(?: the| an?)?\W*", self._read.question[before[-1].end : value.start], re.I
-        ):
+        last = self._either_of(state, value.start)
+        if last is None:
             return
         stored: Sequence[str] = ()
         if isinstance(last.left, NodeRef):
@@ -142,6 +139,16 @@ class ConditionSearch:
             right = (*last.right, *stored)  # type: ignore[misc]
             both = Comparison(last.left, "in", right)
             yield replace(state, where=(*state.where[:-1], both), score=state.score + _HAS_VALUE)
+
+    def _either_of(self, state: State, start: int) -> Comparison | None:
+        """Return the last condition, if "or" joins its value to what is stated at ``start``."""
+        stated = (*self._read.values, *self._read.stated.literals)
+        ends = [one.end for one in stated if one.end <= start]
+        last = state.where[-1] if state.where else None
+        if not ends or last is None or last.operator not in ("=", "in"):
+            return None
+        between = self._read.question[max(ends) : start]
+        return last if re.fullmatch(r"\W*or(?: the| an?| in)?\W*", between, re.I) else None
 
     def _with_literal(
         self, state: State, literal: Stating, pattern: Pattern, places: Sequence[Place]
@@ -157,6 +164,11 @@ class ConditionSearch:
         value = literal.value
         before = self._read.question[: literal.start]
         year = is_year(value) and _IN_A_YEAR.search(before)
+        last = self._either_of(state, literal.start) if literal.operator == "=" else None
+        if last is not None and isinstance(last.left, PropertyRef):
+            both = (*last.right, str(value) if isinstance(last.right[0], str) else value)  # type: ignore[misc,index]
+            one = Comparison(last.left, "in", both)  # type: ignore[arg-type]
+            yield replace(state, where=(*state.where[:-1], one), score=state.score + _HAS_VALUE)
         for place in places:
             type_, many, near = place.property.type, place.property.many, close[place.ref]
             operator = literal.operator
@@ -181,13 +193,17 @@ class ConditionSearch:
                     yield self._add(state, place, operator, value, near)
                 else:
                     yield self._add(state, place, "contains", value, _NOT_HELD + near)
-        if literal.kind == "number" and state.having is None and len(pattern.nodes) > 1:
-            for node in range(1, len(pattern.nodes)):
+        if literal.kind == "number" and state.having is None:
+            grouped = any(
+                one.ref.owner == NodeRef(0) and names_class(self._read.question, one.property.name)
+                for one in places
+            )
+            for node in range(0 if grouped else 1, len(pattern.nodes)):
                 name = pattern.nodes[node]
                 number = Aggregate("count", NodeRef(node))
                 count = Comparison(number, literal.operator, (literal.value,))  # type: ignore[arg-type]
                 after = self._read.question[literal.end : literal.end + 40]
-                bonus = named(after, name) if name in self._read.classes else 0.0
+                bonus = 3.0 * bool(name in self._read.classes and named(after, name))
                 words = re.findall(r"[a-z]+", after.lower())[:2]
                 into = [hop.relation for hop in pattern.hops if hop.target == node]
                 bonus = max(bonus, 1.5 * any(says(words, one) for one in into))
@@ -275,3 +291,19 @@ class ConditionSearch:
                     state, where=(*state.where, one), used=state.used | {place.owned},
                     score=state.score + 0.5 * odds - 0.5,
                 )  # fmt: skip
+
+
+def _contradict(one: Comparison, other: Comparison) -> bool:
+    """Return whether no single value meets both of two comparisons."""
+    (low, high) = sorted((one, other), key=lambda each: each.operator[0])  # < before = before >
+    values = [each.right[0] for each in (low, high) if isinstance(each.right, tuple) and each.right]
+    if one.left != other.left or len(values) < 2 or type(values[0]) is not type(values[1]):
+        return False
+    signs = low.operator[0] + high.operator[0]
+    if signs == "==":
+        return values[0] != values[1]
+    return (
+        signs in ("<>", "<=", "=>")
+        and values[0] < values[1]
+        and "<>" not in (one.operator, other.operator)
+    )  # type: ignore[operator]

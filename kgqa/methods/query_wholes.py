@@ -16,6 +16,7 @@ from kgqa.methods.query_words import (
     EACH,
     FREQUENT,
     NO,
+    ORDERED,
     TIME,
     asks_one,
     asks_who,
@@ -125,11 +126,15 @@ class WholeSearch:
                     score_ = score + weight + _TOLD * told
                     yield Candidate(plan, score_)
                     if isinstance(by, PropertyRef) and (two := best_first(plan)):
-                        yield Candidate(two, score_ + self._cut_first(plan, by))
+                        score_ += self._cut_first(plan, by)
+                        yield Candidate(two, score_)
+                        if _HOW_MANY.match(self._read.question) and len(two.give) == 1:
+                            count = Aggregate("count", two.give[0])  # type: ignore[arg-type]
+                            yield Candidate(replace(two, give=(count,)), score_ + _COUNTED)
                     counts = state.having and _HOW_MANY.match(self._read.question)
                     if counts and (two := counted_after(plan)):
                         yield Candidate(two, score_ + _COUNTED)
-        yield from self._without(pattern, state, base)
+        yield from self._without(pattern, places, state, base)
 
     def _order(
         self, place: Place, places: Sequence[Place], descending: bool
@@ -181,9 +186,7 @@ class WholeSearch:
         having = self._read.whole["having"]["no"]
         answer = pattern.nodes[0]
         if state.having is not None:
-            assert isinstance(state.having.left, Aggregate)
-            weight = max(whole["group"], whole["none"]) + having
-            yield _Grouped(NodeRef(0), state.having.left), weight
+            yield from self._compared(state.having.left, places, having)
             return
         yield NodeRef(0), whole["none"] + having
         yield (
@@ -218,6 +221,13 @@ class WholeSearch:
                     _Grouped(place.ref, Aggregate("count", NodeRef(0))),
                     whole["group"] + odds + having - 1,
                 )
+            if (
+                place.ref.owner == NodeRef(0)
+                and place.property.type == "text"
+                and names_class(self._read.question, place.property.name)
+                and _HOW_MANY.match(self._read.question)
+            ):
+                yield _Total(Aggregate("count", place.ref)), whole["count"] + having + _COUNTED
             near = self._near(_AGGREGATED, place, places)
             total = place.property.type in NUMBERS and bool(
                 _HOW_MANY.match(self._read.question)
@@ -269,6 +279,19 @@ class WholeSearch:
                                 _Grouped(other.ref, item),
                                 odds + self._read.properties[other.owned][2],
                             )
+
+    def _compared(
+        self, number: Item, places: Sequence[Place], having: float
+    ) -> Iterator[tuple[_Grouped, float]]:
+        """Yield groups of which a number is compared: by what is asked for, if that is counted."""
+        assert isinstance(number, Aggregate)
+        whole, question = self._read.whole["aggregate"], self._read.question
+        by: list[NodeRef | PropertyRef] = [NodeRef(0)]
+        if number.of == NodeRef(0):
+            own = (one for one in places if one.ref.owner == NodeRef(0))
+            by = [one.ref for one in own if names_class(question, one.property.name)]
+        for one in by:
+            yield _Grouped(one, number), max(whole["group"], whole["none"]) + having
 
     def _summed(self, place: Place) -> bool:
         """Return whether "the most points" are those of all results that nothing else names."""
@@ -344,7 +367,7 @@ class WholeSearch:
         aggregate: NodeRef | _Total | _Grouped, by: Item | None, descending: bool,
     ) -> Plan | None:  # fmt: skip
         limit = self._read.stated.limit
-        if limit is None and by is not None:
+        if limit is None and by is not None and not ORDERED.search(self._read.question):
             odds = self._read.whole["limit"]["yes"] - self._read.whole["limit"]["no"]
             said = asks_best(self._read.question) and (
                 self._read.plain or asks_one(self._read.question)
@@ -409,7 +432,9 @@ class WholeSearch:
             for one in state.where
         )
 
-    def _without(self, pattern: Pattern, state: State, base: float) -> Iterator[Candidate]:
+    def _without(
+        self, pattern: Pattern, places: Sequence[Place], state: State, base: float
+    ) -> Iterator[Candidate]:
         """Yield the plan whose last hop is what there must not be."""
         if not pattern.hops or state.having is not None:
             return
@@ -445,14 +470,15 @@ class WholeSearch:
             for one in inner
         )
         without = (Without((last,), affirmed),)
-        for give, extra in (
-            ((NodeRef(0),), 0.0),
-            (
-                (Aggregate("count", NodeRef(0)),),
-                self._read.whole["aggregate"]["count"] - self._read.whole["aggregate"]["none"],
-            ),
-        ):
-            counting = isinstance(give[0], Aggregate)
+        none = self._read.whole["aggregate"]["none"] + self._read.whole["having"]["no"]
+        given: list[tuple[Item, float]] = [(NodeRef(0), 0.0)]
+        given += [
+            (one.item, odds - none)
+            for one, odds in self._aggregates(pattern, places, state)
+            if isinstance(one, _Total)
+        ]
+        for item, extra in given:
+            give, counting = (item,), isinstance(item, Aggregate)
             limit = None if counting else self._read.stated.limit
             try:
                 plan = Plan(pattern.nodes, pattern.hops[:-1], outer, without, (), (), limit, give)

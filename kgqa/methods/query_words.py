@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from kgqa.graph.schema import Property
 
 NO = re.compile(
-    r"\b(no|not|without|never|nobody|no one|missing|lack\w*|none|non|neither)\b|n't\b", re.I
+    r"\b(no|not|without|never|nobody|no one|missing|lack\w*|none|non|neither"
+    r"|except|excluding)\b|n't\b",
+    re.I,
 )
 EACH = re.compile(r"\b(each|every|per|by|respective\w*)\b", re.I)
 AVERAGE = re.compile(r"\b(?:average|mean)\b", re.I)
@@ -91,6 +93,10 @@ DATE_PART = re.compile(
     r"|(annual)ly)\b", re.IGNORECASE,
 )  # fmt: skip
 FREQUENT = re.compile(r"\b(?:frequently|often|commonly|most common|most popular)\b", re.I)
+ORDERED = re.compile(  # all of them, in an order
+    r"\b(?:(?:order|sort|rank|arrang)(?:ed)?(?: \w+)? by|in (?:\w+ )?(?:\w+cending|alphabetical)"
+    r"|from (?:the )?\w+est to)\b", re.IGNORECASE,
+)  # fmt: skip
 REVENUE = re.compile(r"\b(?:revenues?|turnover|sales|spent|spend|income|earn(?:ed|ings)?)\b", re.I)
 _SUPERLATIVE = re.compile(
     r"most|least|fewest|(?!(?:inter|for|requ|sugg|gu|t)est)\w{3,}est|top|maximum|minimum|max|min"
@@ -381,7 +387,8 @@ def is_year(value: object) -> bool:
 
 
 ASKED = re.compile(
-    r"^\W*(?:which|what|list|show(?: me)?|find|name|who|how many|give(?: me)?|identify|get|display"
+    r"^\W*(?:(?:in|on|at|from|for|to|by|of) (?=wh))?"
+    r"(?:which|what|list|show(?: me)?|find|name|who|how many|give(?: me)?|identify|get|display"
     r"|count|return)(?:\s+(?:are|is|all|the|of|any|me|first|top|different|distinct|unique|names?"
     r"|titles?|(?:most|least) (?:common|frequent|popular)"
     r"|\d+|one|two|three|four|five|ten))*\s+",

@@ -1,0 +1,177 @@
+"""Several things asked for at once, put as one question, and given by its plans: English.
+
+"Show the name, country and age of all singers" asks which singers, and for three things of each;
+"the average and maximum age" for two numbers of one set. What is left of the question is what the
+plan scorer reads; the rest is added to what the plans give.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from kgqa.errors import PlanError
+from kgqa.methods.query_then import with_hop
+from kgqa.methods.query_words import names_class, stem
+from kgqa.paths.words import relation_phrase
+from kgqa.queries.check import check
+from kgqa.queries.plan import Aggregate, AggregateKind, NodeRef, PropertyRef
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kgqa.methods.query_parts import SchemaParts
+    from kgqa.queries.plan import Item, Plan
+
+_NUMBER = r"(?:the )?(?:total )?(?:number|count)s?"
+_OPEN = re.compile(
+    r"\W*(?:(?:show|list|find|give|return|display|get|tell|report|count)(?: me| us| out)?"
+    r"|(?:what|which)(?:'s| is| are| was| were))\s+(?:(?:all|the|distinct|different|unique)\s+)*",
+    re.IGNORECASE,
+)
+_OF = re.compile(
+    r"\s+(?:of|for)\s+(?:(?:all|each|every|any|the|of|those|these|different)\s+)*", re.I
+)
+_AND = re.compile(r"\s*,\s*(?:and\s+)?|\s+(?:and|along with|as well as|together with)\s+", re.I)
+_AND_NUMBER = re.compile(rf"(.*?),? (?:and|along with|with) {_NUMBER} of (.+)", re.I)
+_THEN = re.compile(
+    r"(.+?[?.!])\s+(?:please )?(?:show|list|give|return|report|include)(?: me)?\s+(.+?)\W*", re.I
+)
+_SMALL_WORDS = "the a an its their his her all different distinct respective of"
+_SMALL = frozenset(_SMALL_WORDS.split())
+_KIND_WORDS: dict[AggregateKind, str] = {
+    "average": "average mean avg", "sum": "total sum",
+    "least": "minimum min lowest smallest least shortest",
+    "most": "maximum max highest greatest largest longest",
+}  # fmt: skip
+_KINDS = {word: kind for kind, words in _KIND_WORDS.items() for word in words.split()}
+
+
+class Asked(NamedTuple):
+    """What is left of a question, and what it asks for of each thing, or of a set of things."""
+
+    question: str
+    items: tuple[str, ...] = ()
+
+
+def asked_for(question: str, parts: SchemaParts) -> Asked:
+    """Return a question without the list of what is to be given."""
+    items: list[str] = []
+    if then := _THEN.fullmatch(question.strip()):
+        question = then[1]
+        items = [one for one in _AND.split(then[2]) if not re.search(r"\b(?:number|count)\b", one)]
+    opened = _OPEN.match(question)
+    rest = question[opened.end() :] if opened else ""
+    for of in _OF.finditer(rest):
+        listed, what = _AND.split(rest[: of.start()]), rest[of.end() :]
+        kinds = [_kind(one) for one in listed]
+        noun = next((words for _, words in reversed(kinds) if words), [])
+        if any(len(words) > 4 for _, words in kinds):
+            break
+        if len(listed) > 1 and all(kind for kind, _ in kinds):
+            full = [
+                one if words else f"{one} {' '.join(noun)}"
+                for one, (_, words) in zip(listed, kinds, strict=True)
+            ]
+            return Asked(f"What is the {full[0]}{rest[of.start() :]}", tuple(full))
+        if re.fullmatch(_NUMBER, listed[-1], re.I):
+            return Asked(f"How many {what}", (*listed[:-1], *items))
+        class_ = _class_of(what, parts)
+        if class_ and all(not kind and _found(class_, words, parts) for kind, words in kinds):
+            if number := _AND_NUMBER.fullmatch(what):
+                each = (
+                    ""
+                    if re.search(r"\b(?:each|every|per)\b", number[2])
+                    else " for each " + number[1]
+                )
+                return Asked(f"How many {number[2]}{each}", (*listed, *items))
+            return Asked(f"Which {what}", (*listed, *items))
+    return Asked(question, tuple(items))
+
+
+def giving(plan: Plan, items: Sequence[str], parts: SchemaParts) -> Plan:
+    """Return a plan that gives what is asked for of each thing that it finds, if that is there."""
+    base, calculated = plan.give[0], [one for one in plan.give if isinstance(one, Aggregate)]
+    given: list[Item] = []
+    wider = plan
+    for text in items:
+        kind, words = _kind(text)
+        of = calculated[0].of if calculated else base
+        node = of.owner if kind and isinstance(of, PropertyRef) else base
+        node = node.owner if isinstance(node, PropertyRef) else node
+        if not isinstance(node, NodeRef) or (kind and not calculated):
+            continue
+        found = _found(plan.nodes[node.node], words, parts)
+        if kind:
+            name = found[1] if found and not found[0] else ""
+            given.append(Aggregate(kind, PropertyRef(node, name) if name else of))  # type: ignore[arg-type]
+        elif found:
+            hop, name = found
+            if hop:
+                wider, node = with_hop(wider, node.node, *hop)
+            given.append(PropertyRef(node, name) if name else node)
+    if not given:
+        return plan
+    rows = [one for one in given if not isinstance(one, Aggregate)] or [base]
+    numbers = [*(one for one in given if isinstance(one, Aggregate)), *calculated]
+    give = tuple(dict.fromkeys([*(one for one in rows if one not in numbers), *numbers]))
+    others = (one for one in rows if one not in wider.group)
+    nodes = [one.owner if isinstance(one, PropertyRef) else one for one in others]
+    group = wider.group and tuple(dict.fromkeys([*wider.group, *nodes]))
+    with suppress(PlanError):
+        wider = replace(wider, give=give, group=group)  # type: ignore[arg-type]
+        check(wider, parts.index)
+        return wider
+    return plan
+
+
+def _class_of(text: str, parts: SchemaParts) -> str:
+    """Return the class that a text begins with the name of, "" if it does not."""
+    named = [one for one in parts.index.types if names_class(f"Which {text}", one)]
+    return max(named, key=len, default="")
+
+
+def _found(
+    class_: str, words: Sequence[str], parts: SchemaParts
+) -> tuple[tuple[str, str] | None, str] | None:
+    """Return what words call of the things of a class: a relation with its tail, a property.
+
+    Without both the thing itself, by its name. None if they call nothing.
+    """
+    asked = [stem(word) for word in words]
+    own = _stems(class_)
+    bare = [word for word in asked if word not in own] or asked
+    known = {one: _stems(one) for one in parts.index.properties(class_)}
+    for said in (asked, bare):
+        for name, stems in known.items():
+            if said in (stems, [word for word in stems if word not in own]):
+                return None, name
+    if bare == ["name"] or bare == own:
+        return None, ""
+    for head, relation, tail in parts.hops:
+        if head == class_ and tail:
+            ends = {*_stems(relation), *_stems(tail)}
+            rest = [word for word in asked if word not in ends]
+            if len(rest) < len(asked) and (not rest or rest == ["name"]):
+                return (relation, tail), ""
+            for name in parts.index.properties(tail) if len(rest) < len(asked) else ():
+                if rest == _stems(name):
+                    return (relation, tail), name
+    for name, stems in known.items():  # the release year of a song
+        if (len(bare) > 1 and {*bare} <= {*stems}) or (bare == ["id"] == stems[-1:]):
+            return None, name
+    return None
+
+
+def _stems(name: str) -> list[str]:
+    return [stem(word) for word in relation_phrase(name).split()]
+
+
+def _kind(item: str) -> tuple[AggregateKind | None, list[str]]:
+    """Return how a number is calculated, and the words of what is asked for."""
+    words = [word for word in re.findall(r"\w+", item.lower()) if word not in _SMALL]
+    if words and words[0] in _KINDS:
+        return _KINDS[words[0]], words[1:]
+    return None, words
