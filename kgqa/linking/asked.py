@@ -142,6 +142,29 @@ def as_superlative(question: str) -> str:
     return _COMPARATIVE.sub(best, question, count=1)
 
 
+_THAN = re.compile(
+    rf"\W*{_VERB} (?:the )?(.+?)((?: [a-z]+)*) ((?:more|less|fewer|[a-z]{{2,}}er)\b.*?)"
+    r" than (?:the )?(.+?)\W*"
+)
+
+
+def as_choice(question: str) -> tuple[str, str]:
+    """Return a question whether one thing is more than another as one which is, and the one.
+
+    Both are "" for other questions.
+
+    >>> as_choice("Is Lake Como longer than Lake Garda?")
+    ('Which is longer, Lake Como or Lake Garda?', 'Lake Como')
+    >>> as_choice("Did Ann win more races than Bo?")[0], as_choice("Who is older than Bo?")[0]
+    ('Which win more races, Ann or Bo?', '')
+    """
+    match = _THAN.fullmatch(question[:1].lower() + question[1:])
+    if match is None or not asks_whether(question):
+        return "", ""
+    one, verb, how, other = match.groups()
+    return f"Which{verb or ' is'} {how}, {one} or {other}?", one
+
+
 # not "interest", "west", "test"; not "at least 3"
 _BEST = re.compile(
     r"\b(?!(?:inter|b|qu|w|t|r|n|gu|v|f|ch|for|p|arr|prot|cont|har|inv|requ|sugg|j|z|cr)est\b)"

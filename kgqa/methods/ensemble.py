@@ -24,6 +24,7 @@ from kgqa.graph.names import normalise
 from kgqa.graph.schema import PropertyGraph
 from kgqa.linking.around import MOST_CLASSES, name_stems, stems_of
 from kgqa.linking.asked import (
+    as_choice,
     as_superlative,
     asks_best,
     asks_calculated,
@@ -410,13 +411,17 @@ class Auto(Ensemble):
         """Return what the best plan for a question gives, or why there is none."""
         if isinstance(question, KgqaError):
             return question
-        if self._query is None:
-            self._query = Query(QueryOptions(), self.resources, general=False)
         try:
             with deadline(question.stop):
-                return self._query.answer(store, question)
+                return self._planner.answer(store, question)
         except KgqaError as error:
             return error
+
+    @property
+    def _planner(self) -> Query:
+        if self._query is None:
+            self._query = Query(QueryOptions(), self.resources, general=False)
+        return self._query
 
     @property
     def _whole_graph(self) -> bool:
@@ -430,8 +435,12 @@ class Auto(Ensemble):
         planned: Callable[[], Findings | KgqaError],
     ) -> Findings | KgqaError | None:
         """Return what a plan gives, if the question is about the whole graph; else None."""
-        if isinstance(question, KgqaError) or question.choices or question.is_yes_no:
+        if isinstance(question, KgqaError) or question.choices:
             return None
+        choice = as_choice(question.question)[0]
+        if question.is_yes_no and not choice:
+            return None
+        asked = as_superlative(choice or question.question)
         classes = _classes_named(store) if question.topics else set()
         topics = [  # not the "mountain" of "the highest mountain"
             one for one in question.topics if stems_of(normalise(one.name)) not in classes
@@ -440,15 +449,18 @@ class Auto(Ensemble):
         if question.topics and not topics:  # no path leads out of a class
             unread = Findings(notes=(UNSAID,), confidence=0.0)
         calculated = asks_calculated(question.question)
-        best = not calculated and asks_best(as_superlative(question.question))
+        best = not calculated and asks_best(asked)
         beyond = asks_denied(question.question) or asks_repeated(question.question)  # any path
-        if topics and not (calculated or best or beyond or asks_compared(question.question)):
+        listed = _has_classes(store) and self._planner.asks_listed(store, question.question)
+        if topics and not (
+            calculated or best or beyond or listed or asks_compared(question.question)
+        ):
             return None
         topics = [one for one in topics if number_in(one.name) is None]  # not the 50 of "over 50"
         named = [one for one in topics if _is_named(one)]
         if topics and not named:  # a word that stands in some name is not a name
             topics = []
-        elif topics and not (calculated or best or beyond):
+        elif topics and not (calculated or best or beyond or listed):
             return None
         found = planned()
         if isinstance(found, KgqaError):
@@ -471,7 +483,7 @@ class Auto(Ensemble):
             says = plan and (plan.without or any(hop.repeated for hop in plan.hops) or any(
                 one.operator in ("<>", "not in", "in") for one in plan.where))  # fmt: skip
             return found if says and _compares(found, topics) else None
-        if (topics and not best) and (
+        if (topics and not best and not listed) and (
             result is None or not result.plan.grouped or _counts_other(result, question, schema)
         ):
             return None

@@ -30,7 +30,7 @@ from kgqa.errors import PlanError, TimeLimitError, UsageError
 from kgqa.graph.names import normalise
 from kgqa.graph.schema import PropertyGraph
 from kgqa.linking.around import stems_of
-from kgqa.linking.asked import as_superlative
+from kgqa.linking.asked import as_choice, as_superlative
 from kgqa.linking.literals import stated
 from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.options import QueryOptions
@@ -145,7 +145,14 @@ class Query(Method[QueryOptions]):
         """Return the rows of the best plan. Raises GraphError, UsageError."""
         if _OVERVIEW.match(question.question):
             return overview(queryable(_property_graph(store)).schema())
-        return self.findings_of(self.read(store, question.question))
+        choice, one = as_choice(question.question)
+        found = self.findings_of(self.read(store, choice or question.question))
+        return _whether(found, one) if choice else found
+
+    def asks_listed(self, store: GraphStore, question: str) -> bool:
+        """Return whether a question says what to give of the things of a class."""
+        graph = _property_graph(store)
+        return not self.nouns and bool(asked_for(question, self._of(graph)[0]).items)
 
     def read(self, store: GraphStore, question: str) -> Read:
         """Return the plans that ``question`` may mean. Raises GraphError, UsageError."""
@@ -460,6 +467,16 @@ def _answer(row: tuple[Cell, ...], result: QueryResult) -> RankedAnswer:
         return RankedAnswer(first.id, first.name, 1.0, grounded=True)
     text = ", ".join(map(str, first)) if isinstance(first, tuple) else _shown(first)
     return RankedAnswer(None, text, 1.0, grounded=True)
+
+
+def _whether(found: Findings, one: str) -> Findings:
+    """Return yes, if the best of two things is ``one``; no, if it is the other, or both are."""
+    result = found.result
+    if result is None or not found.answers or not result.plan.order:
+        return replace(found, answers=(), others=found.answers)
+    best = {normalise(each.name) for each in found.answers}
+    said = "yes" if best == {normalise(one)} else "no"
+    return replace(found, answers=(RankedAnswer(None, said, 1.0, grounded=True),))
 
 
 def _first_column(result: QueryResult) -> set[object]:

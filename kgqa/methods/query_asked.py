@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kgqa.errors import PlanError
 from kgqa.methods.query_then import with_hop
-from kgqa.methods.query_words import names_class, stem
+from kgqa.methods.query_words import EACH, names_class, stem
 from kgqa.paths.words import relation_phrase
 from kgqa.queries.check import check
 from kgqa.queries.plan import Aggregate, AggregateKind, NodeRef, PropertyRef
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kgqa.methods.query_parts import SchemaParts
-    from kgqa.queries.plan import Item, Plan
+    from kgqa.queries.plan import Plan
 
 _NUMBER = r"(?:the )?(?:total )?(?:number|count)s?"
 _OPEN = re.compile(
@@ -39,6 +39,7 @@ _AND_NUMBER = re.compile(rf"(.*?),? (?:and|along with|with) {_NUMBER} of (.+)", 
 _THEN = re.compile(
     r"(.+?[?.!])\s+(?:please )?(?:show|list|give|return|report|include)(?: me)?\s+(.+?)\W*", re.I
 )
+_BACK = re.compile(r"(\bfrom (?:the )?\w+est) to (?:the )?\w+est\b", re.IGNORECASE)
 _SMALL_WORDS = "the a an its their his her all different distinct respective of"
 _SMALL = frozenset(_SMALL_WORDS.split())
 _KIND_WORDS: dict[AggregateKind, str] = {
@@ -59,6 +60,7 @@ class Asked(NamedTuple):
 def asked_for(question: str, parts: SchemaParts) -> Asked:
     """Return a question without the list of what is to be given."""
     items: list[str] = []
+    question = _BACK.sub(r"\1", question)
     if then := _THEN.fullmatch(question.strip()):
         question = then[1]
         items = [one for one in _AND.split(then[2]) if not re.search(r"\b(?:number|count)\b", one)]
@@ -81,11 +83,7 @@ def asked_for(question: str, parts: SchemaParts) -> Asked:
         class_ = _class_of(what, parts)
         if class_ and all(not kind and _found(class_, words, parts) for kind, words in kinds):
             if number := _AND_NUMBER.fullmatch(what):
-                each = (
-                    ""
-                    if re.search(r"\b(?:each|every|per)\b", number[2])
-                    else " for each " + number[1]
-                )
+                each = "" if EACH.search(number[2]) else f" for each {number[1]}"
                 return Asked(f"How many {number[2]}{each}", (*listed, *items))
             return Asked(f"Which {what}", (*listed, *items))
     return Asked(question, tuple(items))
@@ -94,34 +92,30 @@ def asked_for(question: str, parts: SchemaParts) -> Asked:
 def giving(plan: Plan, items: Sequence[str], parts: SchemaParts) -> Plan:
     """Return a plan that gives what is asked for of each thing that it finds, if that is there."""
     base, calculated = plan.give[0], [one for one in plan.give if isinstance(one, Aggregate)]
-    given: list[Item] = []
+    rows: list[NodeRef | PropertyRef] = []
+    numbers: list[Aggregate] = []
     wider = plan
-    for text in items:
-        kind, words = _kind(text)
-        of = calculated[0].of if calculated else base
-        node = of.owner if kind and isinstance(of, PropertyRef) else base
-        node = node.owner if isinstance(node, PropertyRef) else node
-        if not isinstance(node, NodeRef) or (kind and not calculated):
+    for kind, words in map(_kind, items):
+        about = calculated[0].of if kind and calculated else base
+        owner = about.owner if isinstance(about, PropertyRef) else about
+        if not isinstance(owner, NodeRef) or (kind and not calculated):
             continue
-        found = _found(plan.nodes[node.node], words, parts)
+        hop, name = _found(plan.nodes[owner.node], words, parts) or (None, None)
         if kind:
-            name = found[1] if found and not found[0] else ""
-            given.append(Aggregate(kind, PropertyRef(node, name) if name else of))  # type: ignore[arg-type]
-        elif found:
-            hop, name = found
+            of = PropertyRef(owner, name) if name and not hop else calculated[0].of
+            numbers.append(Aggregate(kind, of))
+        elif name is not None:
             if hop:
-                wider, node = with_hop(wider, node.node, *hop)
-            given.append(PropertyRef(node, name) if name else node)
-    if not given:
-        return plan
-    rows = [one for one in given if not isinstance(one, Aggregate)] or [base]
-    numbers = [*(one for one in given if isinstance(one, Aggregate)), *calculated]
-    give = tuple(dict.fromkeys([*(one for one in rows if one not in numbers), *numbers]))
-    others = (one for one in rows if one not in wider.group)
-    nodes = [one.owner if isinstance(one, PropertyRef) else one for one in others]
-    group = wider.group and tuple(dict.fromkeys([*wider.group, *nodes]))
+                wider, owner = with_hop(wider, owner.node, *hop)
+            rows.append(PropertyRef(owner, name) if name else owner)
+    if not rows and isinstance(base, NodeRef | PropertyRef):
+        rows = [base]
+    new = (one for one in rows if one not in wider.group)
+    nodes = [one.owner if isinstance(one, PropertyRef) else one for one in new]
+    group = wider.group and tuple(dict.fromkeys((*wider.group, *nodes)))
+    give = tuple(dict.fromkeys((*rows, *numbers, *calculated)))
     with suppress(PlanError):
-        wider = replace(wider, give=give, group=group)  # type: ignore[arg-type]
+        wider = replace(wider, give=give, group=group) if items else plan
         check(wider, parts.index)
         return wider
     return plan

@@ -31,6 +31,7 @@ _PAIR = 3.0  # two properties that the question compares
 _SIZE = 4.0  # the size of a list that the question names beside a number
 _TIMELESS = 4.0  # off, for a number that is no year, of "in 1997"
 _IN_A_YEAR = re.compile(r"\b(?:in|since|before|after|during|until|by|of|season)(?: the)? $", re.I)
+_COUNTED = 4.5  # for a number that stands before what is counted
 _CONTRADICTED = 6.0  # off, for a second condition that no value meets beside the first
 _HAVING = re.compile(r"with|have|has|having|had|includ\w*|known|whose")
 
@@ -142,8 +143,8 @@ class ConditionSearch:
 
     def _either_of(self, state: State, start: int) -> Comparison | None:
         """Return the last condition, if "or" joins its value to what is stated at ``start``."""
-        stated = (*self._read.values, *self._read.stated.literals)
-        ends = [one.end for one in stated if one.end <= start]
+        ends = [one.end for one in self._read.values if one.end <= start]
+        ends += [one.end for one in self._read.stated.literals if one.end <= start]
         last = state.where[-1] if state.where else None
         if not ends or last is None or last.operator not in ("=", "in"):
             return None
@@ -166,8 +167,9 @@ class ConditionSearch:
         year = is_year(value) and _IN_A_YEAR.search(before)
         last = self._either_of(state, literal.start) if literal.operator == "=" else None
         if last is not None and isinstance(last.left, PropertyRef):
-            both = (*last.right, str(value) if isinstance(last.right[0], str) else value)  # type: ignore[misc,index]
-            one = Comparison(last.left, "in", both)  # type: ignore[arg-type]
+            before_ = last.right if isinstance(last.right, tuple) else ()
+            both = (*before_, str(value) if isinstance(before_[0], str) else value)
+            one = Comparison(last.left, "in", both)
             yield replace(state, where=(*state.where[:-1], one), score=state.score + _HAS_VALUE)
         for place in places:
             type_, many, near = place.property.type, place.property.many, close[place.ref]
@@ -203,7 +205,7 @@ class ConditionSearch:
                 number = Aggregate("count", NodeRef(node))
                 count = Comparison(number, literal.operator, (literal.value,))  # type: ignore[arg-type]
                 after = self._read.question[literal.end : literal.end + 40]
-                bonus = 3.0 * bool(name in self._read.classes and named(after, name))
+                bonus = _COUNTED * bool(name in self._read.classes and named(after, name))
                 words = re.findall(r"[a-z]+", after.lower())[:2]
                 into = [hop.relation for hop in pattern.hops if hop.target == node]
                 bonus = max(bonus, 1.5 * any(says(words, one) for one in into))
@@ -294,16 +296,13 @@ class ConditionSearch:
 
 
 def _contradict(one: Comparison, other: Comparison) -> bool:
-    """Return whether no single value meets both of two comparisons."""
-    (low, high) = sorted((one, other), key=lambda each: each.operator[0])  # < before = before >
-    values = [each.right[0] for each in (low, high) if isinstance(each.right, tuple) and each.right]
-    if one.left != other.left or len(values) < 2 or type(values[0]) is not type(values[1]):
+    """Return whether no single value meets both of two comparisons with values."""
+    if one.left != other.left or "<>" in (one.operator, other.operator):
         return False
-    signs = low.operator[0] + high.operator[0]
-    if signs == "==":
-        return values[0] != values[1]
-    return (
-        signs in ("<>", "<=", "=>")
-        and values[0] < values[1]
-        and "<>" not in (one.operator, other.operator)
-    )  # type: ignore[operator]
+    both = sorted((one, other), key=lambda each: each.operator[0])  # < before = before >
+    signs = both[0].operator[0] + both[1].operator[0]
+    low, high = (each.right[0] if isinstance(each.right, tuple) else None for each in both)
+    if low is None or type(low) is not type(high):
+        return False
+    below = low < high  # type: ignore[operator]
+    return low != high if signs == "==" else below and signs in ("<>", "<=", "=>")

@@ -61,6 +61,8 @@ _FIRST = re.compile(r"\b(?:first|earliest)\b", re.I)
 _DIFFERENT = re.compile(r"different|distinct|unique|diverse|diversity|variety|various")
 _AGGREGATED = re.compile(r"average|mean|total|sum|combined|highest|lowest|maximum|minimum|overall")
 _AGED = re.compile(r"\b(?:young|old|new|lat|earli)est\b|\bmost recent", re.I)
+_OLD = re.compile(r"\b(?:young|old)est\b", re.I)
+_BODILY = re.compile(r"(?<![a-z])(?:age|dob|born|birth)(?![a-z])|birth", re.I)
 _COMMON = re.compile(r"\bmost (?:common|frequent|popular|diverse|different|distinct)", re.I)
 _ASKS_NUMBER = re.compile(r"\W*what(?:'s| is| was) the (?:\w+ ){0,2}?", re.I)
 _MOST = re.compile(r"most|fewest|least")
@@ -154,7 +156,9 @@ class WholeSearch:
         if place.property.type in ("boolean", "point", "duration") or (is_id(place) and not said):
             return place.ref, -MOST_ODDS
         if _AGED.search(question) and any(map(_says_age, places)):  # nothing else is meant
-            weight = max(weight, 0.0) if _says_age(place) else weight - _AGELESS
+            own = [one for one in places if _BODILY.search(one.property.name)]
+            aged = place in own if own and _OLD.search(question) else _says_age(place)
+            weight = max(weight, 0.0) if aged else weight - _AGELESS
         worth = superlative(question, place.property, descending)
         first = place.ref.owner == NodeRef(0)
         weight += worth + (0.7 if worth > 0 and first else 0.0)
