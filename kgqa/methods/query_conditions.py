@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kgqa.methods.query_parts import ENTITY, FoundValue, Owned
 from kgqa.methods.query_reading import UNUSED
-from kgqa.methods.query_words import COMPARED, NO, TIME, is_year, named, names_class, says
+from kgqa.methods.query_words import COMPARED, NO, TIME, is_year, names_class, says
 from kgqa.queries.check import NUMBERS, operators
 from kgqa.queries.plan import Aggregate, Comparison, NodeRef, PropertyRef
 
@@ -205,13 +205,19 @@ class ConditionSearch:
                 number = Aggregate("count", NodeRef(node))
                 count = Comparison(number, literal.operator, (literal.value,))  # type: ignore[arg-type]
                 after = self._read.question[literal.end : literal.end + 40]
-                bonus = _COUNTED * bool(name in self._read.classes and named(after, name))
+                bonus = _COUNTED * bool(name in self._read.classes and self._counts(after, name))
                 words = re.findall(r"[a-z]+", after.lower())[:2]
                 into = [hop.relation for hop in pattern.hops if hop.target == node]
                 bonus = max(bonus, 1.5 * any(says(words, one) for one in into))
                 score = state.score + self._read.classes[name][2] + bonus
                 score += self._read.whole["having"]["yes"] - self._read.whole["having"]["no"]
                 yield replace(state, having=count, score=score)
+
+    def _counts(self, after: str, name: str) -> bool:
+        """Return whether a class is what stands after a number: of "car models" the last one."""
+        rest = after.split(maxsplit=1)[1:]
+        last = [one for one in self._read.classes if one and rest and names_class(rest[0], one)]
+        return name in last or (names_class(after, name) and not last)
 
     def _closeness(
         self, literal: Stating, pattern: Pattern, places: Sequence[Place]
