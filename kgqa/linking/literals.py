@@ -275,7 +275,8 @@ def stated(question: str) -> Stated:
             days = date(year, 1, 1).toordinal(), date(year + 9, 12, 31).toordinal()
             between(match, f"{year}", f"{year + 10}", days)
     for match in _EACH.finditer(question):
-        free(match)  # a day without a year is no number
+        if free(match) and match[3] and not (match[2] or match[4]):
+            statings.append(Stating("date", _in_common(match)[1], "=", *match.span()))
     limit = None
     for size, start, end in _numbers(question, taken):
         read, until = _amount(question, start, end)

@@ -86,7 +86,9 @@ _ALL_OF = re.compile(
     r"(?: (?:are there|do (?:we|you) have|exist|there are))?(?: in (?:total|all))?\W*",
     re.IGNORECASE,
 )
-_ASKED = re.compile(r"\W*(?:which|what|list|show me)(?: all)?(?: the)? ([a-z]+s)\b", re.IGNORECASE)
+_ASKED = re.compile(
+    r"\W*(?:which|what|list|show me)(?: all)?(?: the)? (?!is |was )([a-z]+s)\b", re.IGNORECASE
+)
 _LISTED = 8  # things that a sentence names
 
 

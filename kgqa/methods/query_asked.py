@@ -134,7 +134,7 @@ def _found(
 
     Without both the thing itself, by its name. None if they call nothing.
     """
-    asked = [stem(word) for word in words]
+    asked = _stems(" ".join(words))
     own = _stems(class_)
     bare = [word for word in asked if word not in own] or asked
     known = {one: _stems(one) for one in parts.index.properties(class_)}
@@ -160,7 +160,7 @@ def _found(
 
 
 def _stems(name: str) -> list[str]:
-    return [stem(word) for word in relation_phrase(name).split()]
+    return [stem(word) for word in relation_phrase(name).split() if word not in _SMALL]
 
 
 def _kind(item: str) -> tuple[AggregateKind | None, list[str]]:

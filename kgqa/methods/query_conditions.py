@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 
 from kgqa.methods.query_parts import ENTITY, FoundValue, Owned
 from kgqa.methods.query_reading import UNUSED
-from kgqa.methods.query_words import COMPARED, NO, TIME, is_year, names_class, says
+from kgqa.methods.query_words import (
+    COMPARED,
+    NO,
+    PLACE,
+    TIME,
+    is_year,
+    names_class,
+    place_won,
+    says,
+)
 from kgqa.queries.check import NUMBERS, operators
 from kgqa.queries.plan import Aggregate, Comparison, NodeRef, PropertyRef
 
@@ -27,6 +36,7 @@ _UNUSED_PLAIN = 1.7  # times what it costs to pass over what is stated
 _CLOSE = 1.5  # for a property whose mention is the nearest to a literal
 _NEAR = 9.0  # words from which a mention is not near
 _FLAG = 3.0  # what is true or not, that the question has the word of
+_WON = 4.0  # the place that who won is in
 _PAIR = 3.0  # two properties that the question compares
 _SIZE = 4.0  # the size of a list that the question names beside a number
 _TIMELESS = 4.0  # off, for a number that is no year, of "in 1997"
@@ -185,6 +195,10 @@ class ConditionSearch:
                     )
                 elif type_ in ("date", "datetime") and is_year(value):
                     yield self._add(state, place, operator, f"{value}", 0.5 + near)
+            elif literal.kind == "date" and len(str(value)) == 2:  # a month of any year
+                if type_ in ("date", "datetime"):
+                    part = replace(place, ref=replace(place.ref, part="month"))
+                    yield self._add(state, part, operator, int(value), 0.5 + near)
             elif literal.kind == "date":
                 if type_ in ("date", "datetime"):
                     yield self._add(state, place, operator, value, 0.5 + near)
@@ -283,8 +297,11 @@ class ConditionSearch:
     def _with_flags(self, state: State, places: Sequence[Place]) -> Iterator[State]:
         """Yield conditions without a literal: what is true or not, what is missing or there."""
         yield state
+        won = place_won(self._read.question)
         for place in places:
             odds = self._read.properties[place.owned][0]
+            if won and place.property.type in NUMBERS and PLACE.search(place.property.name):
+                yield self._add(state, place, "=", won, _WON - odds)
             said = self._read.words_of(place)
             flag = place.property.type == "boolean"
             if place.owned in state.used or (odds < -1 and not (flag and said)):

@@ -67,7 +67,7 @@ _COMMON = re.compile(r"\bmost (?:common|frequent|popular|diverse|different|disti
 _ASKS_NUMBER = re.compile(r"\W*what(?:'s| is| was) the (?:\w+ ){0,2}?", re.I)
 _MOST = re.compile(r"most|fewest|least")
 _AGELESS = 8.0  # off, for what is no time or age, if there is one and the youngest is asked for
-_SUMMED = 4.0  # for a sum of what there is most of, in things that the question does not name
+_SUMMED = 5.0  # for a sum of what there is most of, in things that the question does not name
 _MOST = re.compile(r"most|fewest|least")
 _TOTALLED = 3.0  # for the sum of a property that is called as what "how many" asks for
 _REVENUE = 6.0  # for a number times a price, if a revenue is asked for
@@ -149,7 +149,8 @@ class WholeSearch:
             near & {*self._read.words_of(one)} or measured(question, one.property.name)
             for one in places
         )
-        weight = row[1] + (_CALLED if said else -0.5 * _CALLED if others else 0.0)
+        weight = max(row[1], -1.0) if measured(question, place.property.name) else row[1]
+        weight += _CALLED if said else -0.5 * _CALLED if others else 0.0
         if place.property.many:
             many = said and not _COMMON.search(question)
             return replace(place.ref, part="size"), weight + 4.0 if many else -MOST_ODDS

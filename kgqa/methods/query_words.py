@@ -82,6 +82,9 @@ def stem(word: str) -> str:
 
 
 _ORDINALS = ("second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+_CAME = r"(?:finish|came|come|placed?|rank)\w*(?: in)?"
+_WON = re.compile(rf"\b(?:{_CAME} (first|{'|'.join(_ORDINALS)})|w[io]n(?:s|ner\w*)?)\b", re.I)
+PLACE = re.compile(r"(?<![a-z])(?:position|pos|place|rank|standing)(?![a-z])", re.IGNORECASE)
 _ORDINAL = re.compile(
     rf"\b(?:({'|'.join(_ORDINALS)})|(\d{{1,2}})(?:nd|rd|th))[ -](?:\w{{2,}}est|most|least)\b",
     re.IGNORECASE,
@@ -305,8 +308,21 @@ def turn(question: str, relation: str) -> float:
     return -2.0 * side if re.search(rf"\b{root}", question, re.IGNORECASE) else 0.0
 
 
+def place_won(question: str) -> int:
+    """Return the place that a question says somebody came in, 1 of who won; 0 if it says none.
+
+    >>> place_won("Who won in Monza?"), place_won("Who finished third?"), place_won("Who ran?")
+    (1, 3, 0)
+    """
+    match = _WON.search(question)
+    if match is None:
+        return 0
+    said = (match[1] or "first").lower()
+    return 1 if said == "first" else _ORDINALS.index(said) + 2
+
+
 _OF_WHAT = (
-    ("long", "duration length minute hour runtime running page distance time"),
+    ("long", "millisecond second duration length minute hour runtime running page distance time"),
     ("short", "duration length minute hour runtime running page distance time height"),
     ("tall", "height elevation"), ("heavi", "weight mass"), ("light", "weight mass"),
     ("large|bigg", "size area capacity population"), ("small", "size area capacity population"),
@@ -408,7 +424,8 @@ def named(question: str, name: str) -> float:
     """Return what it is worth that the question's first noun is called as a class is, or "who"."""
     words = relation_phrase(name).split()
     if re.match(r"\W*who\b", question, re.IGNORECASE):
-        return 1.5 if words and words[-1] in _PERSONS else 0.0
+        person = bool(words) and words[-1] in _PERSONS
+        return 1.5 * person + 4.0 * (person and bool(Mentions(question).of(name)))
     if names_class(question, name):
         return 1.5
     rest = ASKED.sub("", question, count=1) if ASKED.match(question) else ""
