@@ -348,7 +348,9 @@ class Auto(Ensemble):
                 if isinstance(each, Findings) and each.answers and one.class_ is not None:
                     each = only_of_class(store, each, one.class_, OF_CLASS) or one.planned or each
                 if isinstance(each, Findings) and not each.answers:
-                    each = self._by_plan(store, one.question, one.plan) or each
+                    sure = one.planned and (one.planned.confidence or 0.0) >= CALCULATED
+                    other = one.planned if sure else self._by_plan(store, one.question, one.plan)
+                    each = other or each
                 yield one.number, each
 
     def _asked_class(self, store: GraphStore, question: LinkedQuestion | KgqaError) -> str | None:

@@ -420,12 +420,23 @@ manager staff scientist researcher politician reviewer child parent friend worke
 _PERSONS = frozenset(_PERSON_WORDS.split())
 
 
+def does(question: str, name: str) -> bool:
+    """Return whether a question asks who does what people of a class are called after.
+
+    >>> does("Who drives for Lotus?", "Driver"), does("Who is Ann?", "Driver")
+    (True, False)
+    """
+    who = re.match(r"\W*who\b", question, re.IGNORECASE)
+    person = relation_phrase(name).rpartition(" ")[2] in _PERSONS
+    return bool(who) and person and bool(Mentions(question).of(name))
+
+
 def named(question: str, name: str) -> float:
     """Return what it is worth that the question's first noun is called as a class is, or "who"."""
     words = relation_phrase(name).split()
     if re.match(r"\W*who\b", question, re.IGNORECASE):
         person = bool(words) and words[-1] in _PERSONS
-        return 1.5 * person + 4.0 * (person and bool(Mentions(question).of(name)))
+        return 1.5 * person + 4.0 * does(question, name)
     if names_class(question, name):
         return 1.5
     rest = ASKED.sub("", question, count=1) if ASKED.match(question) else ""
