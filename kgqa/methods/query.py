@@ -153,8 +153,8 @@ class Query(Method[QueryOptions]):
 
     def asks_listed(self, store: GraphStore, question: str) -> bool:
         """Return whether a question says what to give of the things of a class."""
-        graph = _property_graph(store)
-        return not self.nouns and bool(asked_for(question, self._of(graph)[0]).items)
+        parts, _ = self._of(queryable(_property_graph(store)))
+        return not self.nouns and bool(asked_for(question, parts).items)
 
     def read(self, store: GraphStore, question: str) -> Read:
         """Return the plans that ``question`` may mean. Raises GraphError, UsageError."""

@@ -40,6 +40,8 @@ _THEN = re.compile(
     r"(.+?[?.!])\s+(?:please )?(?:show|list|give|return|report|include)(?: me)?\s+(.+?)\W*", re.I
 )
 _BACK = re.compile(r"(\bfrom (?:the )?\w+est) to (?:the )?\w+est\b", re.IGNORECASE)
+_EACH = re.compile(r"\bfor (?:the )?different (?:numbers? of )?", re.IGNORECASE)
+_KIND_OF = re.compile(r"\b(types?|kinds?) of (\w+)", re.IGNORECASE)
 _SMALL_WORDS = "the a an its their his her all different distinct respective of"
 _SMALL = frozenset(_SMALL_WORDS.split())
 _KIND_WORDS: dict[AggregateKind, str] = {
@@ -60,7 +62,12 @@ class Asked(NamedTuple):
 def asked_for(question: str, parts: SchemaParts) -> Asked:
     """Return a question without the list of what is to be given."""
     items: list[str] = []
-    question = _BACK.sub(r"\1", question)
+    question = _EACH.sub("for each ", _BACK.sub(r"\1", question))
+    if (kind := _KIND_OF.search(question)) and any(
+        _stems(owned[2]) == [stem(kind[2].lower()), stem(kind[1].lower())]
+        for owned in parts.properties
+    ):  # the types of pets, of a pet type
+        question = f"{question[: kind.start()]}{kind[2]} {kind[1]}{question[kind.end() :]}"
     if then := _THEN.fullmatch(question.strip()):
         question = then[1]
         items = [one for one in _AND.split(then[2]) if not re.search(r"\b(?:number|count)\b", one)]
@@ -160,7 +167,8 @@ def _found(
 
 
 def _stems(name: str) -> list[str]:
-    return [stem(word) for word in relation_phrase(name).split() if word not in _SMALL]
+    said = relation_phrase(name).replace("gender", "sex").split()
+    return [stem(word) for word in said if word not in _SMALL]
 
 
 def _kind(item: str) -> tuple[AggregateKind | None, list[str]]:

@@ -40,7 +40,9 @@ _WON = 4.0  # the place that who won is in
 _PAIR = 3.0  # two properties that the question compares
 _SIZE = 4.0  # the size of a list that the question names beside a number
 _TIMELESS = 4.0  # off, for a number that is no year, of "in 1997"
-_IN_A_YEAR = re.compile(r"\b(?:in|since|before|after|during|until|by|of|season)(?: the)? $", re.I)
+_IN_A_YEAR = re.compile(
+    r"\b(?:in|on|since|before|after|during|until|by|of|season|year)(?: the)? $", re.I
+)
 _COUNTED = 4.5  # for a number that stands before what is counted
 _CONTRADICTED = 6.0  # off, for a second condition that no value meets beside the first
 _HAVING = re.compile(r"with|have|has|having|had|includ\w*|known|whose")

@@ -277,13 +277,12 @@ class WholeSearch:
                     for other in places:
                         if (
                             other.ref.owner == NodeRef(0)
-                            and self._read.properties[other.owned][2] > -1
                             and each
-                        ):
-                            yield (
-                                _Grouped(other.ref, item),
-                                odds + self._read.properties[other.owned][2],
-                            )
+                            and other.ref != place.ref
+                            and ((asked := self._read.properties[other.owned][2]) > -1
+                                 or self._read.of_each & {*self._read.words_of(other)})
+                        ):  # fmt: skip
+                            yield _Grouped(other.ref, item), odds + max(asked, -1.0)
 
     def _compared(
         self, number: Item, places: Sequence[Place], having: float

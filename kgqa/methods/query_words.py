@@ -23,6 +23,7 @@ NO = re.compile(
     re.I,
 )
 EACH = re.compile(r"\b(each|every|per|by|respective\w*)\b", re.I)
+EXTREME = re.compile(r"\b(?:max|min)(?:imum)?\b", re.I)
 AVERAGE = re.compile(r"\b(?:average|mean)\b", re.I)
 TOTAL = re.compile(
     r"\b(?:total|combined|sum of|altogether|all together|add up to|together)\b", re.I
@@ -177,7 +178,8 @@ class Mentions:
             and not _PARTICIPLE.fullmatch(self.words[at - 1])
             for far in (1, 2)
         }
-        return by | self.after(_EACH, 2)
+        rates = {at + 1 for at, word in enumerate(self.words) if word in ("mile", "kilometer")}
+        return by | {at for at in self.after(_EACH, 2) if not rates & {at - 1, at - 2}}
 
     @cached_property
     def of_best(self) -> set[int]:
