@@ -1,21 +1,16 @@
 """The files of a UMLS release (RRF), wherever they lie, and their rows as columns.
 
-A file of the release becomes one source, whatever it is kept in: a member of an archive is read
-in place, and parts (``MRCONSO.RRF.aa.gz``, ``.ab.gz``) are read as one. A row is a line of
-``|``-separated fields, closed by a ``|``. MRFILES.RRF says which columns a file has; a release
-without it has those of the UMLS reference manual.
+A release is a folder, unpacked; its files may be compressed. A row is a line of ``|``-separated
+fields, closed by a ``|``. MRFILES.RRF says which columns a file has; a release without it has those
+of the UMLS reference manual.
 """
 
 from __future__ import annotations
 
-import io
 import re
-import zipfile
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path, PurePosixPath
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -35,7 +30,7 @@ from kgqa.parallel import mapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from typing import IO, Any
+    from pathlib import Path
 
     from kgqa.loaders.base import Rejects, Report
     from kgqa.loaders.blocks import Block
@@ -58,13 +53,9 @@ _DOCUMENTED = {
 }
 # The network's files have had the last field or not over the years.
 _OPEN_ENDED = ("SRDEF", "SRSTR", "MRFILES", "MRCOLS")
-_NAMED = re.compile(
-    r"(?P<name>[A-Z0-9]+(?=\.RRF)|SRDEF$|SRSTR$|SRDEF(?=\.[gbz])|SRSTR(?=\.[gbz]))(?:\.RRF)?"
-    r"(?P<part>\.(?!gz)[a-z]{2})?(?P<packed>\.gz|\.bz2|\.zst)?"
-)
-_ARCHIVES = (".zip", ".nlm")  # a full release's archives are named .nlm and are zip files
-_CHUNK = 1 << 18
-_DEEPEST = 3  # of a file below the folder or archive that was named: 2024AA/META/MRCONSO.RRF
+_NAMED = re.compile(r"([A-Z0-9]+(?=\.RRF)|SRDEF|SRSTR)(?:\.RRF)?(?:\.gz|\.bz2|\.zst)?")
+_ARCHIVES = (".zip", ".nlm")
+_DEEPEST = 3  # of a file below the folder that was named: 2024AA/META/MRCONSO.RRF
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +72,15 @@ class RowForm:
 
 
 class Release:
-    """The RRF files that some folders, archives and files hold."""
+    """The RRF files that some folders and files hold."""
 
     def __init__(
         self, sources: Sequence[Path], report: Report, rejects: Rejects, progress: Progress
     ) -> None:
-        """Look for the files in ``sources``: folders or archives of a release, or files of one.
+        """Look for the files in ``sources``: folders of a release, or files of one.
 
         Lines are counted into ``report`` and written to ``rejects`` by all methods. Raises
-        DumpNotFoundError if a source is missing, DumpMalformedError if an archive is damaged.
+        DumpNotFoundError if a source is missing, DumpMalformedError if it is an archive.
         """
         self._files = release_files(sources)
         self._columns: dict[str, list[str]] = {}
@@ -178,144 +169,33 @@ def read_rows(block: Block, form: RowForm) -> tuple[pa.RecordBatch, BlockReport]
     return pa.RecordBatch.from_arrays([*texts], names=[*form.names]).filter(pa.array(sound)), seen
 
 
-@dataclass(frozen=True, slots=True)
-class ReleaseFile:
-    """A file of a release, in one piece or several, as something that is opened like a path."""
-
-    name: str
-    pieces: Sequence[Path | zipfile.Path]
-
-    def __str__(self) -> str:
-        first = self.pieces[0]
-        return str(first) if isinstance(first, Path) else f"{first.root.filename} ({first.at})"
-
-    @property
-    def suffix(self) -> str:
-        """The ending of the name."""
-        return PurePosixPath(self.name).suffix
-
-    def exists(self) -> bool:
-        """Return True: it existed when the release was searched."""
-        return True
-
-    def stat(self) -> Any:
-        """Return ``st_size``, the bytes that will be read."""
-        sizes = (
-            each.stat().st_size if isinstance(each, Path) else each.root.getinfo(each.at).file_size
-            for each in self.pieces
-        )
-        return SimpleNamespace(st_size=sum(sizes))
-
-    def open(self, mode: str = "rb") -> IO[bytes]:
-        """Return all pieces as one stream of bytes."""
-        return cast("IO[bytes]", io.BufferedReader(_Chain(self.pieces), _CHUNK))
-
-
-class _Chain(io.RawIOBase):
-    """The bytes of several pieces, one after the other."""
-
-    def __init__(self, pieces: Sequence[Path | zipfile.Path]) -> None:
-        self._chunks = _chunks(pieces)
-        self._left = memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any, /) -> int:
-        self._left = self._left or memoryview(next(self._chunks, b""))
-        size = min(len(buffer), len(self._left))
-        buffer[:size], self._left = self._left[:size], self._left[size:]
-        return size
-
-
-def _chunks(pieces: Sequence[Path | zipfile.Path]) -> Iterator[bytes]:
-    """Yield the bytes of pieces. Raises OSError, also for what is wrong with an archive."""
-    for piece in pieces:
-        try:
-            with piece.open("rb") as stream:
-                while data := stream.read(_CHUNK):
-                    yield data
-        except (zipfile.BadZipFile, NotImplementedError, RuntimeError, KeyError) as error:
-            raise OSError(f"the archive is damaged ({error})") from None
-
-
 def release_files(sources: Sequence[Path]) -> dict[str, Path]:
     """Return the files of a release by name (``MRCONSO``), of several equally named the nearest.
 
-    The values are paths, or objects that open like one. If a META folder is named, the NET folder
-    beside it belongs to the release. Raises DumpNotFoundError if a source is missing,
-    DumpMalformedError if an archive cannot be read.
+    If a META folder is named, the NET folder beside it belongs to the release. Raises
+    DumpNotFoundError if a source is missing, DumpMalformedError if it is an archive.
     """
-    groups: dict[tuple[int, str, str], list[Path | zipfile.Path]] = {}
-    for rank, source in enumerate(sources):
+    files: dict[str, Path] = {}
+    for source in sources:
         if not source.exists():
             raise DumpNotFoundError(
                 f"There is no UMLS release at {source}.",
                 "Give the META folder, or the folder that holds META and NET.",
             )
-        for piece in _pieces(source):
-            match = _NAMED.fullmatch(piece.name)
-            folder = str(piece).removesuffix(piece.name)
-            name = match["name"] if match else source.stem
-            groups.setdefault((rank, folder, name), []).append(piece)
-    found: dict[str, Path] = {}
-    for (_, _, name), group in groups.items():
-        if name not in found:
-            found[name] = _one(sorted(group, key=lambda piece: piece.name))
-    return found
-
-
-def _one(group: list[Path | zipfile.Path]) -> Path:
-    """Return one source for the pieces of one name in one folder."""
-    parts = [(match and match["part"]) or "" for p in group if (match := _NAMED.fullmatch(p.name))]
-    whole = [piece for piece, part in zip(group, parts or [""], strict=True) if not part]
-    if whole and isinstance(whole[0], Path):
-        return whole[0]  # a plain file is read as it is
-    pieces = whole[:1] or group
-    name = pieces[0].name if whole else pieces[0].name.replace(parts[0], "", 1)
-    return cast("Path", ReleaseFile(name, pieces))  # packed parts are a packed file
-
-
-def _pieces(source: Path) -> Iterator[Path | zipfile.Path]:
-    """Yield what may belong to a release, the nearest first."""
-    if source.is_file():
-        is_archive = zipfile.is_zipfile(source) or source.suffix in _ARCHIVES
-        yield from _members(source) if is_archive else [source]
-        return
-    folders = [source]
-    if source.resolve().name == "META":
-        folders.append(source.resolve().parent / "NET")
-    archives = []
-    for folder in folders:
-        for depth in range(1, _DEEPEST + 1):
-            for path in sorted(folder.glob("/".join("*" * depth))):
-                if path.is_file() and path.suffix in _ARCHIVES:
-                    archives.append(path)
-                elif path.is_file() and _NAMED.fullmatch(path.name):
-                    yield path
-    for path in archives:
-        yield from _members(path)
-
-
-def _members(path: Path) -> Iterator[zipfile.Path]:
-    try:
-        root = zipfile.Path(path).root
-    except (zipfile.BadZipFile, OSError) as error:
-        raise DumpMalformedError(
-            f"{path} cannot be read as a zip archive: {error}.",
-            "It may be cut short; fetch it again.",
-        ) from None
-    if inner := [name for name in root.namelist() if name.endswith(".nlm")]:
-        raise DumpMalformedError(
-            f"{path} is an archive of archives ({', '.join(inner[:3])}).",
-            "Unpack it and give the folder with the .nlm files.",
-        )
-    named = [
-        each for each in root.infolist() if _NAMED.fullmatch(PurePosixPath(each.filename).name)
-    ]
-    if any(each.flag_bits & 1 for each in named):
-        raise DumpMalformedError(
-            f"{path} is locked with a password.", "Unpack it and give its META folder."
-        )
-    for name in sorted((each.filename for each in named), key=lambda name: (name.count("/"), name)):
-        yield zipfile.Path(root, name)
+        if source.suffix in _ARCHIVES:
+            raise DumpMalformedError(
+                f"{source} is an archive.", "Unpack it and give the folder that holds META and NET."
+            )
+        if source.is_file():
+            match = _NAMED.fullmatch(source.name)
+            files.setdefault(match[1] if match else source.stem, source)
+            continue
+        folders = [source]
+        if source.resolve().name == "META":
+            folders.append(source.resolve().parent / "NET")
+        for folder in folders:
+            for depth in range(1, _DEEPEST + 1):
+                for path in sorted(folder.glob("/".join("*" * depth))):
+                    if (match := _NAMED.fullmatch(path.name)) and path.is_file():
+                        files.setdefault(match[1], path)
+    return files

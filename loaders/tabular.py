@@ -72,8 +72,8 @@ class TablesLoader:
         _check_not_triples(tables)
         for table in tables:
             report.lines += len(table) + len(table.broken)
-            for row, reason in table.broken:
-                rejects.add(table.source, row.row, reason, row.text)
+            for broken in table.broken:
+                rejects.add(table.source, *broken)
         mapping = self._mapping(tables, rejects, progress)
         named = {table.name: table for table in tables}
         yield from Rows(named, mapping, rejects).batches()

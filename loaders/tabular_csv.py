@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import dataclass
-from itertools import combinations
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,40 +20,32 @@ import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
 from kgqa.errors import DumpMalformedError
-from kgqa.loaders.tabular_values import NULLS, as_json, value_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from kgqa.graph.model import IntArray
-    from kgqa.graph.schema import ValueType
+
+    _Broken = tuple[int, str, list[str]]  # number of the row, text, fields
 
 _DELIMITERS = (",", "\t", ";", "|")
 _SAMPLE = 1 << 16  # bytes that the dialect is found from
 _BLOCK = 1 << 24  # bytes; a longer row is an error
-_MOST_EXCESS = 2  # fields too many that all ways of joining are tried for
-_FEW = 200  # distinct values up to which a column is a closed set
 _SPACED = 0.01  # share of fields that begin with a space, below which none is meant to
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
-    """A row with too many or too few fields: its number (the header is row 1), and its text."""
-
-    row: int
-    text: str
-    fields: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Delimited:
-    """A table as it was read: columns of strings, the number of each row, rows that do not fit."""
+    """A table as it was read: columns of strings, and the number of each row (the header is row 1).
+
+    ``broken``: number, reason and text of each row that does not fit; ``mended``: how many do now.
+    """
 
     columns: pa.Table
     rows: IntArray
-    broken: list[Broken]
-    delimiter: str = ","
+    broken: list[tuple[int, str, str]]
+    mended: int
     note: str = ""
 
 
@@ -80,7 +71,7 @@ def read_csv(path: Path) -> Delimited:
         raise DumpMalformedError(
             f"{path.name} cannot be read as a table: {error}.", "Give a table that is text."
         ) from None
-    return Delimited(*parsed, delimiter, note)
+    return replace(_repaired(*parsed, delimiter), note=note)
 
 
 def _open(path: Path) -> pa.NativeFile:
@@ -133,12 +124,12 @@ def _is_number(text: str) -> bool:
 
 def _parse(
     path: Path, encoding: str, delimiter: str, header: list[str]
-) -> tuple[pa.Table, IntArray, list[Broken]]:
-    broken: list[Broken] = []
+) -> tuple[pa.Table, IntArray, list[_Broken]]:
+    broken: list[_Broken] = []
 
     def handle(row: arrow_csv.InvalidRow) -> str:
         fields = next(csv.reader([row.text], delimiter=delimiter), [])
-        broken.append(Broken(row.number, row.text, tuple(fields)))
+        broken.append((row.number, row.text, fields))
         return "skip"
 
     try:
@@ -167,103 +158,40 @@ def _parse(
             f"{path.name} cannot be read as a table: {reason}.", "Check the file's last rows."
         ) from None
     numbers = np.arange(2, 2 + len(table) + len(broken))
-    rows = np.setdiff1d(numbers, np.array([row.row for row in broken], dtype=np.int64))
+    rows = np.setdiff1d(numbers, np.array([number for number, *_ in broken], dtype=np.int64))
     return table, rows[: len(table)], broken
 
 
-def repaired(found: Delimited) -> tuple[pa.Table, IntArray, list[tuple[Broken, str]]]:
+def _repaired(
+    columns: pa.Table, rows: IntArray, broken: list[_Broken], delimiter: str
+) -> Delimited:
     """Return a table with the broken rows that can be mended, and the others with the reason.
 
-    A field that was split at an unquoted delimiter is joined again, where the types of the columns
-    and the values that good rows have leave one way to do so. A field that begins with a space,
-    where no field of a good row does, belongs to the field before it.
+    A field that begins with a space, where hardly a field of a good row does, belongs to the field
+    before it: the delimiter between them should have been quoted.
     """
-    if not found.broken:
-        return found.columns, found.rows, []
-    count = found.columns.num_columns
-    columns = [_Column(column) for column in found.columns.columns]
-    spaced = sum(column.spaced for column in columns) / count
-    fixed: list[list[str]] = []
-    numbers: list[int] = []
-    rejected: list[tuple[Broken, str]] = []
-    for row in found.broken:
-        reason = f"{len(row.fields)} fields in place of {count}"
-        excess = len(row.fields) - count
-        chosen = None
-        if excess > 0 and len(found.columns):
-            chosen = _joined(
-                row.fields, excess, columns, found.delimiter, spaces_join=spaced < _SPACED
-            )
-            reason += "" if chosen else ", and no one way to join some of them fits the columns"
-        if chosen is None:
-            rejected.append((row, reason))
+    count = columns.num_columns
+    shares = [pc.mean(pc.starts_with(column, " ")).as_py() or 0.0 for column in columns.columns]
+    joins = sum(shares) < _SPACED * count
+    mended: list[list[str]] = []
+    rejected: list[tuple[int, str, str]] = []
+    numbers = [rows]
+    for number, text, fields in broken:
+        row: list[str] = []
+        for field in fields:
+            if joins and row and field.startswith(" "):
+                row[-1] += delimiter + field
+            else:
+                row.append(field)
+        if len(row) == count:
+            mended.append(row)
+            numbers.append(np.array([number]))
         else:
-            fixed.append(chosen)
-            numbers.append(row.row)
-    if not fixed:
-        return found.columns, found.rows, rejected
-    arrays = [pa.array(cells, pa.string()) for cells in zip(*fixed, strict=True)]
-    table = pa.concat_tables([found.columns, pa.table(arrays, names=found.columns.column_names)])
-    rows = np.concatenate([found.rows, np.array(numbers, dtype=np.int64)])
-    order = np.argsort(rows, kind="stable")
-    return table.take(pa.array(order)), rows[order], rejected
-
-
-class _Column:
-    """What the good rows say of a column."""
-
-    def __init__(self, column: pa.ChunkedArray) -> None:
-        texts = pc.unique(column)
-        there = texts.filter(pc.invert(pc.is_in(texts, value_set=pa.array(NULLS))))
-        self.kind: ValueType = value_type(there)
-        self.spaced: float = pc.mean(pc.starts_with(column, " ").cast(pa.int8())).as_py() or 0.0
-        repeats = len(texts) <= min(_FEW, len(column) // 2)
-        self._known = frozenset(texts.to_pylist()) if repeats else frozenset()
-
-    def fits(self, text: str) -> bool:
-        text = text.strip()
-        if self.kind == "text" or text in NULLS:
-            return True
-        return not as_json(pa.array([text]), self.kind)[1][0]
-
-    def knows(self, text: str) -> bool:
-        return text in self._known
-
-
-def _joined(
-    fields: tuple[str, ...],
-    excess: int,
-    columns: Sequence[_Column],
-    delimiter: str,
-    *,
-    spaces_join: bool,
-) -> list[str] | None:
-    """Return the fields of a row with as many joined as are too many, None if that is a guess."""
-    spaced = [place for place, text in enumerate(fields) if place and text.startswith(" ")]
-    if spaces_join and len(spaced) == excess:
-        row = _join(fields, spaced, delimiter)
-        if all(column.fits(text) for column, text in zip(columns, row, strict=True)):
-            return row
-    if excess > _MOST_EXCESS:
-        return None
-    ways: list[tuple[int, list[str]]] = []
-    for places in combinations(range(1, len(fields)), excess):
-        row = _join(fields, places, delimiter)
-        if all(column.fits(text) for column, text in zip(columns, row, strict=True)):
-            known = sum(column.knows(text) for column, text in zip(columns, row, strict=True))
-            ways.append((known, row))
-    ways.sort(key=lambda way: -way[0])
-    if not ways or (len(ways) > 1 and ways[0][0] == ways[1][0]):
-        return None
-    return ways[0][1]
-
-
-def _join(fields: tuple[str, ...], places: Sequence[int], delimiter: str) -> list[str]:
-    """Return the fields, those at ``places`` joined with the ones before them."""
-    row: list[str] = []
-    for place, text in enumerate(fields):
-        if place in places:
-            row[-1] += delimiter + text
-        else:
-            row.append(text)
-    return row
+            rejected.append((number, f"{len(fields)} fields in place of {count}", text))
+    if mended:
+        arrays = [pa.array(cells, pa.string()) for cells in zip(*mended, strict=True)]
+        columns = pa.concat_tables([columns, pa.table(arrays, names=columns.column_names)])
+        rows = np.concatenate(numbers)
+        order = np.argsort(rows, kind="stable")
+        columns, rows = columns.take(pa.array(order)), rows[order]
+    return Delimited(columns, rows, rejected, len(mended))

@@ -16,7 +16,7 @@ from pyarrow import json as arrow_json
 
 from kgqa.errors import DumpMalformedError, DumpNotFoundError, UsageError, without_secrets
 from kgqa.loaders.blocks import ending_of
-from kgqa.loaders.tabular_csv import read_csv, repaired
+from kgqa.loaders.tabular_csv import read_csv
 from kgqa.loaders.tabular_values import as_cells
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kgqa.graph.model import IntArray
-    from kgqa.loaders.tabular_csv import Broken
     from kgqa.progress import Progress
 
 _ABOUT = b"kgqa"  # key of a schema's metadata: what a table's source declares
@@ -44,7 +43,7 @@ class Table:
     rows: IntArray
     key: tuple[str, ...] = ()
     foreign: dict[str, tuple[str, str]] = field(default_factory=dict)
-    broken: list[tuple[Broken, str]] = field(default_factory=list)
+    broken: list[tuple[int, str, str]] = field(default_factory=list)
     mended: int = 0
     note: str = ""
 
@@ -190,10 +189,8 @@ def _starts(path: Path) -> bytes:
 
 def _delimited(name: str, path: Path) -> Table:
     found = read_csv(path)
-    columns, rows, broken = repaired(found)
-    table = arrow_table(name, path.name, columns, rows)
-    table.broken, table.note = broken, found.note
-    table.mended = len(found.broken) - len(broken)
+    table = arrow_table(name, path.name, found.columns, found.rows)
+    table.broken, table.mended, table.note = found.broken, found.mended, found.note
     return table
 
 

@@ -65,9 +65,7 @@ class UmlsLoader:
     direction: Direction = "both"
     licence = "UMLS Metathesaurus License (sources keep their own terms)"
     where = "https://www.nlm.nih.gov/research/umls/licensedcontent/umlsknowledgesources.html"
-    dump = DumpFiles(
-        ("META", "*/META", "*/*/META", ".", "umls-*.zip", "20*.zip"), inside="MRCONSO.RRF*"
-    )
+    dump = DumpFiles(("META", "*/META", "*/*/META", "."), inside="MRCONSO.RRF*")
     sample = "data/umls/META"
     lone_entities = True
     Options = UmlsOptions
@@ -90,15 +88,16 @@ class UmlsLoader:
     ) -> Iterator[Batch]:
         """Yield names, types and definitions, then edges, and relations at the end.
 
-        A source is a folder, an archive or a file of a release. Raises DumpNotFoundError,
-        DumpMalformedError, and UsageError for a vocabulary that the release does not have.
+        A source is a folder or a file of a release. Raises DumpNotFoundError, DumpMalformedError,
+        and UsageError for a vocabulary that the release does not have.
         """
         release = Release(sources, report, rejects, progress)
         if not release.has("MRCONSO"):
             names = ", ".join(str(source) for source in sources) or "nothing"
             raise DumpNotFoundError(
                 f"There is no MRCONSO.RRF in {names}.",
-                "Give the META folder of a UMLS release, or the folder that holds META and NET.",
+                "Give the META folder of an unpacked release; join parts (MRCONSO.RRF.aa.gz, "
+                ".ab.gz) by cat.",
             )
         release.learn_columns()
         if self._sources is not None:

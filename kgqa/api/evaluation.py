@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kgqa.api.qa import QA
 from kgqa.api.workers import WorkerOptions
-from kgqa.errors import GraphError, UsageError
+from kgqa.errors import GraphError
 from kgqa.progress import Silent
-from kgqa.registry import option, validated
+from kgqa.registry import option, taken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -60,24 +60,15 @@ def evaluate(
     from kgqa.questions import read_questions
     from kgqa.questions.base import split_of
 
-    fields = EvalOptions.model_fields
-    asked = {name: value for name, value in given.items() if name in fields}
-    own_options = {name: value for name, value in given.items() if name not in fields}
-    options: EvalOptions = validated(EvalOptions, asked, "an evaluation")
+    own_options = dict(given)
+    options: EvalOptions = taken(EvalOptions, own_options, "an evaluation")
     session = QA(home, None, method, own_options)
     if format == QUERY_FORMAT:
         return _of_queries(home, store, Path(file), session, options)
     questions = split_of(read_questions(Path(file), format, options.limit), options.split)
     own_graphs = all(question.graph is not None for question in questions.questions)
-    if own_graphs:
-        if own_options.get("sample") is not None:
-            raise UsageError(
-                "`sample` names an index of a KG, and each question of this file has a graph of "
-                "its own.",
-                "Leave out `sample`.",
-            )
-        opened = None
-    else:
+    opened = None
+    if not own_graphs:
         opened = None if store is not None else home.open_store()
         session = session.on(store or opened)  # type: ignore[arg-type]
     executor = options.executor()

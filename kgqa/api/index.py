@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from kgqa.api.qa import shared_name
 from kgqa.api.workers import WorkerOptions
@@ -17,7 +17,7 @@ from kgqa.errors import (
     ShardDamagedError,
     UsageError,
 )
-from kgqa.methods.options import SampleOptions, WalkOptions
+from kgqa.methods.options import WalkOptions
 from kgqa.methods.resources import model_and_adapter
 from kgqa.questions.rows import file_lines
 from kgqa.registry import option, validated
@@ -31,30 +31,22 @@ if TYPE_CHECKING:
     from kgqa.linking.resolve import Resolution
     from kgqa.models.adapter import AdapterCard
     from kgqa.paths.format import PathFormat
-    from kgqa.paths.sample import Sample
     from kgqa.paths.walk import WalkRules
-    from kgqa.trie.lexicon import PathLexicon
+    from kgqa.trie.lexicon import PathLexicon, TokenEncoder
     from kgqa.trie.precompute import PrecomputeResult
     from kgqa.trie.stored import StoredConstraint
-    from kgqa.trie.tokens import TokenEncoder
 
 MOST_SHOWN = 1_000_000  # paths of a trie that is built to be looked at; more would fill the memory
 
 
-class TokenOptions(WalkOptions):
-    """How far a trie's paths go, and whose tokens they are."""
+class PathOptions(WalkOptions):
+    """Which paths a trie holds, and whose tokens: what an index must fit to serve."""
 
     as_flags: ClassVar[tuple[str, ...]] = ("direction", "mediators")
 
     preset: str | None = option(None, "The preset whose format is used: default, gcr.", flag=True)
     model: str | None = option(None, "The KG-LLM whose tokenizer is used.", flag=True)
     adapter: str | None = option(None, "The adapter whose format is used, or 'none'.", flag=True)
-
-
-class PathOptions(SampleOptions, TokenOptions):
-    """Which paths a trie holds, and whose tokens: what an index must fit to serve."""
-
-    as_flags: ClassVar[tuple[str, ...]] = ("sample", "sample_walk", "sample_seed")
 
 
 class IndexOptions(WorkerOptions, PathOptions):
@@ -75,18 +67,16 @@ class IndexOptions(WorkerOptions, PathOptions):
 
 @dataclass(frozen=True, slots=True)
 class IndexBuild:
-    """What building an index did: ``counts`` of the whole index, ``hops`` and ``sample`` of it."""
+    """What building an index did: ``counts`` of the whole index, ``hops`` of its paths."""
 
     kg: str
     counts: PrecomputeResult
     hops: int
     cap: int
-    sample: Sample | None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the build as ``kgqa precompute-tries --json`` prints it."""
-        of = {"sample": asdict(self.sample)} if self.sample else {}
-        return {"kg": self.kg, **asdict(self.counts), **of}
+        return {"kg": self.kg, **asdict(self.counts)}
 
 
 def _rules(info: KGInfo, card: AdapterCard, options: PathOptions) -> WalkRules:
@@ -112,8 +102,6 @@ def build_index(home: Home, store: GraphStore, given: dict[str, Any]) -> IndexBu
     settings, info = home.settings, store.info
     executor = options.executor()
     preset_card = card_of(options.preset) if options.preset else None
-    sample = options.sampled()
-    cap = sample.size if sample else options.cap  # none has more, so none is left to be composed
     topics = _topics(home, store, options)
 
     # what takes a second to import waits until the cheap mistakes are out of the way
@@ -135,26 +123,25 @@ def build_index(home: Home, store: GraphStore, given: dict[str, Any]) -> IndexBu
     resources = partial(
         _resources, store_backend(home.url).full_url, info.name, home.account, form, encoder
     )
-    index = IndexWriter(
-        home.tries(info.name),
-        IndexKey.of(info, loaded.encoder, form, rules, sample),
-        PathLexicon(loaded.encoder, form),
-        cap=cap,
-        tokenizer_name=loaded.name,
-        rebuild=options.rebuild,
-    )
-    with writing(home.folder(info.name), info.name), index as writer:
+    with writing(home.folder(info.name), info.name):
+        writer = IndexWriter(
+            home.tries(info.name),
+            IndexKey.of(info, loaded.encoder, form, rules),
+            PathLexicon(loaded.encoder, form),
+            cap=options.cap,
+            tokenizer_name=loaded.name,
+            rebuild=options.rebuild,
+        )
         counts = precompute(
             resources, writer, topics=topics, executor=executor, progress=home.progress
         )
-    return IndexBuild(info.name, counts, rules.hops, cap, sample)
+    return IndexBuild(info.name, counts, rules.hops, options.cap)
 
 
 def trie_text(
     home: Home,
     store: GraphStore,
     entity: str,
-    form: Literal["txt", "dot"],
     limit: int,
     given: dict[str, Any],
 ) -> dict[str, Any]:
@@ -167,11 +154,10 @@ def trie_text(
     from kgqa.methods.base import path_format
     from kgqa.models.kg_llm import load_encoder
     from kgqa.models.presets import preset as card_of
-    from kgqa.trie.export import branching, dot, sequence_tokens, text_lines
+    from kgqa.trie.export import branching, sequence_tokens, text_lines
     from kgqa.trie.lexicon import PathLexicon
 
     options: PathOptions = validated(PathOptions, given, "a trie")
-    sample = options.sampled()
     resolution = resolve_entity(store, entity)
     if resolution.others:
         home.note(shared_name(entity, resolution))
@@ -181,25 +167,17 @@ def trie_text(
     card = card_of(options.preset) if options.preset else loaded.card
     lexicon = PathLexicon(loaded.encoder, path_format(card))
     rules = _rules(store.info, card, options)
-    source, constraint = _entity_trie(home, store, resolution, lexicon, rules, sample)
-    if sample:
-        home.note(f"The trie is a sample: {sample}.")
-    trie, encoder = constraint.trie, lexicon.encoder
-    drawn: str | list[str] = (
-        text_lines(trie, encoder, limit)
-        if form == "txt"
-        else dot(trie, encoder, limit, f"{resolution.name} ({resolution.id})")
-    )
+    source, constraint = _entity_trie(home, store, resolution, lexicon, rules)
+    trie = constraint.trie
     return {
         "entity": {"id": resolution.id, "name": resolution.name},
         "source": source,
-        "sample": sample and asdict(sample),
         "paths": constraint.paths,
         "sequences": int((trie.leaf >= 0).sum()),
         "nodes": trie.nodes,
         "tokens": sequence_tokens(trie),
         "branching": asdict(branching(trie)),
-        "lines" if form == "txt" else "dot": drawn,
+        "lines": text_lines(trie, lexicon.encoder, limit),
     }
 
 
@@ -209,18 +187,16 @@ def _entity_trie(
     resolution: Resolution,
     lexicon: PathLexicon,
     rules: WalkRules,
-    sample: Sample | None,
 ) -> tuple[str, StoredConstraint]:
     """Return where the trie of an entity is from, ``shard`` or ``graph``, and the trie."""
     from kgqa.errors import EmptyLanguageError
     from kgqa.graph.model import keys_array
-    from kgqa.paths.sample import sample_walk
     from kgqa.paths.walk import walk
     from kgqa.trie.index.manifest import IndexKey
     from kgqa.trie.index.reader import open_index
     from kgqa.trie.stored import path_tokens, stored_constraint
 
-    key = IndexKey.of(store.info, lexicon.encoder, lexicon.form, rules, sample)
+    key = IndexKey.of(store.info, lexicon.encoder, lexicon.form, rules)
     who = f"{resolution.name} ({resolution.id})"
     reason = f"The index has no trie of {who}."
     try:
@@ -235,11 +211,7 @@ def _entity_trie(
     except IndexFault as error:
         reason = error.message
     home.note(f"{reason} The trie is built from the graph.")
-    keys = keys_array([resolution.key])
-    if sample:
-        table, over = sample_walk(store, keys, rules, sample), keys[:0]
-    else:
-        table, over = walk(store, keys, rules, MOST_SHOWN)
+    table, over = walk(store, keys_array([resolution.key]), rules, MOST_SHOWN)
     if len(over):
         raise UsageError(
             f"{who} has more than {MOST_SHOWN:,} paths of at most {rules.hops} hops, too many to "
@@ -252,13 +224,6 @@ def _entity_trie(
             "Choose another entity, or the other `direction`.",
         )
     return "graph", stored_constraint([(path_tokens(store, table, lexicon), table)])
-
-
-def sample_words(sample: dict[str, Any]) -> str:
-    """Return a sample of paths in words."""
-    from kgqa.paths.sample import Sample
-
-    return str(Sample(**sample))
 
 
 def tries_of(home: Home, info: KGInfo, entity_id: str, entity: int) -> list[dict[str, Any]]:
@@ -282,7 +247,7 @@ def tries_of(home: Home, info: KGInfo, entity_id: str, entity: int) -> list[dict
             home.note(str(error))
             continue
         if stored is not None:
-            key, sample = manifest.key, manifest.key.sampled
+            key = manifest.key
             tries.append(
                 {
                     "model": manifest.tokenizer_name,
@@ -291,7 +256,6 @@ def tries_of(home: Home, info: KGInfo, entity_id: str, entity: int) -> list[dict
                     "mediators": key.mediators,
                     "paths": stored.paths,
                     "nodes": nodes,
-                    "sample": sample and asdict(sample),
                     "bytes": stored.bytes,
                 }
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from kgqa.display import said_entity
 from kgqa.errors import UsageError
@@ -160,21 +160,16 @@ class KG:
 
         return QA(self.home, self.store, method, options)
 
-    def link(
-        self, question: str, limit: int = 10, *, encoder: str | None = None
-    ) -> list[Candidate]:
+    def link(self, question: str, limit: int = 10) -> list[Candidate]:
         """Return up to ``limit`` entities that the question may be about, best first.
 
-        With ``encoder``, a sentence-transformers name or folder, meaning counts too. Raises
-        LinkingError.
+        Raises LinkingError.
         """
         from kgqa.linking import linker
 
-        return linker.link(self.store, question, limit, encoder=self._sentence_encoder(encoder))
+        return linker.link(self.store, question, limit)
 
-    def linked(
-        self, question: str, limit: int = 10, *, encoder: str | None = None
-    ) -> dict[str, Any]:
+    def linked(self, question: str, limit: int = 10) -> dict[str, Any]:
         """Return what :meth:`link` finds as ``kgqa link --json`` prints it.
 
         Each candidate has the parts of its score, and whether it is a topic entity.
@@ -182,7 +177,7 @@ class KG:
         from kgqa.linking import linker
         from kgqa.linking.asked import asks_whether
 
-        candidates = self.link(question, limit, encoder=encoder)
+        candidates = self.link(question, limit)
         topics = linker.topic_entities(candidates, two=asks_whether(question))
         chosen = {topic.id for topic in topics}
         return {
@@ -415,17 +410,15 @@ class KG:
         resolution = resolve_entity(store, entity)
         return tries_of(self.home, store.info, resolution.id, resolution.key)
 
-    def trie_text(
-        self, entity: str, form: Literal["txt", "dot"] = "txt", limit: int = 50, **options: Any
-    ) -> dict[str, Any]:
+    def trie_text(self, entity: str, limit: int = 50, **options: Any) -> dict[str, Any]:
         """Return the token trie of an entity as ``kgqa tries export --json`` prints it.
 
-        ``form`` selects lines of tokens or a Graphviz drawing. ``options`` are those of
-        :class:`kgqa.api.index.PathOptions`. Raises EntityNotFoundError, EmptyLanguageError.
+        ``options`` are those of :class:`kgqa.api.index.PathOptions`. Raises EntityNotFoundError,
+        EmptyLanguageError.
         """
         from kgqa.api.index import trie_text
 
-        return trie_text(self.home, self.store, entity, form, limit, options)
+        return trie_text(self.home, self.store, entity, limit, options)
 
     def evaluate(
         self,
@@ -503,16 +496,6 @@ class KG:
         info = self.info
         return (
             f"<KG {info.name}: {info.entities:,} entities, {info.edges:,} edges, {self._store.url}>"
-        )
-
-    def _sentence_encoder(self, name: str | None) -> Any:
-        if name is None:
-            return None
-        from kgqa.models.sentences import load_sentence_encoder
-
-        settings = self.home.settings
-        return load_sentence_encoder(
-            name, device=settings.device, cache=settings.cache_folder, progress=self.home.progress
         )
 
 

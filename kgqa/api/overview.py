@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from kgqa.models.adapter import AdapterCard
     from kgqa.models.kg_llm import LoadedEncoder
     from kgqa.queries.solve import QueryStore
-    from kgqa.trie.index.manifest import IndexKey
 
 
 _EXAMPLED = 100_000  # things of a type among which an example is looked for
@@ -39,23 +38,23 @@ def about(store: QueryStore, most: int) -> dict[str, Any]:
     counts = {type_.name: type_.count for type_ in graph.schema().types}
     instances = cache(graph.instances)
     ids = graph.relations().ids
-    for one in schema["types"]:
-        one["plan"] = written(one["name"])
-        if one["count"] <= _EXAMPLED and len(keys := instances(one["name"])):
-            one["example"] = graph.entities(keys[:1]).label(0)
-    for one in schema["relations"]:
-        head, relation, tail = (written(one[part]) for part in ("head", "relation", "tail"))
-        one["plan"] = f"{head} {relation}> {tail}"
-        if counts.get(one["head"], info.nodes) > _EXAMPLED or one["relation"] not in ids:
+    for entry in schema["types"]:
+        entry["plan"] = written(entry["name"])
+        if entry["count"] <= _EXAMPLED and len(keys := instances(entry["name"])):
+            entry["example"] = graph.entities(keys[:1]).label(0)
+    for entry in schema["relations"]:
+        head, relation, tail = (written(entry[part]) for part in ("head", "relation", "tail"))
+        entry["plan"] = f"{head} {relation}> {tail}"
+        if counts.get(entry["head"], info.nodes) > _EXAMPLED or entry["relation"] not in ids:
             continue
         for tried in _TRIED:
-            heads = instances(one["head"])[:tried]
-            facts = graph.facts(heads, [ids.index(one["relation"])], inverse=False)
+            heads = instances(entry["head"])[:tried]
+            facts = graph.facts(heads, [ids.index(entry["relation"])], inverse=False)
             for row, other in zip(facts.row.tolist(), facts.other.tolist(), strict=True):
-                if "example" not in one and one["tail"] in ("", *graph.details(other).types):
+                if "example" not in entry and entry["tail"] in ("", *graph.details(other).types):
                     ends = graph.entities(keys_array([heads[row], other]))
-                    one["example"] = f"{ends.label(0)} -> {one['relation']} -> {ends.label(1)}"
-            if "example" in one:
+                    entry["example"] = f"{ends.label(0)} -> {entry['relation']} -> {ends.label(1)}"
+            if "example" in entry:
                 break
     return {"kg": info.name, "entities": info.entities, "edges": info.edges, **schema}
 
@@ -189,8 +188,6 @@ def _kg(
                     "hops": key.hops,
                     "direction": key.direction,
                     "mediators": key.mediators,
-                    "flags": _flags(wanted, key),
-                    "sample": key.sampled and asdict(key.sampled),
                     "stored": manifest.entities,
                     "composed": len(manifest.composed),
                     "paths": manifest.paths,
@@ -214,13 +211,3 @@ def _ranker(home: Home, info: KGInfo) -> dict[str, Any] | None:
         return {"folder": str(folder), **RANKERS.card(folder).described}
     except KgqaError as error:
         return {"folder": str(folder), "fault": str(error)}
-
-
-def _flags(wanted: IndexKey | None, key: IndexKey) -> str | None:
-    """Return the options under which the sample of an index is what is asked for."""
-    if wanted is None or key.sample is None:
-        return None
-    if replace(wanted, walk=key.walk, sample=key.sample, seed=key.seed) != key:
-        return None
-    seed = f" --set sample_seed={key.seed}" if key.seed else ""
-    return f"--set sample={key.sample} --set sample_walk={key.walk}{seed}"

@@ -13,17 +13,10 @@ def link(
     run: Run,
     question: Annotated[str, typer.Argument(help="A question, or a name.")],
     limit: Annotated[int, typer.Option(help="Number of candidates to show.", min=1)] = 10,
-    encoder: Annotated[
-        str | None,
-        typer.Option(
-            help="Weigh meaning too, by a sentence-transformers name or folder (all-MiniLM-L6-v2 "
-            "is the offline one)."
-        ),
-    ] = None,
 ) -> None:
     """Show which entities a question may be about, and how their scores are composed."""
     with run.kg() as kg:
-        linked = kg.linked(question, limit, encoder=encoder)
+        linked = kg.linked(question, limit)
     candidates = linked["candidates"]
 
     def human() -> None:

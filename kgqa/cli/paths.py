@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 import typer
 
-from kgqa.api.index import sample_words
 from kgqa.cli.common import Run
 from kgqa.registry import Direction, Mediators
 
@@ -58,5 +57,4 @@ def _in_index(trie: dict[str, Any]) -> str:
     return (
         f"in the index of {trie['model']}: {trie['paths']:,} paths of at most {trie['hops']} hops, "
         f"{trie['nodes']:,} nodes, {trie['bytes']:,} bytes"
-        + (f" (a sample: {sample_words(trie['sample'])})" if trie["sample"] else "")
     )

@@ -23,8 +23,6 @@ def precompute_tries(run: Run, options: dict[str, Any]) -> None:
             f"{built.kg} now has {counts.stored:,} tries with {counts.paths:,} paths of at most "
             f"{built.hops} hops in {counts.shards} shards, {counts.bytes / 1e6:.1f} MB."
         )
-        if built.sample:
-            say(f"It is a sample, {built.sample}: kgqa ask uses it only with the same options.")
         if counts.composed:
             say(
                 f"{counts.composed:,} entities have more than {built.cap:,} paths; theirs are "

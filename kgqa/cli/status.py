@@ -61,7 +61,7 @@ def _show(report: dict[str, Any]) -> None:
         (
             kg["name"],
             f"{index.get('stored', 0):,}",
-            f"{index.get('paths', 0):,}" + (" (a sample)" if index.get("sample") else ""),
+            f"{index.get('paths', 0):,}",
             f"{index.get('bytes', 0) / 1e6:.1f}",
             _fits(index),
         )
@@ -149,6 +149,4 @@ def _verified(index: dict[str, Any]) -> str:
 def _fits(index: dict[str, Any]) -> str:
     if index["fits"]:
         return "yes"
-    if index.get("flags"):
-        return f"with {index['flags']}"
     return "no: " + "; ".join(index.get("differs", ["damaged"]))

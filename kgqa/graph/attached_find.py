@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kgqa.graph.attached_cache import SurveyFile
-    from kgqa.graph.attached_nodes import NodeReader
-    from kgqa.graph.attached_properties import AttachedPropertyGraph
+    from kgqa.graph.attached_reader import AttachedReader
 
 _LOOK_UP = 2.0  # seconds that one look-up by name may take on the server
 _SCANNED = 100_000  # nodes of a label that may be looked through without an index
@@ -29,21 +28,21 @@ _ALIKE = ({"integer", "float"}, {"date", "datetime"})  # types of which one hold
 class NameFinder:
     """Look-ups by what the survey in ``file`` names, and by the server where it may be older."""
 
-    def __init__(self, file: SurveyFile, nodes: NodeReader, state: str) -> None:
-        self._file, self._nodes = file, nodes
-        self._is_current = file.survey.state == state
+    def __init__(self, file: SurveyFile, reader: AttachedReader) -> None:
+        self._file, self._reader, self._nodes = file, reader, reader.nodes
+        self._is_current = file.survey.state == reader.nodes.state
         counts = {type_.name: type_.count for type_ in file.survey.schema.types}
         whole = file.survey.named >= sum(counts.values())
         self._complete = whole and self._is_current
         indexed = file.survey.indexed
         self._named_by = [
             (label, property_)
-            for label, naming in nodes.naming.items()
+            for label, naming in reader.nodes.naming.items()
             for property_ in naming.name
             if (label, property_) in indexed or counts.get(label, 0) <= _SCANNED
         ]
 
-    def keys_of(self, store: AttachedPropertyGraph, ids: Sequence[str]) -> dict[str, int]:
+    def keys_of(self, ids: Sequence[str]) -> dict[str, int]:
         """Return the keys of ids that are there: ``Label:value``, facts' and values' ids."""
         keys: dict[str, int] = {}
         values: dict[tuple[str, str], dict[str, str]] = {}
@@ -55,7 +54,7 @@ class NameFinder:
                     facts[id_] = FACTS + number
             elif id_.startswith('"'):
                 key = value_key(id_)
-                if store.knows_value(key) or self.having(store, 0, id_):
+                if self._reader.knows_value(key) or self.having(0, id_):
                     keys[id_] = key
             elif id_.startswith("#"):
                 if id_[1:].isdecimal() and len(id_) < 20:
@@ -70,21 +69,21 @@ class NameFinder:
             texts += [
                 int(text) for text in texts if text.lstrip("-").isdecimal() and len(text) < 19
             ]
-            for row in self._by_value(store, label, property_, texts):
+            for row in self._by_value(label, property_, texts):
                 nodes_here = [id_ for id_, text in wanted.items() if text == str(row["value"])]
                 for id_ in nodes_here:
                     # an id that several nodes have names none of them
                     nodes[id_] = -1 if id_ in nodes and nodes[id_] != row["key"] else row["key"]
-        there = store.there([key for key in nodes.values() if key >= 0])
+        there = self._reader.there([key for key in nodes.values() if key >= 0])
         keys |= {id_: key for id_, key in nodes.items() if key in there and there[key].id == id_}
-        held = store.facts_of(list(facts.values()))
+        held = self._reader.facts_of(list(facts.values()))
         if held:
-            entities = store.entities(keys_array(list(held)))
+            entities = self._reader.entities(keys_array(list(held)))
             named = dict(zip(held, entities.ids, strict=True))
             keys |= {id_: key for id_, key in facts.items() if named.get(key) == id_}
         return keys
 
-    def find(self, store: AttachedPropertyGraph, names: Sequence[str]) -> list[tuple[int, int]]:
+    def find(self, names: Sequence[str]) -> list[tuple[int, int]]:
         """Return (position, key) of the entities that have a name now, sorted."""
         forms = {place: form for place, name in enumerate(names) if (form := normalise(name))}
         positions, keys = self._file.find_names(list(forms.values()))
@@ -97,12 +96,12 @@ class NameFinder:
             at: dict[str, list[int]] = {}
             for place, form in forms.items():
                 at.setdefault(form, []).append(place)
-            hits = self._on_server(store, [names[place] for place in forms])
-            for key, node in store.there(list(hits)).items():
+            hits = self._on_server([names[place] for place in forms])
+            for key, node in self._reader.there(list(hits)).items():
                 for text in (node.name or "", *node.others):
                     pairs.update((place, key) for place in at.get(normalise(text), ()))
         if not self._is_current:
-            there = store.there([key for _, key in pairs])
+            there = self._reader.there([key for _, key in pairs])
             pairs = {
                 (place, key)
                 for place, key in pairs
@@ -111,12 +110,12 @@ class NameFinder:
             }
         return sorted(pairs)
 
-    def _on_server(self, store: AttachedPropertyGraph, names: Sequence[str]) -> set[int]:
+    def _on_server(self, names: Sequence[str]) -> set[int]:
         variants = sorted({change(name) for name in names for change in _VARIANTS})
         numbers: set[int] = set()
         for label, property_ in self._named_by:
             try:
-                rows = self._by_value(store, label, property_, variants, timeout=_LOOK_UP)
+                rows = self._by_value(label, property_, variants, timeout=_LOOK_UP)
             except GraphError:  # too slow here; the survey is on its way
                 continue
             numbers.update(row["key"] for row in rows)
@@ -124,48 +123,43 @@ class NameFinder:
 
     def _by_value(
         self,
-        store: AttachedPropertyGraph,
         label: str,
         property_: str,
         values: Sequence[Any],
         statement: str = "by_value",
         timeout: float = 10.0,
     ) -> list[Any]:
-        return store.ask(
+        return self._reader.ask(
             statement,
             label,
             property_,
             timeout=timeout,
             values=list(values),
             limit=_MOST,
-            **store.taken,
+            **self._reader.taken,
         )
 
-    def suggest(
-        self, store: AttachedPropertyGraph, text: str, limit: int, *, prefix: bool = False
-    ) -> list[int]:
+    def suggest(self, text: str, limit: int, *, prefix: bool = False) -> list[int]:
         """Return keys of entities with a name like ``text``, best first."""
         keys = self._file.suggest(text, max(limit, 0), prefix=prefix).tolist()
         if not self._complete and (query := text_query(text, prefix=prefix)):
             for index in self._file.survey.text_indexes:
                 try:
-                    (row,) = store.ask(
+                    (row,) = self._reader.ask(
                         "suggest", timeout=_LOOK_UP, index=index.name, query=query, limit=limit
                     )
                 except GraphError:
                     continue
                 keys += row["keys"]
-        there = store.there(keys) if not self._complete else dict.fromkeys(keys)
+        there = self._reader.there(keys) if not self._complete else dict.fromkeys(keys)
         return [key for key in dict.fromkeys(keys) if key in there][: max(limit, 0)]
 
-    def topic_keys(self, store: AttachedPropertyGraph, after: int, limit: int) -> list[int]:
+    def topic_keys(self, after: int, limit: int) -> list[int]:
         """Return keys above ``after`` of entities that have an edge and are there."""
         keys = self._file.topic_keys(after, limit).tolist()
-        return keys if self._is_current else list(store.there(keys))
+        return keys if self._is_current else list(self._reader.there(keys))
 
-    def having(
-        self, store: AttachedPropertyGraph, row: int, id_: str
-    ) -> list[tuple[int, int, int, int]]:
+    def having(self, row: int, id_: str) -> list[tuple[int, int, int, int]]:
         """Return the edges into a value: (row, step, key, kind) of nodes that have it."""
         value, kind = read_value(id_)
         edges: list[tuple[int, int, int, int]] = []
@@ -182,11 +176,11 @@ class NameFinder:
                 statement = "by_member" if each.many else "by_value"
                 if kind != "text" and (each.as_text or isinstance(value, str)):
                     statement = "by_reading"
-                rows = self._by_value(store, label.name, each.name, [value], statement)
-                step = store.step(each.name) + 1
+                rows = self._by_value(label.name, each.name, [value], statement)
+                step = self._reader.step(each.name) + 1
                 edges += [(row, step, node["key"], int(Kind.ENTITY)) for node in rows]
         if edges:
-            store.intern(id_, str(next(iter(members(value)), id_)))
+            self._reader.intern(id_, str(next(iter(members(value)), id_)))
         return edges
 
 

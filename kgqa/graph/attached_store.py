@@ -1,8 +1,7 @@
 """A Neo4j database as it is, read-only and live: a ``GraphStore`` over what is there now.
 
-A property of a node is an edge to a value node, and a relationship of a type that has properties is
-a mediator (:mod:`kgqa.graph.schema`); both are made as they are read. Edges, names and properties
-come from the server; only look-ups by name use the survey, and what they find is read again.
+Edges, names and properties come from the server (:mod:`kgqa.graph.attached_reader`); only look-ups
+by name use the survey, and what they find is read again.
 """
 
 from __future__ import annotations
@@ -17,52 +16,43 @@ import numpy as np
 
 from kgqa import cypher
 from kgqa.cypher.attached import attached
-from kgqa.errors import EntityNotFoundError, GraphError, KgqaError
+from kgqa.errors import GraphError, KgqaError
 from kgqa.graph.attached import RECORD_NAME, Attachment, read_attachment
 from kgqa.graph.attached_cache import SurveyFile, stamp_of
 from kgqa.graph.attached_find import NameFinder
-from kgqa.graph.attached_keys import FACTS, VALUES, kind_of, value_key, walked
+from kgqa.graph.attached_keys import FACTS, VALUES, kind_of, values_of, walked
 from kgqa.graph.attached_names import spoken_names
-from kgqa.graph.attached_nodes import NamedNode, NodeReader
-from kgqa.graph.attached_properties import AttachedPropertyGraph
+from kgqa.graph.attached_nodes import NodeReader
+from kgqa.graph.attached_reader import KEPT, AttachedReader
 from kgqa.graph.attached_refresh import finish_refresh, refresh_in_background
 from kgqa.graph.attached_survey import settings_of, survey_database, version_of
-from kgqa.graph.model import Adjacency, Entities, EntityDetails, Kind, Relations, keys_array
-from kgqa.graph.neo4j import READ_TIMEOUT
+from kgqa.graph.literals import cast_values
+from kgqa.graph.model import Adjacency, EntityDetails, Kind, keys_array
 from kgqa.graph.neo4j_store import CHUNK, list_literal
-from kgqa.graph.schema import fact_id
+from kgqa.graph.schema import Facts, GraphSchema, Property
 from kgqa.progress import Silent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-    import neo4j
-
+    from kgqa.graph.attached import Called, Naming
     from kgqa.graph.attached_cache import Survey
     from kgqa.graph.model import BoolArray, Direction, IntArray
     from kgqa.graph.neo4j import Neo4jConnection
+    from kgqa.graph.schema import Value
 
-_KEPT = 200_000  # nodes, facts and values that are remembered of one state
 _SOON = 3.0  # seconds that a survey may take for closing to wait for the one under way
 _SHORT = 0.5  # seconds that a survey may take for a question to wait for a new one
 
 
-class StateChangedError(GraphError):
-    """The database changed while it was read; the same question can be asked again."""
-
-
-class AttachedStore(AttachedPropertyGraph):
+class AttachedStore(AttachedReader):
     """An attached KG, for one thread. Raises StoreUnavailableError, GraphError."""
 
     def __init__(self, connection: Neo4jConnection, folder: Path) -> None:
-        self.connection, self.folder = connection, folder
-        self.url = connection.url
-        self.moved = False
-        self._closed = True
+        super().__init__(connection, folder)
         self._names: SurveyFile | None = None
         self._record_stamp: object = None
-        self._state = ""
         self._remarks: list[str] = []
         self._read_record()
         self.refresh()
@@ -123,22 +113,12 @@ class AttachedStore(AttachedPropertyGraph):
         self.moved = False
         self.survey: Survey = survey
         self.nodes = NodeReader(self.connection, self.record, survey, self._state)
-        self._prefixes = [
-            (prefixes[0][name] or "").rpartition(":")[0] for name in ("node", "relationship")
-        ]
         self._say(tokens[0])
         new = {*tokens[0]["types"], *tokens[0]["properties"]} if survey.state != self._state else ()
         names = [*survey.relations, *sorted(set(new).difference(survey.relations))]
-        self._relations = Relations(names, spoken_names(names), [None] * len(names))
-        self._steps = {name: 2 * key for key, name in enumerate(names)}
-        self._reified = sorted(
-            {relation.relation for relation in survey.schema.relations if relation.properties}
-        )
-        self._read_walked()
-        self._known: dict[int, NamedNode] = {}
-        self._facts: dict[int, tuple[int, str, int, dict[str, Any]]] = {}
-        self._values: dict[int, tuple[str, str]] = {}
-        self.finder = NameFinder(self._names, self.nodes, self._state)
+        before = [(prefixes[0][name] or "").rpartition(":")[0] for name in ("node", "relationship")]
+        self.start(names, spoken_names(names), before)
+        self.finder = NameFinder(self._names, self)
         counts = {"entities": tokens[0]["nodes"], "edges": tokens[0]["relationships"]}
         if self.record.only or self.record.skip:
             counts = {}
@@ -185,12 +165,6 @@ class AttachedStore(AttachedPropertyGraph):
         """Return what an answer from this state should say about it."""
         return list(self._remarks)
 
-    def has_moved(self) -> bool:
-        """Return whether the database changed since :meth:`refresh`."""
-        if not self.moved:
-            self.moved = self._marked() != self._state
-        return self.moved
-
     @property
     def schema_version(self) -> str:
         """What tells schemas apart: labels, properties and relations, and their keys."""
@@ -201,111 +175,12 @@ class AttachedStore(AttachedPropertyGraph):
         content = repr((sorted(held), self._relations.ids, self._record_stamp))
         return hashlib.sha256(content.encode()).hexdigest()
 
-    def _marked(self) -> str:
-        return self.connection.read_marked("RETURN 1", {}, timeout=READ_TIMEOUT)[1]
-
-    def ask(
-        self, name: str, *names: str, timeout: float = READ_TIMEOUT, **parameters: Any
-    ) -> list[neo4j.Record]:
-        """Return the rows of a statement; for what belongs to this store. Raises GraphError."""
-        return self.read(attached(name, *names), parameters, timeout=timeout)
-
-    def read(
-        self,
-        statement: str,
-        parameters: dict[str, Any],
-        *,
-        timeout: float = READ_TIMEOUT,
-        limit: int | None = None,
-    ) -> list[neo4j.Record]:
-        """Return the rows of a statement that reads, and note whether the state is another."""
-        if self._closed:
-            raise GraphError(f"The store of {self.info.name} in {self.url} is closed.")
-        rows, state = self.connection.read_marked(
-            statement, parameters, timeout=timeout, limit=limit
-        )
-        self.moved |= state != self._state
-        return rows
-
     # ── nodes ───────────────────────────────────────────────────────────────────────────────
-
-    def refs(self, keys: Sequence[int]) -> list[str]:
-        """Return the element ids of nodes and facts."""
-        node, relationship = self._prefixes
-        return [f"{node}:{key}" if key < FACTS else f"{relationship}:{key - FACTS}" for key in keys]
-
-    @property
-    def taken(self) -> dict[str, Any]:
-        """The parameters that say which nodes are taken."""
-        return {name: self.nodes.selection[name] for name in ("labels", "hidden")}
-
-    @property
-    def taken_types(self) -> dict[str, Any]:
-        """The parameters that say which relationships are taken."""
-        return {name: self.nodes.selection[name] for name in ("types", "untaken")}
 
     def keys_of(self, ids: Sequence[str]) -> IntArray:
         """Return the key of each id, -1 if there is none."""
-        keys = self.finder.keys_of(self, ids)
+        keys = self.finder.keys_of(ids)
         return keys_array([keys.get(id_, -1) for id_ in ids])
-
-    def entities(self, keys: IntArray) -> Entities:
-        """Return ids, names and kinds of ``keys``. Raises EntityNotFoundError."""
-        keys = keys_array(keys)
-        ids: list[str] = []
-        names: list[str | None] = []
-        kinds: list[int] = []
-        wanted = dict.fromkeys(keys.tolist())
-        self._name_nodes([key for key in wanted if key < FACTS])
-        facts = self.facts_of([key for key in wanted if FACTS <= key < VALUES])
-        self._name_nodes([end for fact in facts.values() for end in (fact[0], fact[2])])
-        for key in keys.tolist():
-            gone = key not in self._known if key < FACTS else key < VALUES and key not in facts
-            if gone and self.has_moved():  # whoever asks reads the next state, or says that
-                id_, name, kind = f"#{key}", None, kind_of(key)
-            elif key >= VALUES:
-                id_, name = self._value(key)
-                kind = Kind.VALUE
-            elif key >= FACTS:
-                if key not in facts:
-                    raise self._no_key(key)
-                head, type_, tail, _ = facts[key]
-                named = (self._known.get(end) for end in (head, tail))
-                ends = [named_node.id if named_node else "" for named_node in named]
-                id_, name = fact_id(ends[0], type_, ends[1], self.refs([key])[0]), None
-                kind = Kind.MEDIATOR
-            else:
-                node = self.node(key)
-                id_, name, kind = node.id, node.name, node.kind
-            ids.append(id_)
-            names.append(name)
-            kinds.append(kind)
-        return Entities(keys, ids, names, np.asarray(kinds, dtype=np.uint8))
-
-    def node(self, key: int) -> NamedNode:
-        """Return a node that was named. Raises EntityNotFoundError if it is gone."""
-        try:
-            return self._known[key]
-        except KeyError:
-            raise self._no_key(key) from None
-
-    def _name_nodes(self, keys: Sequence[int]) -> None:
-        """Read the names of nodes that are not known yet; those that are gone stay unknown."""
-        if len(self._known) > _KEPT:
-            self._known.clear()
-        wanted = [key for key in dict.fromkeys(keys) if key not in self._known]
-        for start in range(0, len(wanted), CHUNK):
-            some = wanted[start : start + CHUNK]
-            (answer,) = self.ask(
-                "entities", ids=self.refs(some), names=self.nodes.names, **self.taken
-            )
-            for row, labels, values in zip(*answer.values(), strict=True):
-                self._known[some[row]] = self.nodes.named(some[row], labels, values)
-
-    def there(self, keys: Sequence[int]) -> dict[int, NamedNode]:
-        """Return those of the nodes ``keys`` that are there now."""
-        self._name_nodes(keys)
-        return {key: self._known[key] for key in keys if key in self._known}
 
     def details(self, key: int) -> EntityDetails:
         """Return the labels and properties of an entity. Raises EntityNotFoundError."""
@@ -327,21 +202,6 @@ class AttachedStore(AttachedPropertyGraph):
             node.id, node.name, node.kind, list(node.others), types, self.shown(held)
         )
 
-    def relations(self) -> Relations:
-        """Return relationship types and walked properties."""
-        return self._relations
-
-    def step(self, name: str) -> int:
-        """Return the step along a relation. Raises StateChangedError if it is new."""
-        try:
-            return self._steps[name]
-        except KeyError:
-            self.moved = True
-            raise StateChangedError(
-                f"The database in {self.url} has something new in it: {name}.",
-                "Ask again.",
-            ) from None
-
     # ── edges ───────────────────────────────────────────────────────────────────────────────
 
     def neighbours(self, keys: IntArray, direction: Direction) -> Adjacency:
@@ -360,7 +220,7 @@ class AttachedStore(AttachedPropertyGraph):
             if key in facts:
                 columns += self._near_fact(row, facts[key], direction)
             elif key >= VALUES and direction != "out":
-                columns += self.finder.having(self, row, self._value(key)[0])
+                columns += self.finder.having(row, self._value(key)[0])
         table = np.array(sorted(columns), dtype=np.int64).reshape(-1, 4)
         table = table[np.append(True, (np.diff(table, axis=0) != 0).any(axis=1))[: len(table)]]
         return Adjacency(table[:, 0], table[:, 1], table[:, 2], table[:, 3].astype(np.uint8))
@@ -368,12 +228,12 @@ class AttachedStore(AttachedPropertyGraph):
     def _near(
         self, rows: Sequence[int], keys: Sequence[int], name: str, side: int
     ) -> Iterator[tuple[int, int, int, int]]:
-        if len(self._facts) > _KEPT:
+        if len(self._facts) > KEPT:
             self._facts.clear()
         answer = self.ask(
             f"neighbours_{name}",
             ids=self.refs(keys),
-            reified=self._reified,
+            reified=sorted(self._reified),
             walking=side == 0,
             unwalked=self.unwalked,
             mediator=self.nodes.mediator,
@@ -392,7 +252,7 @@ class AttachedStore(AttachedPropertyGraph):
                     )
             for type_, number, other, kind, held in record["edges"]:
                 step = self.step(type_) + side
-                if type_ in self._reified_set:
+                if type_ in self._reified:
                     fact = FACTS + number
                     ends = (key, other) if side == 0 else (other, key)
                     self._facts[fact] = (ends[0], type_, ends[1], self.typed([type_], held or {}))
@@ -415,21 +275,6 @@ class AttachedStore(AttachedPropertyGraph):
         if direction != "out":
             yield row, step + 1, head, Kind.ENTITY
 
-    def facts_of(
-        self, keys: Sequence[int], *, again: bool = False
-    ) -> dict[int, tuple[int, str, int, dict[str, Any]]]:
-        """Return head, type, tail and properties of those facts that are there."""
-        facts = {} if again else {key: self._facts[key] for key in keys if key in self._facts}
-        wanted = [key for key in dict.fromkeys(keys) if key not in facts]
-        for start in range(0, len(wanted), CHUNK):
-            some = wanted[start : start + CHUNK]
-            for row in self.ask("facts", ids=self.refs(some), **self.taken, **self.taken_types):
-                if row["type"] in self._reified_set:
-                    held = self.typed([row["type"]], row["properties"])
-                    values = (row["head"], row["type"], row["tail"], held)
-                    facts[some[row["row"]]] = self._facts[some[row["row"]]] = values
-        return facts
-
     def has_edges(self, heads: IntArray, relations: IntArray, tails: IntArray) -> BoolArray:
         """Return which triples are in the database now; each is looked up there."""
         columns = [keys_array(column).tolist() for column in (heads, relations, tails)]
@@ -443,7 +288,7 @@ class AttachedStore(AttachedPropertyGraph):
                 continue
             asked = place, head, names[relation], tail
             if max(head, tail) < FACTS:
-                if names[relation] not in self._reified_set:
+                if names[relation] not in self._reified:
                     plain.append(asked)
             elif head >= FACTS or tail < VALUES:
                 facts.append(asked)
@@ -514,39 +359,114 @@ class AttachedStore(AttachedPropertyGraph):
             degrees[rows[keys_array(answer["rows"])]] = answer["degrees"]
         return keys_array(degrees)
 
-    # ── values ──────────────────────────────────────────────────────────────────────────────
+    # ── the property graph ──────────────────────────────────────────────────────────────────
 
-    def intern(self, id_: str, name: str) -> int:
-        """Return the key of a value, by which its id and name are known from now on."""
-        key = value_key(id_)
-        if self._values.setdefault(key, (id_, name))[0] != id_:
-            raise GraphError(f"Two values of {self.url} cannot be distinguished: {id_}.")
-        return key
+    def schema(self) -> GraphSchema:
+        """Return the schema that the survey found, with what people call things."""
+        graph_schema, record = self.survey.schema, self.record
 
-    def knows_value(self, key: int) -> bool:
-        """Return whether a value was met in this state."""
-        return key in self._values
+        def called(properties: Iterable[Property], one: Naming | Called | None) -> Any:
+            words = one.properties if one is not None else {}
+            return tuple(
+                replace(each, also=words[each.name].also, description=words[each.name].description)
+                if each.name in words
+                else each
+                for each in properties
+            )
 
-    def _value(self, key: int) -> tuple[str, str]:
-        try:
-            return self._values[key]
-        except KeyError:
-            raise self._no_key(key) from None
+        types = []
+        for type_ in graph_schema.types:
+            naming = record.types.get(type_.name)
+            given: Any = {"also": naming.also, "description": naming.description} if naming else {}
+            types.append(replace(type_, properties=called(type_.properties, naming), **given))
+        relations = []
+        for pattern in graph_schema.relations:
+            words = record.relations.get(pattern.relation)
+            given = {"also": words.also, "description": words.description} if words else {}
+            relations.append(
+                replace(pattern, properties=called(pattern.properties, words), **given)
+            )
+        return GraphSchema(tuple(types), tuple(relations), graph_schema.sampled)
+
+    def instances(self, type_: str) -> IntArray:
+        """Return the keys of the entities of a type, ascending; "" is every entity."""
+        if type_:
+            types = [row["key"] for row in self.ask("instances", type_, **self.taken)]
+        else:
+            rows = self.ask("nodes", names=[], limit=(1 << 62), **self.taken)
+            types = [key for row in rows for key in row["keys"]]
+        return np.unique(keys_array(types))
+
+    def property_values(self, keys: IntArray, name: str) -> tuple[IntArray, list[Value]]:
+        """Return (row, value) of the property ``name`` of entities or fact nodes, by row."""
+        listed = keys_array(keys).tolist()
+        nodes = list(dict.fromkeys(key for key in listed if key < FACTS))
+        held: dict[int, list[Value]] = {}
+        for start in range(0, len(nodes), CHUNK):
+            some = nodes[start : start + CHUNK]
+            for each in self.ask("values", ids=self.refs(some), names=[name], **self.taken):
+                properties = self.taken_properties(each["labels"], {name: each["values"][0]})
+                read = self._number_types(each["labels"]).get(name)
+                held[some[each["row"]]] = cast_values(values_of(properties.get(name)), read)
+        for key, (_, type_, _, properties) in self.facts_of(
+            [key for key in listed if FACTS <= key < VALUES]
+        ).items():
+            if not self.record.hides(type_, name):
+                read = self._number_types([type_]).get(name)
+                held[key] = cast_values(values_of(properties.get(name)), read)
+        rows: list[int] = []
+        values: list[Value] = []
+        for row, key in enumerate(listed):
+            for value in held.get(key, ()):
+                rows.append(row)
+                values.append(value)
+        return keys_array(rows), values
+
+    def facts(self, keys: IntArray, relations: Sequence[int], *, inverse: bool) -> Facts:
+        """Return the facts of ``relations`` whose head (``inverse``: tail) is in ``keys``."""
+        listed = keys_array(keys).tolist()
+        names = self.relations().ids
+        place = {names[relation]: relation for relation in relations}
+        distinct = list(dict.fromkeys(key for key in listed if key < FACTS))
+        at: dict[int, list[int]] = {}
+        for row, key in enumerate(listed):
+            at.setdefault(key, []).append(row)
+        edges: list[tuple[int, int, int, int]] = []
+        for start in range(0, len(distinct), CHUNK):
+            some = distinct[start : start + CHUNK]
+            rows = self.ask(
+                "neighbours_in" if inverse else "neighbours_out",
+                ids=self.refs(some),
+                reified=[],
+                walking=False,
+                unwalked=[],
+                mediator=self.nodes.mediator,
+                value=self.record.values,
+                **self.taken,
+                types=list(place),
+                untaken=self.taken_types["untaken"],
+            )
+            for near in rows:
+                for type_, number, other, _, _ in near["edges"]:
+                    fact = FACTS + number if type_ in self._reified else -1
+                    edges += [(each, place[type_], other, fact) for each in at[some[near["row"]]]]
+        table = np.array(sorted(edges), dtype=np.int64).reshape(-1, 4)
+        return Facts(*(table[:, column] for column in range(4)))
 
     # ── look-ups ────────────────────────────────────────────────────────────────────────────
 
     def find_names(self, names: Sequence[str]) -> tuple[IntArray, IntArray]:
         """Return (position, key) of exact matches, sorted; new names as the server has them."""
-        pairs = self.finder.find(self, names)
+        pairs = self.finder.find(names)
         return keys_array([pair[0] for pair in pairs]), keys_array([pair[1] for pair in pairs])
 
     def suggest(self, text: str, limit: int = 5, *, prefix: bool = False) -> IntArray:
         """Return keys of entities with names like ``text``: by the survey, else by the server."""
-        return keys_array(self.finder.suggest(self, text, limit, prefix=prefix))
+        return keys_array(self.finder.suggest(text, limit, prefix=prefix))
 
     def topic_keys(self, after: int = -1, limit: int = 10_000) -> IntArray:
         """Return keys above ``after`` of entities that have an edge and that the survey names."""
-        return keys_array(self.finder.topic_keys(self, after, limit))
+        return keys_array(self.finder.topic_keys(after, limit))
 
     def drawing(self, edges: Sequence[tuple[str, str, str]]) -> str:
         """Return the Cypher that draws edges given by id. Raises EntityNotFoundError."""
@@ -582,11 +502,6 @@ class AttachedStore(AttachedPropertyGraph):
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _no_key(self, key: int) -> EntityNotFoundError:
-        return EntityNotFoundError(
-            f"The KG {self.info.name} has no entity with key {key} now.", "Look it up by its id."
-        )
 
 
 def _stamp(path: Path) -> object:

@@ -1,9 +1,9 @@
 """Writing a whole KG by Neo4j's own importer, into a database of a new name.
 
-The importer works while the old database serves; the server is restarted once with the new one as
-its default, and the KG published in one step. If that fails the old one is made the default again;
-an import that was stopped is continued by the next run. Other KGs of the old database are out of
-reach afterwards, which is refused unless it is requested.
+The importer works while the old database serves; then the server is restarted with the new one as
+its default. Both are the user's to run: a load writes the import files and names the commands, and
+the next run of the same load sees over Bolt that they were run, and publishes the KG in one step.
+Other KGs of the old database are out of reach afterwards, which is refused unless it is requested.
 """
 
 from __future__ import annotations
@@ -11,13 +11,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import time
-from abc import ABC, abstractmethod
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
-
-from pydantic import TypeAdapter, ValidationError
-from pydantic.dataclasses import dataclass
 
 from kgqa.errors import GraphError, KgqaError, StoreUnavailableError, UsageError
 from kgqa.graph.files import write_whole
@@ -37,18 +31,14 @@ from kgqa.graph.neo4j_write import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from kgqa.graph.neo4j import Neo4jConnection
-    from kgqa.graph.neo4j_home import Neo4jHome
     from kgqa.graph.store import GraphSource
     from kgqa.progress import Progress
 
-START_SECONDS = 300.0  # that a restarted server may take until it answers
-_PREFIX = "kgqa-"  # of the databases that are ours to delete
+SETTING = "initial.dbms.default_database"
 COMPOSE_SETTING = "KGQA_NEO4J_DEFAULT_DATABASE"  # of docker-compose.yml
-_STATE = "kgqa-import.json"
 _BUFFER = 4 << 20  # bytes, the importer's own default
 
 
@@ -58,40 +48,56 @@ def other_content(connection: Neo4jConnection, kg: str) -> tuple[list[str], int]
     return others, Neo4jWriter(connection).run("count_foreign")[0]["count"]
 
 
-def is_enterprise(connection: Neo4jConnection) -> bool:
-    """Return whether the server is of the edition that has several databases at a time."""
-    return bool(Neo4jWriter(connection).run("edition")[0]["edition"] == "enterprise")
+class ImportWriter:
+    """Writes a KG into the server of an installation or a Compose file. A ``GraphWriter``.
 
-
-@dataclass(frozen=True, slots=True)
-class _State:
-    old: str  # the database that serves until the switch
-    new: str
-    imported: bool  # whether ``new`` is whole, apart from indexes
-
-
-class _ImportWriter(ABC):
-    """What every import into a database of a new name does, whoever runs the importer."""
+    ``server``: its folder. ``work``: where the import files of an installation lie; a container
+    sees those in the folder ``import`` beside its Compose file alone. Raises UsageError if
+    ``server`` is neither.
+    """
 
     def __init__(
-        self, connection: Neo4jConnection, server: Path, work: Path, replace_database: bool
+        self,
+        connection: Neo4jConnection,
+        server: Path,
+        work: Path | None = None,
+        *,
+        replace_database: bool = False,
     ) -> None:
         self.url = connection.url
         self._connection = connection
         self._bolt = Neo4jWriter(connection)
-        self._server = server
-        self._work = work
+        self._server = server.expanduser().absolute()
         self._replace = replace_database
+        self._local = (self._server / "bin" / "neo4j-admin").is_file()
+        compose = (self._server / name for name in ("docker-compose.yml", "compose.yaml"))
+        if not self._local and not any(path.is_file() for path in compose):
+            raise UsageError(
+                f"{self._server} is not the folder of a Neo4j server: it has neither "
+                "bin/neo4j-admin nor a docker-compose.yml.",
+                "Name the folder of an installation, the folder that `scripts/neo4j start` says, "
+                "or a checkout whose Compose file runs the server.",
+            )
+        self._work = work if work and self._local else self._server / "import"
 
     def write(self, source: GraphSource, progress: Progress) -> None:
-        """Write the KG, unless that content is there; the old database serves until the restart.
+        """Raise GraphError with the commands that import the KG, or publish what they imported.
 
-        Raises UsageError if something else would be out of reach; GraphError if the importer or the
-        server fails, or the KG cannot be held; IngestError if import files cannot be written.
+        Does nothing if that content is there. Raises UsageError if something else would be out of
+        reach; GraphError if the KG cannot be held; IngestError if files cannot be written.
         """
         self._connection.acquire()
         try:
-            self._write(source, progress)
+            self._check(source)
+            folder = self._folder(source)
+            files = finished_files(source, folder)
+            if files is not None and files.database == self._serving():
+                try:
+                    self._publish(source, files, progress)
+                finally:  # a load that failed begins again with new files
+                    files.remove()
+            elif not self._there(source, progress):
+                raise self._commands(write_import_files(source, folder, progress))
         except OSError as error:
             if isinstance(error, KgqaError):
                 raise
@@ -103,8 +109,35 @@ class _ImportWriter(ABC):
         finally:
             self._connection.release()
 
-    @abstractmethod
-    def _write(self, source: GraphSource, progress: Progress) -> None: ...
+    def _commands(self, files: ImportFiles) -> GraphError:
+        """Return the error that names what imports the files, which the server sees."""
+        name = files.database
+        seen = str(files.folder) if self._local else f"/import/{files.folder.name}"
+        lines = map(json.dumps, import_options(files, seen))
+        write_whole(files.folder / "import.args", "\n".join(lines).encode())
+        command = f"neo4j-admin database import full {shlex.quote(f'@{seen}/import.args')} {name}"
+        if self._local:
+            steps = [
+                f"bin/{command}",
+                f"sed -i.bak '/^ *{SETTING}/d' conf/neo4j.conf",
+                f"echo {SETTING}={name} >> conf/neo4j.conf",
+                "bin/neo4j stop",
+                "bin/neo4j start",
+            ]
+        else:
+            # as the server's own user: files of root could not be opened by it
+            steps = [
+                f"docker compose exec -T --user neo4j neo4j {command}",
+                f"echo {COMPOSE_SETTING}={name} >> .env",
+                "docker compose up -d --wait neo4j",
+            ]
+        steps.insert(0, f"cd {shlex.quote(str(self._server))}")
+        return GraphError(
+            f"The import files of {files.kg} are ready; importing them, and the restart of the "
+            f"server in {self._server}, are yours to run.",
+            f"Run `{' && '.join(steps)}`, then the same load again: it goes on from there. "
+            "`method` bolt needs no commands.",
+        )
 
     def _check(self, source: GraphSource) -> None:
         if not self._connection.is_default:
@@ -114,7 +147,7 @@ class _ImportWriter(ABC):
                 "Unset NEO4J_DATABASE: then the one that serves is meant.",
             )
         check_version(self._connection.server_version(), self.url)
-        if is_enterprise(self._connection):
+        if self._bolt.run("edition")[0]["edition"] == "enterprise":
             raise UsageError(
                 f"Neo4j at {self.url} is an Enterprise server, whose databases are made and "
                 "switched by its administrator.",
@@ -144,7 +177,7 @@ class _ImportWriter(ABC):
         """Return where the import files lie; with the load's id its name is a database's."""
         # a KG's name in ASCII letters, digits and dashes, as Neo4j wants it of databases
         stem = re.sub(r"[^a-z0-9]+", "-", source.info.name.lower()).strip("-")[:40].strip("-")
-        return self._work / f"{_PREFIX}{stem or 'kg'}"
+        return self._work / f"kgqa-{stem or 'kg'}"
 
     def _serving(self) -> str:
         for row in self._bolt.run("databases"):
@@ -159,9 +192,7 @@ class _ImportWriter(ABC):
         with progress.task("Indexes of Neo4j"):
             self._bolt.prepare()
             self._bolt.run("load_abandon", kg=kg)
-            for row in self._bolt.run(
-                "dropping"
-            ):  # of a run that was stopped here: it is this load
+            for row in self._bolt.run("dropping"):  # of a run that was stopped here: this load
                 self._bolt.run("delete_dropping", load=row["load"])
             self._bolt.begin(kg, files.label, files.load)
             for start in range(0, len(files.patches), NODE_BATCH):
@@ -186,200 +217,6 @@ class _ImportWriter(ABC):
                     f"Another load of {kg} into {self.url} took the place of this one.",
                     "Let that one finish.",
                 )
-
-
-class ComposeWriter(_ImportWriter):
-    """Writes a KG into the service ``neo4j`` of a Compose file, by commands that the user runs.
-
-    Containers are the user's to start and stop. The new database has a name that no other import
-    has, so the next run of the same load sees over Bolt that the commands were run, and goes on.
-    """
-
-    def __init__(
-        self, connection: Neo4jConnection, server: Path, *, replace_database: bool = False
-    ) -> None:
-        super().__init__(connection, server, server / "import", replace_database)
-
-    def _write(self, source: GraphSource, progress: Progress) -> None:
-        """Raise GraphError with the commands, or publish what they imported."""
-        self._check(source)
-        folder = self._folder(source)
-        files = finished_files(source, folder)
-        if files is None or files.database != self._serving():
-            if self._there(source, progress):
-                return
-            files = write_import_files(source, folder, progress)
-            seen = f"/import/{folder.name}"  # as the container mounts it
-            lines = map(json.dumps, import_options(files, seen))
-            write_whole(folder / "import.args", "\n".join(lines).encode())
-            raise GraphError(
-                f"The import files are ready; the server of {self._server} runs in Docker, whose "
-                "commands are yours to run.",
-                f"Run `cd {shlex.quote(str(self._server))} && "
-                # as the server's own user: files of root could not be opened by it
-                "docker compose exec -T --user neo4j neo4j neo4j-admin database import full "
-                f"@{seen}/import.args {files.database} && "
-                f"echo {COMPOSE_SETTING}={files.database} >> .env && "
-                "docker compose up -d --wait neo4j`, then the same load again: it goes on from "
-                "there. `method` bolt needs no commands.",
-            )
-        try:
-            self._publish(source, files, progress)
-        finally:  # a load that failed begins again with new files
-            files.remove()
-
-
-class Neo4jAdminWriter(_ImportWriter):
-    """Writes a KG by the server's importer, from ``work_folder`` or the home's ``import``."""
-
-    def __init__(
-        self,
-        connection: Neo4jConnection,
-        home: Neo4jHome,
-        *,
-        replace_database: bool = False,
-        work_folder: Path | None = None,
-    ) -> None:
-        work = work_folder or home.folder / "import"
-        super().__init__(connection, home.folder, work, replace_database)
-        self._home = home
-        self._control = home.folder / "run"
-
-    def _write(self, source: GraphSource, progress: Progress) -> None:
-        with self._alone(progress):
-            self._revive(progress)
-            self._check(source)
-            state, serving = self._state(), self._serving()
-            unpublished = (
-                state is not None and state.new == serving and not self._connection.list_kgs()
-            )
-            if not unpublished and self._there(source, progress):
-                self._tidy(serving, progress)
-                return
-            old = state.old if state is not None and unpublished else serving
-            files = finished_files(source, self._folder(source))
-            if (
-                files is not None
-                and state is not None
-                and state.new == files.database
-                and (unpublished or (state.imported and state.new in self._home.databases()))
-            ):
-                progress.note(f"Going on with the database {state.new}, imported before.")
-            else:
-                files = self._import(source, old, progress)
-            self._serve(source, files, old, progress)
-
-    def _revive(self, progress: Progress) -> None:
-        if self._state() is None:
-            return
-        try:
-            self._connection.server_version()
-        except StoreUnavailableError:
-            with progress.task("Starting Neo4j, stopped by an earlier import"):
-                self._home.start()
-                self._await()
-
-    # -- the steps ---------------------------------------------------------------------------
-
-    def _import(self, source: GraphSource, old: str, progress: Progress) -> ImportFiles:
-        self._tidy(old, progress, note=False)
-        files = write_import_files(source, self._folder(source), progress)
-        self._record(_State(old, files.database, imported=False))
-        with progress.task(f"Import into Neo4j ({files.database})"):
-            options = import_options(files, str(files.folder))
-            log = files.folder / "import.log"
-            self._home.import_full(files.database, options, log, self._lock)
-        self._record(_State(old, files.database, imported=True))
-        return files
-
-    def _serve(self, source: GraphSource, files: ImportFiles, old: str, progress: Progress) -> None:
-        try:
-            if self._serving() != files.database:
-                with progress.task(f"Restarting Neo4j with {files.database}"):
-                    self._switch(files.database)
-            self._publish(source, files, progress)
-        except Exception:  # a stop by the user is continued by the next run
-            self._back(old, progress)
-            raise
-        (self._control / _STATE).unlink(missing_ok=True)
-        files.remove()
-        self._tidy(files.database, progress, kept=old)
-
-    def _back(self, old: str, progress: Progress) -> None:
-        try:
-            (self._control / _STATE).unlink(missing_ok=True)
-            self._switch(old)
-            progress.note(f"The database {old} serves again.")
-        except KgqaError as error:
-            progress.note(f"The database {old} could not be made to serve again: {error}")
-
-    def _switch(self, database: str) -> None:
-        self._connection.close()
-        self._home.switch(database)
-        if self._await() != database:
-            raise GraphError(
-                f"Neo4j at {self.url} was restarted and does not serve {database}.",
-                "See which configuration that server reads, and its logs.",
-            )
-
-    def _await(self) -> str:
-        end = time.monotonic() + START_SECONDS
-        while True:
-            try:
-                return self._serving()
-            except StoreUnavailableError:
-                if time.monotonic() > end:
-                    raise
-                time.sleep(0.5)
-
-    def _state(self) -> _State | None:
-        try:
-            return TypeAdapter(_State).validate_json((self._control / _STATE).read_bytes())
-        except (OSError, ValidationError):
-            return None
-
-    def _record(self, state: _State) -> None:
-        write_whole(self._control / _STATE, TypeAdapter(_State).dump_json(state))
-
-    def _tidy(
-        self, serving: str, progress: Progress, *, kept: str | None = None, note: bool = True
-    ) -> None:
-        """Delete our databases that do not serve; note ``kept`` if it is not ours."""
-        now = self._serving()
-        for name in sorted(self._home.databases() - {serving, now}):
-            if name.startswith(_PREFIX):
-                try:
-                    self._home.remove(name)
-                except (OSError, GraphError) as error:
-                    progress.note(f"The database {name} is no longer used; its files stay: {error}")
-            elif note and name == kept:
-                progress.note(
-                    f"The database {name} is no longer served; its files stay in "
-                    f"{self._home.folder}."
-                )
-
-    @contextmanager
-    def _alone(self, progress: Progress) -> Iterator[None]:
-        """Let one import into this server run at a time; that of a killed run is waited for."""
-        import fcntl  # POSIX alone, as the programs of bin/ are
-
-        try:
-            self._control.mkdir(parents=True, exist_ok=True)
-            file = (self._control / "kgqa-import.lock").open("a")
-        except OSError as error:
-            raise UsageError(
-                f"The folder {self._control} cannot be written: {error.strerror}.",
-                "Run the import as a user who may administer that server, or set `method` to bolt.",
-            ) from None
-        with file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                with progress.task("Waiting for another import into this server to end"):
-                    fcntl.flock(file, fcntl.LOCK_EX)
-            # the importer inherits it, and so holds the lock if this process is killed
-            self._lock = file.fileno()
-            yield
 
 
 def import_options(files: ImportFiles, seen: str) -> list[str]:

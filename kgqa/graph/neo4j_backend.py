@@ -1,16 +1,14 @@
-"""Neo4j as an entry of the stores' registry: its options, and which way a KG is written into it."""
+"""Neo4j as an entry of the stores' registry, and its options."""
 
 from __future__ import annotations
 
-import os
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from pathlib import Path  # noqa: TC003 - pydantic reads it
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote, urlsplit
 
 from pydantic import SecretStr  # noqa: TC002 - pydantic reads it
 
-from kgqa.config import is_loopback
 from kgqa.errors import KgqaError, UsageError, without_secrets
 from kgqa.graph.backend import StoreBackend, StoreOptions, choose_kg
 from kgqa.registry import option
@@ -22,12 +20,8 @@ if TYPE_CHECKING:
     from kgqa.graph.neo4j import Neo4jConnection
     from kgqa.graph.neo4j_change import Neo4jChanger
     from kgqa.graph.neo4j_store import Neo4jStore
-    from kgqa.graph.store import GraphSource, GraphStore, GraphWriter
+    from kgqa.graph.store import GraphStore, GraphWriter
     from kgqa.progress import Progress
-
-Method: TypeAlias = Literal["auto", "admin", "bolt"]
-MANY_EDGES = 1_000_000  # above this many `auto` takes the importer
-_CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 class Neo4jOptions(StoreOptions):
@@ -36,8 +30,8 @@ class Neo4jOptions(StoreOptions):
     username: str = option("neo4j", "User name on the server.")
     password: SecretStr | None = option(None, "The user's password (by default none is sent).")
     database: str | None = option(None, "The database (by default the server's).")
-    method: Method = option(
-        "auto", "How to write a KG: with neo4j-admin, over Bolt, or whichever fits."
+    method: Literal["bolt", "admin"] = option(
+        "bolt", "How to write a KG: over Bolt, or by the bulk import of neo4j-admin."
     )
     neo4j_home: Path | None = option(
         None, "Folder of the server's installation or Compose file, for the bulk import."
@@ -120,105 +114,25 @@ class Neo4jStores(StoreBackend):
             return Neo4jWriter(connection).drop(kg, progress)
 
     @contextmanager
-    def writer(self, kg: str) -> Iterator[ChosenWriter]:
-        """Give what writes a KG, the way that its size and the server ask for."""
-        with self.connect() as connection:
-            yield ChosenWriter(connection, self._options)
-
-
-class ChosenWriter:
-    """Writes a KG the way that fits it. A ``GraphWriter``."""
-
-    def __init__(self, connection: Neo4jConnection, options: Neo4jOptions) -> None:
-        self._connection = connection
-        self._options = options
-
-    def write(self, source: GraphSource, progress: Progress) -> None:
-        """Write the KG. Raises what :func:`choose_method` and the writer that it chose raise."""
-        from kgqa.graph.neo4j_admin import ComposeWriter, Neo4jAdminWriter
-        from kgqa.graph.neo4j_home import Neo4jHome
+    def writer(self, kg: str) -> Iterator[GraphWriter]:
+        """Give what writes a KG by the method of the options."""
+        from kgqa.graph.neo4j_admin import ImportWriter
         from kgqa.graph.neo4j_write import Neo4jWriter
 
-        given, connection = self._options, self._connection
-        folder = choose_method(given.method, connection, source, given.neo4j_home)
-        replace = given.replace_database
-        writer: GraphWriter
-        if folder is None:
-            writer = Neo4jWriter(connection)
-        elif _runs_in_compose(folder):
-            writer = ComposeWriter(connection, folder, replace_database=replace)
-        else:
-            home = Neo4jHome(folder)
-            work = given.work_folder
-            writer = Neo4jAdminWriter(connection, home, replace_database=replace, work_folder=work)
-        if folder is not None and given.method == "auto":
-            progress.note(
-                f"{source.info.edges:,} edges go into Neo4j by its importer, with one restart of "
-                f"the server in {folder}; `method` bolt would write them while it runs."
+        given = self._options
+        with self.connect() as connection:
+            if given.method == "bolt":
+                yield Neo4jWriter(connection)
+                return
+            if given.neo4j_home is None:
+                raise UsageError(
+                    f"The import into {self.url} needs to know the folder of that server.",
+                    "Name it with `neo4j_home` (or KGQA_NEO4J_HOME): an installation's, or that of "
+                    "the docker-compose.yml that runs it. Or set `method` to bolt.",
+                )
+            yield ImportWriter(
+                connection,
+                given.neo4j_home,
+                given.work_folder,
+                replace_database=given.replace_database,
             )
-        writer.write(source, progress)
-
-
-def choose_method(
-    requested: Method,
-    connection: Neo4jConnection,
-    source: GraphSource,
-    neo4j_home: Path | None = None,
-) -> Path | None:
-    """Return the folder of the server whose importer writes the KG; None if Bolt does.
-
-    ``auto`` takes the importer if the KG is large, this server's folder is known (and no container:
-    its commands are the user's to run), and its database holds nothing else. Raises UsageError if
-    ``admin`` is requested and cannot be used.
-    """
-    from kgqa.graph.neo4j_admin import is_enterprise, other_content
-
-    if requested == "bolt":
-        return None
-    if requested == "admin":
-        folder = _own_folder(connection, neo4j_home)
-        if folder is None:
-            raise UsageError(
-                f"The import into {connection.url} needs to know the folder of that server.",
-                "Name it with `neo4j_home` (or KGQA_NEO4J_HOME): an installation's, or that of the "
-                "docker-compose.yml that runs it. Or set `method` to bolt.",
-            )
-        return folder
-    if source.info.edges <= MANY_EDGES or not connection.is_default:
-        return None
-    try:
-        folder = _own_folder(connection, neo4j_home)
-    except UsageError:
-        return None
-    if folder is None or _runs_in_compose(folder) or is_enterprise(connection):
-        return None
-    others, foreign = other_content(connection, source.info.name)
-    return None if others or foreign else folder
-
-
-def _runs_in_compose(folder: Path) -> bool:
-    files = ("bin/neo4j-admin", "docker-compose.yml", "compose.yaml")
-    local, *compose = ((folder / name).is_file() for name in files)
-    return not local and any(compose)
-
-
-def _own_folder(connection: Neo4jConnection, named: Path | None) -> Path | None:
-    """Return the folder of the server, if it is known. Raises UsageError."""
-    from kgqa.graph.neo4j_home import Neo4jHome
-
-    folder = (named or _CHECKOUT / ".neo4j").expanduser().absolute()
-    if named is None and not (folder / "bin" / "neo4j-admin").is_file():
-        return None
-    if _runs_in_compose(folder):
-        port = int(os.environ.get("KGQA_NEO4J_BOLT_PORT") or 7687)
-    else:
-        port = Neo4jHome(folder).port()
-    parts = urlsplit(connection.url)
-    if is_loopback(parts.hostname or "") and (parts.port or 7687) == port:
-        return folder
-    if named is None:
-        return None
-    raise UsageError(
-        f"The server of {named} is not the one at {connection.url}.",
-        "Let `neo4j_home` and NEO4J_URI mean the same server, on this machine.",
-    )

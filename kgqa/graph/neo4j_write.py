@@ -164,6 +164,7 @@ def check_ids(what: str, ids: pa.Array) -> None:
         )
 
 
+_MANY_EDGES = 5_000_000
 NODE_BATCH = 10_000
 EDGE_BATCH = 20_000
 _DELETED_NODES, _DELETED_EDGES = 5_000, 20_000  # at a time
@@ -200,6 +201,11 @@ class Neo4jWriter:
         if self.same_content(source):
             progress.note(f"{kg} is in {self.url} already, with the same content.")
             return
+        if info.edges > _MANY_EDGES:
+            progress.note(
+                f"{info.edges:,} edges go into Neo4j over Bolt; `method` admin, its own importer, "
+                "is faster."
+            )
         load = _Load(self._connection, kg, self.free_label(kg), info.reified)
         self.begin(kg, load.label, load.id)
         load.relations(source.relations)

@@ -1,8 +1,7 @@
 """A question's candidate entities, scored, and which of them become its topic entities.
 
 Mentions are looked up (``lookup``), the edges at the likeliest candidates are read (``around``),
-and each candidate gets a score made of named features (``score``). A model is used only if one is
-given.
+and each candidate gets a score made of named features (``score``). No model is used.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import math
 import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from kgqa.display import said_name
 from kgqa.errors import LinkingError
@@ -32,9 +31,6 @@ from kgqa.linking.score import MATCH_WEIGHT, features_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from kgqa.graph.store import GraphStore
     from kgqa.linking.around import Around
     from kgqa.linking.lookup import Hit
@@ -52,8 +48,6 @@ _LIKELY_FORM = 0.7  # likelihood from which another form does
 _LONGEST = 500  # words of a question
 _MOST_CHARACTERS = 10_000  # of a question; models read each in memory of their own
 _WITHOUT_MARKS = 0.8  # spelling of a name that has no punctuation at its ends
-_READ = 32  # candidates that an embedding model reads
-_DESCRIBED = 200  # letters of a candidate's relations that it reads
 _SHOWN = 3  # unknown names in an error
 
 
@@ -82,27 +76,17 @@ class Candidate:
     features: Features
 
 
-class TextEncoder(Protocol):
-    """A model of texts, such as :class:`kgqa.models.sentence_encoder.SentenceEncoder`."""
-
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return a vector of length 1 for each text, shape ``[len(texts), width]``."""
-
-
-def link(
-    store: GraphStore, question: str, limit: int = 10, *, encoder: TextEncoder | None = None
-) -> list[Candidate]:
+def link(store: GraphStore, question: str, limit: int = 10) -> list[Candidate]:
     """Return up to ``limit`` candidates for the topic of ``question``, best first.
 
-    An entity comes once, with its best mention. Equal scores are ordered by id. With an
-    ``encoder``, how like the question a candidate and its relations are counts too. Raises
-    LinkingError if the question is empty, is a whole document, or has nothing in it that is like an
-    entity of the KG.
+    An entity comes once, with its best mention. Equal scores are ordered by id. Raises LinkingError
+    if the question is empty, is a whole document, or has nothing in it that is like an entity of
+    the KG.
     """
     asked = question_words(question)
     mentions = asked.mentions()
     words = schema_words(store, asked)
-    candidates = _scored(store, asked, find_hits(store, asked, mentions, words), encoder)
+    candidates = _scored(store, asked, find_hits(store, asked, mentions, words))
     candidates = [
         candidate
         for candidate in _without_classes(store, candidates)
@@ -265,7 +249,6 @@ def _scored(
     store: GraphStore,
     question: QuestionWords,
     hits: Sequence[tuple[int, Hit]],
-    encoder: TextEncoder | None,
 ) -> list[Candidate]:
     """Return one candidate for each entity, with its best hit, best first."""
     if not hits:
@@ -304,8 +287,7 @@ def _scored(
         )
     likely = [candidate.key for candidate in sorted(candidates, key=_order)]
     around = look_around(store, question, hits, degrees, likely)
-    best = _best_of_each(_with_edges(question, candidates, around))
-    return best if encoder is None else _with_meaning(question.text, best, around, encoder)
+    return _best_of_each(_with_edges(question, candidates, around))
 
 
 def _with_edges(
@@ -338,24 +320,6 @@ def _with_edges(
         features = replace(candidate.features, beside=beside, type=fit)
         scored.append(replace(candidate, features=features, score=features.score))
     return scored
-
-
-def _with_meaning(
-    question: str, candidates: list[Candidate], around: Around, encoder: TextEncoder
-) -> list[Candidate]:
-    """Return ``candidates`` scored with how like the question the best ones are, best first."""
-    read, rest = candidates[:_READ], candidates[_READ:]
-    known = [" ".join(sorted(around.stems.get(each.key, ()))) for each in read]
-    texts = [
-        f"{candidate.name}: {words[:_DESCRIBED]}".rstrip(": ")
-        for candidate, words in zip(read, known, strict=True)
-    ]
-    vectors = encoder.encode([question, *texts])
-    scored = []
-    for candidate, cosine in zip(read, (vectors[1:] @ vectors[0]).tolist(), strict=True):
-        features = replace(candidate.features, meaning=min(1.0, max(0.0, cosine)))
-        scored.append(replace(candidate, features=features, score=features.score))
-    return sorted([*scored, *rest], key=_order)
 
 
 def _best_of_each(candidates: Iterable[Candidate]) -> list[Candidate]:

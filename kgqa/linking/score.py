@@ -27,7 +27,6 @@ WEIGHTS: dict[str, float] = {
     "emphasis": 0.115,
     "beside": 0.14,
     "type": 0.075,
-    "meaning": 0.05,
     "everyday": -0.36,
     "inside": -0.30,
     "no_edges": -0.25,
@@ -45,7 +44,7 @@ class Features:
     for the same words. ``emphasis``: quotes or capitals. ``beside``: something it belongs to is
     named right after it ("Utica, New York"): 1 if the two are neighbours in the KG. ``type``:
     how many words of the question its relations' names have ("film", "born"), against the other
-    candidates. ``meaning``: likeness by an embedding model, if one is used.
+    candidates.
 
     Against it speak: ``everyday``, a lower-case mention of everyday words; ``inside``, a longer
     mention around this one is an entity too; ``no_edges``, no path can start there.
@@ -59,7 +58,6 @@ class Features:
     emphasis: float
     beside: float
     type: float
-    meaning: float
     everyday: float
     inside: float
     no_edges: float
@@ -92,7 +90,6 @@ def features_of(
     inside: float = 0.0,
     beside: float = 0.0,
     type_fit: float = 0.0,
-    meaning: float = 0.0,
     spelling: float = 0.0,
 ) -> Features:
     """Return the features of an entity with ``degree`` edges for ``mention``.
@@ -112,7 +109,6 @@ def features_of(
         emphasis=1.0 if mention.quoted else 0.7 if mention.emphasised else 0.0,
         beside=beside,
         type=type_fit,
-        meaning=meaning,
         everyday=(1.0 if everyday else 0.4 if mention.common and not mention.quoted else 0.0)
         / mention.words,
         inside=inside,

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from typing import Self
 
     from kgqa.config import Settings
-    from kgqa.paths.sample import Sample
 
 _KG_LLM = "KG-LLM"
 _WALKS = "walks"
@@ -115,42 +114,7 @@ class KgLlmOptions(MethodOptions):
     )
 
 
-class SampleOptions(Options):
-    """Which sample of an entity's paths is meant, if not all of them."""
-
-    sample: int | None = option(
-        None,
-        "Store and use a sample of at most this many paths per entity.",
-        group=_WALKS,
-        ge=1,
-    )
-    sample_walk: Literal["breadth", "depth", "random"] | None = option(
-        None,
-        "Which paths a sample contains: the shortest, the first depth-first, or random walks.",
-        group=_WALKS,
-    )
-    sample_seed: int | None = option(None, "Seed of the random walks (0).", group=_WALKS, ge=0)
-
-    def sampled(self) -> Sample | None:
-        """Return the sample that is meant, None for all paths."""
-        from kgqa.paths.sample import Sample
-
-        if self.sample is None:
-            return None
-        return Sample(self.sample, self.sample_walk or "breadth", self.sample_seed or 0)
-
-    @model_validator(mode="after")
-    def _sample_fits(self) -> Self:
-        for name in ("sample_walk", "sample_seed"):
-            if self.sample is None and getattr(self, name) is not None:
-                raise UsageError(
-                    f"`{name}` says which paths a sample has, and `sample` is not set.",
-                    "Set `sample` to a number of paths of an entity, such as 1000.",
-                )
-        return self
-
-
-class GcrOptions(SampleOptions, KgLlmOptions):
+class GcrOptions(KgLlmOptions):
     """The options of graph-constrained reasoning; those of the search stand beside them."""
 
     parts: ClassVar[Mapping[str, Registry]] = {"search": SEARCHES}

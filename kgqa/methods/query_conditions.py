@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from kgqa.methods.query_parts import ENTITY, FoundValue, Owned
 from kgqa.methods.query_reading import UNUSED
 from kgqa.methods.query_words import (
+    AVERAGE,
     COMPARED,
     NO,
     PLACE,
@@ -23,21 +24,25 @@ from kgqa.queries.check import NUMBERS, operators
 from kgqa.queries.plan import Aggregate, Comparison, NodeRef, PropertyRef
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from kgqa.linking.literals import Stating
     from kgqa.methods.query_reading import Pattern, Place, Reading
 
 CONDITIONS = 6  # beam
 _HAS_VALUE = 2.5  # added where the graph holds the value that is stated
+_LATE = 2.5  # for that of the class which is mentioned last, of two that have it
 _NOT_HELD = -1.5  # where it does not
+_LACKS = -5.0  # where it holds none with that text in it
 _COMPARED = 1.0  # more, of "more than 15", "since 2001"
 _UNUSED_PLAIN = 1.7  # times what it costs to pass over what is stated
 _CLOSE = 1.5  # for a property whose mention is the nearest to a literal
+_UNSAID = 2.0  # words that a property is farther away by, if the question has none of its name
 _NEAR = 9.0  # words from which a mention is not near
 _FLAG = 3.0  # what is true or not, that the question has the word of
 _WON = 4.0  # the place that who won is in
 _PAIR = 3.0  # two properties that the question compares
+_AVERAGED = 4.0  # an average that the question compares
 _SIZE = 4.0  # the size of a list that the question names beside a number
 _TIMELESS = 4.0  # off, for a number that is no year, of "in 1997"
 _IN_A_YEAR = re.compile(
@@ -115,7 +120,7 @@ class ConditionSearch:
         denied = re.search(
             r"\b(not|n't|except|excluding|outside|other than|non)\W+(?:\w+\W+){0,2}$", before, re.I
         )
-        yield from self._either(state, value, pattern)
+        yield from self._either(state, value, pattern, places)
         for place in places:
             if place.owned in value.fields:
                 stored = value.fields[place.owned]
@@ -136,9 +141,11 @@ class ConditionSearch:
                 score = state.score + odds + again
                 yield replace(state, where=(*state.where, one), score=score)
 
-    def _either(self, state: State, value: FoundValue, pattern: Pattern) -> Iterator[State]:
+    def _either(
+        self, state: State, value: FoundValue, pattern: Pattern, places: Sequence[Place]
+    ) -> Iterator[State]:
         """Yield the state whose last condition has this value, too, if "or" joins the two."""
-        last = self._either_of(state, value.start)
+        last = self._either_of(state, value.start, places)
         if last is None:
             return
         stored: Sequence[str] = ()
@@ -153,15 +160,22 @@ class ConditionSearch:
             both = Comparison(last.left, "in", right)
             yield replace(state, where=(*state.where[:-1], both), score=state.score + _HAS_VALUE)
 
-    def _either_of(self, state: State, start: int) -> Comparison | None:
-        """Return the last condition, if "or" joins its value to what is stated at ``start``."""
+    def _either_of(self, state: State, start: int, places: Sequence[Place]) -> Comparison | None:
+        """Return the last condition, if "or" joins its value to what is stated at ``start``.
+
+        So does "and", of a property of what is asked for that has one value.
+        """
         ends = [one.end for one in self._read.values if one.end <= start]
         ends += [one.end for one in self._read.stated.literals if one.end <= start]
         last = state.where[-1] if state.where else None
         if not ends or last is None or last.operator not in ("=", "in"):
             return None
-        between = self._read.question[max(ends) : start]
-        return last if re.fullmatch(r"\W*or(?: the| an?| in)?\W*", between, re.I) else None
+        one = any(
+            last.left == place.ref and place.ref.owner == NodeRef(0) and not place.property.many
+            for place in places
+        )
+        joined = rf"\W*{'(?:or|and)?' if one else 'or'}(?: the| an?| in)?\W*"
+        return last if re.fullmatch(joined, self._read.question[max(ends) : start], re.I) else None
 
     def _with_literal(
         self, state: State, literal: Stating, pattern: Pattern, places: Sequence[Place]
@@ -177,7 +191,7 @@ class ConditionSearch:
         value = literal.value
         before = self._read.question[: literal.start]
         year = is_year(value) and _IN_A_YEAR.search(before)
-        last = self._either_of(state, literal.start) if literal.operator == "=" else None
+        last = self._either_of(state, literal.start, places) if literal.operator == "=" else None
         if last is not None and isinstance(last.left, PropertyRef):
             before_ = last.right if isinstance(last.right, tuple) else ()
             both = (*before_, str(value) if isinstance(before_[0], str) else value)
@@ -207,27 +221,44 @@ class ConditionSearch:
                 elif type_ == "integer" and len(str(value)) == 4:
                     yield self._add(state, place, operator, int(value), near)
             elif type_ == "text" and operator in operators(type_):
+                near += _LACKS * (place.owned in self._read.lacking.get(str(value), ()))
                 if operator != "=":
                     yield self._add(state, place, operator, value, near)
                 else:
                     yield self._add(state, place, "contains", value, _NOT_HELD + near)
+        if (literal.operator, value) == (">=", 1) and pattern.hops:
+            yield state  # a hop is one, at least
         if literal.kind == "number" and state.having is None:
-            grouped = any(
-                one.ref.owner == NodeRef(0) and names_class(self._read.question, one.property.name)
-                for one in places
-            )
-            for node in range(0 if grouped else 1, len(pattern.nodes)):
-                name = pattern.nodes[node]
-                number = Aggregate("count", NodeRef(node))
-                count = Comparison(number, literal.operator, (literal.value,))  # type: ignore[arg-type]
-                after = self._read.question[literal.end : literal.end + 40]
-                bonus = _COUNTED * bool(name in self._read.classes and self._counts(after, name))
-                words = re.findall(r"[a-z]+", after.lower())[:2]
-                into = [hop.relation for hop in pattern.hops if hop.target == node]
-                bonus = max(bonus, 1.5 * any(says(words, one) for one in into))
-                score = state.score + self._read.classes[name][2] + bonus
-                score += self._read.whole["having"]["yes"] - self._read.whole["having"]["no"]
-                yield replace(state, having=count, score=score)
+            yield from self._with_number(state, literal, pattern, places, close)
+
+    def _with_number(
+        self, state: State, literal: Stating, pattern: Pattern, places: Sequence[Place],
+        close: Mapping[object, float],
+    ) -> Iterator[State]:  # fmt: skip
+        """Yield the states in which a number of a group is compared: an average, or a count."""
+        if AVERAGE.search(self._read.question[: literal.start]):
+            for place in places:
+                if place.property.type in NUMBERS and place.ref.owner != NodeRef(0):
+                    number = Aggregate("average", place.ref)
+                    one = Comparison(number, literal.operator, (literal.value,))  # type: ignore[arg-type]
+                    score = state.score + self._read.properties[place.owned][3] + _AVERAGED
+                    yield replace(state, having=one, score=score + close[place.ref])
+        grouped = any(
+            one.ref.owner == NodeRef(0) and names_class(self._read.question, one.property.name)
+            for one in places
+        )
+        for node in range(0 if grouped else 1, len(pattern.nodes)):
+            name = pattern.nodes[node]
+            number = Aggregate("count", NodeRef(node))
+            count = Comparison(number, literal.operator, (literal.value,))  # type: ignore[arg-type]
+            after = self._read.question[literal.end : literal.end + 40]
+            bonus = _COUNTED * bool(name in self._read.classes and self._counts(after, name))
+            words = re.findall(r"[a-z]+", after.lower())[:2]
+            into = [hop.relation for hop in pattern.hops if hop.target == node]
+            bonus = max(bonus, 1.5 * any(says(words, one) for one in into))
+            score = state.score + self._read.classes[name][2] + bonus
+            score += self._read.whole["having"]["yes"] - self._read.whole["having"]["no"]
+            yield replace(state, having=count, score=score)
 
     def _counts(self, after: str, name: str) -> bool:
         """Return whether a class is what stands after a number: of "car models" the last one."""
@@ -253,7 +284,8 @@ class ConditionSearch:
                 for at in self._read.words_of(place)
                 if not first <= at <= last
             ]
-            away[place.ref] = min(found, default=99.0)
+            unsaid = 1 - self._read.mentions.share(place.property.name, place.owned[1])
+            away[place.ref] = min(found, default=99.0) + _UNSAID * unsaid
             before = [at for at in self._read.node_words(pattern, place) if at < first]
             latest[place.ref] = max(before, default=-1)
         nearest = min(away.values(), default=99.0)
@@ -263,7 +295,7 @@ class ConditionSearch:
         for place in places:
             same = [latest[one.ref] for one in places if one.owned[2] == place.owned[2]]
             late = (latest[place.ref] == max(same)) - 0.5 if min(same) < max(same) else 0.0
-            close[place.ref] = (_CLOSE if away[place.ref] == nearest else -_CLOSE) + late * _CLOSE
+            close[place.ref] = (_CLOSE if away[place.ref] == nearest else -_CLOSE) + late * _LATE
         return close
 
     def _compared(self, places: Sequence[Place]) -> list[Comparison]:
@@ -306,12 +338,21 @@ class ConditionSearch:
                 yield self._add(state, place, "=", won, _WON - odds)
             said = self._read.words_of(place)
             flag = place.property.type == "boolean"
-            if place.owned in state.used or (odds < -1 and not (flag and said)):
+            none = (  # "no image link": text, the whole of its name
+                place.property.type == "text"
+                and bool(self._read.mentions.after(NO, 3) & {*said})
+                and self._read.mentions.share(place.property.name, place.owned[1]) == 1
+            )
+            if any(place.owned[2] == name for *_, name in state.used) or (
+                odds < -1 and not ((flag and said) or none)
+            ):
                 continue
             denied = bool(NO.search(self._read.bare))
             if flag:
                 yield self._add(state, place, "=", not denied, _FLAG if said else 0.0)
-            elif odds > 0.5 and said and (denied or self._read.mentions.after(_HAVING) & {*said}):
+            elif none or (
+                odds > 0.5 and said and (denied or self._read.mentions.after(_HAVING) & {*said})
+            ):
                 operator = "missing" if denied else "not missing"
                 one = Comparison(place.ref, operator)  # type: ignore[arg-type]
                 yield replace(

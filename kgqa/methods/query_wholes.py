@@ -123,7 +123,9 @@ class WholeSearch:
                 plan = self._plan(pattern, places, state, aggregate, by, descending)
                 if plan is not None:
                     told = self._names_itself(state) and (  # one thing is no groups
-                        grouped or not any(isinstance(one, PropertyRef) for one in plan.give)
+                        grouped
+                        or by is not None
+                        or not any(isinstance(one, PropertyRef) for one in plan.give)
                     )
                     score_ = score + weight + _TOLD * told
                     yield Candidate(plan, score_)
@@ -474,8 +476,14 @@ class WholeSearch:
             for one in inner
         )
         without = (Without((last,), affirmed),)
+        asked = [
+            place.ref
+            for place in places
+            if place.ref.owner == NodeRef(0)
+            and names_class(self._read.question, place.property.name)
+        ]
         none = self._read.whole["aggregate"]["none"] + self._read.whole["having"]["no"]
-        given: list[tuple[Item, float]] = [(NodeRef(0), 0.0)]
+        given: list[tuple[Item, float]] = [(asked[0] if asked else NodeRef(0), 0.0)]
         given += [
             (one.item, odds - none)
             for one, odds in self._aggregates(pattern, places, state)

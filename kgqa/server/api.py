@@ -6,30 +6,20 @@ import asyncio
 import json
 import time
 from dataclasses import asdict
+from functools import partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from kgqa.api.approved import approve, approved
+from kgqa.api.approved import approved
 from kgqa.registry import validated
+from kgqa.server.endpoints import READ, description
 from kgqa.server.faults import RefusedError, error_json
-from kgqa.server.forms import (
-    ApprovedForm,
-    AskForm,
-    CheckForm,
-    EntitiesForm,
-    JudgedForm,
-    KgForm,
-    LinkForm,
-    PathsForm,
-    QueryForm,
-    SchemaForm,
-)
+from kgqa.server.forms import AskForm, JudgedForm
 from kgqa.server.http import answered, as_json, check_size, fields, with_signs_of_life
-from kgqa.server.openapi import description
-from kgqa.server.views import methods, path_page, query_rows
+from kgqa.server.views import methods
 from kgqa.version import __version__
 
 if TYPE_CHECKING:
@@ -37,6 +27,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+    from kgqa.server.endpoints import Endpoint
     from kgqa.server.sessions import Event, Sessions
 
 _STATUS_SECONDS = 30.0  # for which what there is on disk is believed
@@ -63,7 +54,6 @@ class Api:
 
     def routes(self) -> list[Route]:
         """Return the routes."""
-        either = ["GET", "POST"]
         return [
             *(Route(path, _page, methods=["GET"]) for path in _PAGE),
             Route("/favicon.ico", _page, methods=["GET"]),
@@ -73,15 +63,8 @@ class Api:
             Route("/api/kgs", self.kgs, methods=["GET"]),
             Route("/api/status", self.status, methods=["GET"]),
             Route("/api/ask", self.ask, methods=["POST"]),
-            Route("/api/link", self.link, methods=either),
-            Route("/api/paths", self.paths, methods=either),
-            Route("/api/check", self.check, methods=either),
-            Route("/api/schema", self.schema, methods=["GET"]),
-            Route("/api/query", self.query, methods=["POST"]),
-            Route("/api/entities", self.entities, methods=["GET"]),
-            Route("/api/examples", self.examples, methods=["GET"]),
             Route("/api/approved", self.approved, methods=["GET"]),
-            Route("/api/approved", self.approve, methods=["POST"]),
+            *(Route(each.path, partial(self.read, each), methods=[*each.verbs]) for each in READ),
         ]
 
     async def health(self, _: Request) -> Response:
@@ -140,59 +123,18 @@ class Api:
             return StreamingResponse(_lines(events), media_type="text/event-stream")
         return as_json(await answered(request, self.sessions.answer(waiting)))
 
-    async def link(self, request: Request) -> Response:
-        """Find the entities that a question may be about."""
-        form: LinkForm = validated(LinkForm, await fields(request), "/api/link")
-        return await self._read(form.kg, lambda kg: kg.linked(form.question, form.limit))
-
-    async def paths(self, request: Request) -> Response:
-        """List paths out of an entity."""
-        form: PathsForm = validated(PathsForm, await fields(request), "/api/paths")
-        return await self._read(form.kg, lambda kg: path_page(kg, form))
-
-    async def check(self, request: Request) -> Response:
-        """Say whether a statement is in the graph."""
-        form: CheckForm = validated(CheckForm, await fields(request), "/api/check")
-        return await self._read(form.kg, lambda kg: kg.check(form.statement).to_dict())
-
-    async def schema(self, request: Request) -> Response:
-        """Describe what a KG holds: its types, properties and relations."""
-        form: SchemaForm = validated(SchemaForm, await fields(request), "/api/schema")
-        return await self._read(form.kg, lambda kg: kg.about(form.most))
-
-    async def query(self, request: Request) -> Response:
-        """Run a plan over the whole graph."""
-        form: QueryForm = validated(QueryForm, await fields(request), "/api/query")
-        return await self._read(form.kg, lambda kg: query_rows(kg, form))
-
-    async def entities(self, request: Request) -> Response:
-        """Suggest entities for what is being typed."""
-        form: EntitiesForm = validated(EntitiesForm, await fields(request), "/api/entities")
-        return await self._read(
-            form.kg, lambda kg: {"entities": kg.suggest(form.prefix, form.limit)}
-        )
-
-    async def examples(self, request: Request) -> Response:
-        """Return questions to begin with."""
-        form: KgForm = validated(KgForm, await fields(request), "/api/examples")
-        return await self._read(form.kg, lambda kg: {"questions": kg.examples()})
-
-    async def approve(self, request: Request) -> Response:
-        """Keep a question with the answers that a person judged."""
-        form: ApprovedForm = validated(ApprovedForm, await fields(request), "/api/approved")
-        line = form.question, form.topic_entities, form.answers, form.plan
-        return await self._read(
-            form.kg, lambda kg: {"kept": approve(kg.folder, *line, right=form.right)}
-        )
+    async def read(self, endpoint: Endpoint, request: Request) -> Response:
+        """Give what an endpoint reads from a KG."""
+        kind: Any = endpoint.form  # which all have that are read so
+        work: Any = endpoint.work
+        form = validated(kind, await fields(request), endpoint.path)
+        return as_json(await self.sessions.read(form.kg, lambda kg: work(kg, form)))
 
     async def approved(self, request: Request) -> Response:
         """Return the judged questions as JSON lines; `kgqa learn` and `eval` read right ones."""
         form: JudgedForm = validated(JudgedForm, await fields(request), "/api/approved")
         lines = await self.sessions.read(form.kg, lambda kg: approved(kg.folder, right=form.right))
         return Response(lines, media_type="application/jsonl")
-
-    async def _read(self, kg: str | None, work: Any) -> Response:
-        return as_json(await self.sessions.read(kg, work))
 
 
 async def _lines(events: AsyncIterator[Event | None]) -> AsyncIterator[str]:

@@ -29,16 +29,8 @@ def test_the_table_names_the_features_that_count(kgqa: Kgqa, plain_home: Path) -
     explained = shown[shown.index("what the scores are made of") :]
     assert "popularity" in explained
     assert "emphasis" in explained
-    assert "meaning" not in explained, "no model is asked by default"
 
 
 def test_limit_is_how_many_are_shown(kgqa: Kgqa, plain_home: Path) -> None:
     done = kgqa("link", QUESTION, "--limit", "1", "--json", "--home", plain_home).json
     assert len(done["candidates"]) == 1
-
-
-def test_an_unknown_encoder_is_refused_by_name(kgqa: Kgqa, plain_home: Path) -> None:
-    error = kgqa(
-        "link", QUESTION, "--encoder", "no/such/encoder", "--home", plain_home, HF_HUB_OFFLINE="1"
-    ).error
-    assert "no/such/encoder" in error

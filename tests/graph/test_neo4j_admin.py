@@ -5,9 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import os
 import shlex
-import signal
 import subprocess
 import sys
 from collections import Counter
@@ -18,15 +16,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from kgqa.errors import GraphError, KGNotFoundError, UsageError
-from kgqa.graph import neo4j_backend
+from kgqa.errors import GraphError, UsageError
 from kgqa.graph.neo4j import Neo4jConnection
-from kgqa.graph.neo4j_admin import Neo4jAdminWriter
-from kgqa.graph.neo4j_backend import choose_method
-from kgqa.graph.neo4j_home import Neo4jHome
+from kgqa.graph.neo4j_admin import ImportWriter
+from kgqa.graph.neo4j_files import ImportFiles
 from kgqa.graph.neo4j_store import Neo4jStore
 from kgqa.graph.neo4j_write import Neo4jWriter, label_for
-from kgqa.graph.open import open_store, open_writer
+from kgqa.graph.open import open_writer
 from kgqa.progress import Silent
 from tests.graph import neo4j_server
 from tests.graph.neo4j_keeper import JAVA_OPTIONS
@@ -36,21 +32,18 @@ from tests.graph.tables import entity, random_tables, tables_of, tricky_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from contextlib import AbstractContextManager
 
     from kgqa.graph.model import GraphTables
-    from kgqa.graph.store import GraphWriter
 
 pytestmark = [
     pytest.mark.neo4j,
     pytest.mark.skipif(sys.platform == "win32", reason="the server's programs are for POSIX"),
 ]
-HERE = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True)
 class OwnNeo4j:
-    """A server that tests may stop, restart and switch; ``home`` is its folder."""
+    """A server that tests may restart and switch; ``home`` is its folder."""
 
     home: Path
     uri: str
@@ -62,11 +55,24 @@ class OwnNeo4j:
     def write(self, tables: GraphTables, **options: Any) -> Silent:
         progress = Silent()
         with self.connect() as connection:
-            Neo4jAdminWriter(connection, Neo4jHome(self.home), **options).write(tables, progress)
+            ImportWriter(connection, self.home, **options).write(tables, progress)
         return progress
 
-    def databases(self) -> set[str]:
-        return Neo4jHome(self.home).databases()
+    def commands(self, tables: GraphTables, **options: Any) -> list[str]:
+        """Load, and return the commands that the error names."""
+        with pytest.raises(GraphError, match="are yours to run") as caught:
+            self.write(tables, **options)
+        return caught.value.hint.split("`")[1].split(" && ")
+
+    def run(self, commands: list[str]) -> None:
+        line = " && ".join(commands)
+        done = subprocess.run(line, shell=True, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def load(self, tables: GraphTables, **options: Any) -> None:
+        """Load, run the commands, and load again."""
+        self.run(self.commands(tables, **options))
+        self.write(tables, **options)
 
 
 @pytest.fixture(scope="session")
@@ -193,311 +199,131 @@ def refused_beside_others(server: OwnNeo4j, tables: GraphTables) -> None:
     with server.connect() as connection:
         Neo4jWriter(connection).write(friends, Silent())
         ask(connection, "CREATE (:Movie {title: 'not ours'})")
-        serving = connection.database
     with pytest.raises(UsageError, match=r"the KG friends and 1 nodes") as caught:
         server.write(tables)
     assert "`replace_database`" in caught.value.hint
+
+
+def test_an_import_where_others_were_then_a_second_kg_over_bolt(server: OwnNeo4j) -> None:
+    """One import and one restart for all of it: they are what takes the time."""
+    tables, second = hostile_tables(), tricky_tables()
+    held, indexes = over_bolt(server, tables)
+    refused_beside_others(server, tables)
+    server.load(tables, replace_database=True)
     with server.connect() as connection:
-        assert connection.database == serving
-        assert [info.name for info in connection.list_kgs()] == ["friends"]
-        home = choose_method("auto", connection, many_edges(), server.home)
-        assert home is None, "auto never takes another KG away"
+        assert [info.name for info in connection.list_kgs()] == ["hostile"]
+    check_the_same(server, tables, held, indexes)
+    assert not list((server.home / "import").rglob("*.csv"))
+    assert "already" in server.write(tables).notes[0]
+    with open_writer(server.uri, "tricky", password=server.password, method="bolt") as writer:
+        writer.write(second, Silent())
+    with server.connect() as connection:
+        assert [info.name for info in connection.list_kgs()] == ["hostile", "tricky"]
+        for each in (tables, second):
+            with Neo4jStore(connection, each.info.name) as store:
+                check_against_reference(store, each)
 
 
-class TestBothWaysEndInTheSameGraph:
-    def test_an_import_where_others_were_then_a_second_kg_over_bolt(self, server: OwnNeo4j) -> None:
-        """One import and one restart for all of it: they are what takes the time."""
-        tables, second = hostile_tables(), tricky_tables()
-        held, indexes = over_bolt(server, tables)
-        refused_beside_others(server, tables)
-        server.write(tables, replace_database=True)
-        with server.connect() as connection:
-            assert [info.name for info in connection.list_kgs()] == ["hostile"]
-        check_the_same(server, tables, held, indexes)
-        with open_writer(server.uri, "tricky", password=server.password, method="bolt") as writer:
-            writer.write(second, Silent())
-        with server.connect() as connection:
-            assert [info.name for info in connection.list_kgs()] == ["hostile", "tricky"]
-            for each in (tables, second):
-                with Neo4jStore(connection, each.info.name) as store:
-                    check_against_reference(store, each)
-
-    @pytest.mark.long  # each restart of a server takes a while
-    @pytest.mark.parametrize(
-        "tables",
-        [
-            pytest.param(tricky_tables(), id="tricky"),
-            pytest.param(random_tables(11), id="random"),
-        ],
-    )
-    def test_counts_and_a_hash_over_all_nodes_and_edges(
-        self, server: OwnNeo4j, tables: GraphTables
-    ) -> None:
-        held, indexes = over_bolt(server, tables)
-        server.write(tables)
-        check_the_same(server, tables, held, indexes)
+@pytest.mark.long  # each restart of a server takes a while
+@pytest.mark.parametrize(
+    "tables",
+    [pytest.param(tricky_tables(), id="tricky"), pytest.param(random_tables(11), id="random")],
+)
+def test_counts_and_a_hash_over_all_nodes_and_edges(server: OwnNeo4j, tables: GraphTables) -> None:
+    held, indexes = over_bolt(server, tables)
+    server.load(tables)
+    check_the_same(server, tables, held, indexes)
 
 
-class TestReplacing:
-    @pytest.mark.long  # each restart of a server takes a while
-    def test_the_new_one_serves_the_old_one_is_gone_and_nothing_else_is_lost(
-        self, server: OwnNeo4j
-    ) -> None:
-        older, newer = random_tables(1), random_tables(2)
-        server.write(older)
-        with server.connect() as connection:
-            before = connection.database
-        server.write(newer)
-        with server.connect() as connection:
-            after = connection.database
-            with Neo4jStore(connection, "random") as store:
-                check_against_reference(store, newer)
-        assert before != after
-        assert before not in server.databases()
-        progress = server.write(newer)
-        assert "already" in progress.notes[0]
-        with server.connect() as connection:
-            assert connection.database == after
-        left = [path.name for path in (server.home / "import").rglob("*.csv")]
-        assert left == []
-        # what later commands do: no database is named, so the one that serves is meant
-        with open_store(server.uri, "random", password=server.password) as store:
-            assert store.info == newer.info
+def test_until_the_commands_are_run_the_older_kg_serves(server: OwnNeo4j, tmp_path: Path) -> None:
+    older, newer = random_tables(1), random_tables(2)
+    with server.connect() as connection:
+        Neo4jWriter(connection).write(older, Silent())
+    commands = server.commands(newer, work=tmp_path)
+    assert commands == server.commands(newer, work=tmp_path)
+    to_folder, imported, *_ = commands
+    assert to_folder == shlex.join(["cd", str(server.home)])
+    arguments = shlex.split(imported)[-2].removeprefix("@")
+    assert Path(arguments).read_text().count(f"{tmp_path}/kgqa-") > 4
+    with server.connect() as connection, Neo4jStore(connection, "random") as store:
+        check_against_reference(store, older)
 
 
-class TestFailures:
-    @pytest.mark.long  # each restart of a server takes a while
-    def test_an_import_that_fails_leaves_the_older_kg_serving(
-        self, server: OwnNeo4j, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        older, newer = random_tables(1), random_tables(2)
-        with server.connect() as connection:
-            Neo4jWriter(connection).write(older, Silent())
-            serving = connection.database
-        with monkeypatch.context() as broken:
-            broken.setattr(
-                "kgqa.graph.neo4j_admin.import_options", lambda *_: ["--nodes=/no/such/file.csv"]
-            )
-            with pytest.raises(GraphError, match="The import failed") as caught:
-                server.write(newer)
-        assert "import.log" in caught.value.hint
-        assert server.password not in str(caught.value)
-        with server.connect() as connection:
-            assert connection.database == serving
-            with Neo4jStore(connection, "random") as store:
-                check_against_reference(store, older)
-
-    @pytest.mark.long  # each restart of a server takes a while
-    def test_counts_that_differ_switch_the_old_database_back(
-        self, server: OwnNeo4j, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        older, newer = random_tables(1), random_tables(2)
-        with server.connect() as connection:
-            Neo4jWriter(connection).write(older, Silent())
-            serving = connection.database
-        wrong = dataclasses.replace(
-            newer, info=dataclasses.replace(newer.info, edges=newer.info.edges + 1)
-        )
-        with pytest.raises(GraphError, match="not published"):
-            server.write(wrong)
-        with server.connect() as connection:
-            assert connection.database == serving
-            with Neo4jStore(connection, "random") as store:
-                check_against_reference(store, older)
-        server.write(newer)
-        assert len([name for name in server.databases() if name.startswith("kgqa-random")]) == 1
-
-    def test_a_named_database_is_refused(self, server: OwnNeo4j) -> None:
-        with server.connect() as connection:
-            name = connection.database
-        with (
-            server.connect(name) as connection,
-            pytest.raises(UsageError, match="NEO4J_DATABASE"),
-        ):
-            Neo4jAdminWriter(connection, Neo4jHome(server.home)).write(random_tables(1), Silent())
-
-
-_KILLED = """
-import os, signal, subprocess, sys
-from pathlib import Path
-sys.path.insert(0, sys.argv[1])
-from kgqa.graph import neo4j_admin, neo4j_home
-from kgqa.graph.neo4j import Neo4jConnection
-from kgqa.graph.neo4j_admin import Neo4jAdminWriter
-from kgqa.graph.neo4j_home import Neo4jHome
-from kgqa.graph.neo4j_write import Neo4jWriter
-from kgqa.progress import Silent
-from tests.graph.tables import random_tables
-
-def die(*_, **__):
-    os.kill(os.getpid(), signal.SIGKILL)
-
-step, seed = sys.argv[2], int(sys.argv[3])
-if step == "files":
-    neo4j_admin.ImportFiles.save = die
-elif step == "importing":
-    def begun(command, **rest):
-        rest.pop("timeout"), rest.pop("check")
-        process = subprocess.Popen(command, **rest)
-        try:
-            process.wait(2)
-        finally:
-            die()
-    neo4j_home.subprocess = type("S", (), {"run": begun, "DEVNULL": -3, "STDOUT": -2})
-elif step == "imported":
-    Neo4jAdminWriter._serve = die
-elif step == "stopped":
-    Neo4jHome.start = die
-elif step == "switched":
-    Neo4jAdminWriter._publish = die
-elif step == "indexed":
+@pytest.mark.long  # each restart of a server takes a while
+@pytest.mark.parametrize("step", ["await_indexes", "load_publish"])
+def test_a_stop_before_it_is_published_shows_nothing_and_the_next_run_finishes(
+    server: OwnNeo4j, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    newer = random_tables(2)
+    commands = server.commands(newer)
+    server.run(commands)
     run = Neo4jWriter.run
-    Neo4jWriter.run = lambda self, name, *a, **b: (
-        die() if name == "load_publish" else run(self, name, *a, **b)
-    )
-elif step == "published":
-    finish = Neo4jAdminWriter._publish
-    Neo4jAdminWriter._publish = lambda self, *a: (finish(self, *a), die())
-uri, password = os.environ["TEST_URI"], os.environ["TEST_PASSWORD"]
-home = Neo4jHome(Path(os.environ["TEST_HOME"]))
-Neo4jAdminWriter(Neo4jConnection(uri, "neo4j", password), home).write(random_tables(seed), Silent())
-"""
+    with monkeypatch.context() as broken:
+        broken.setattr(ImportFiles, "remove", lambda self: None)  # as if the process was killed
+
+        def stopped(self: Neo4jWriter, name: str, *given: Any, **parameters: Any) -> Any:
+            if name == step:
+                raise KeyboardInterrupt
+            return run(self, name, *given, **parameters)
+
+        broken.setattr(Neo4jWriter, "run", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            server.write(newer)
+    with server.connect() as connection:
+        assert connection.list_kgs() == []
+    server.write(newer)
+    with server.connect() as connection:
+        with Neo4jStore(connection, "random") as store:
+            check_against_reference(store, newer)
+        left = ask(connection, "MATCH (n) WHERE n:KGLoading OR n:KGDropping RETURN count(n)")
+        assert left == [[0]]
 
 
-class TestKilled:
-    def killed(self, server: OwnNeo4j, step: str, seed: int) -> None:
-        settings = {
-            "TEST_URI": server.uri,
-            "TEST_PASSWORD": server.password,
-            "TEST_HOME": str(server.home),
-        }
-        done = subprocess.run(
-            [sys.executable, "-c", _KILLED, str(HERE), step, str(seed)],
-            env=os.environ | settings,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=300,
-        )
-        assert done.returncode == -signal.SIGKILL, done.stderr
-
-    @pytest.mark.long  # each restart of a server takes a while
-    def test_at_every_step_nothing_half_loaded_shows_and_the_next_run_finishes(
-        self, server: OwnNeo4j
-    ) -> None:
-        older, newer = random_tables(1), random_tables(2)
-        server.write(older)
-        for step in ("files", "importing", "imported"):
-            self.killed(server, step, 2)
-            with server.connect() as connection, Neo4jStore(connection, "random") as store:
-                check_against_reference(store, older)
-        self.killed(server, "stopped", 2)  # the next run starts the server
-        for step in ("switched", "indexed"):
-            self.killed(server, step, 2)
-            with server.connect() as connection:
-                assert connection.list_kgs() == []
-                with pytest.raises(KGNotFoundError):
-                    Neo4jStore(connection, "random")
-        progress = server.write(newer)
-        assert any("Going on" in note for note in progress.notes)
-        with server.connect() as connection:
-            with Neo4jStore(connection, "random") as store:
-                check_against_reference(store, newer)
-            left = ask(connection, "MATCH (n) WHERE n:KGLoading OR n:KGDropping RETURN count(n)")
-            assert left == [[0]]
-        assert len([name for name in server.databases() if name.startswith("kgqa-")]) == 1
-        self.killed(server, "published", 3)
-        with server.connect() as connection, Neo4jStore(connection, "random") as store:
-            check_against_reference(store, random_tables(3))
-        server.write(random_tables(3))
-        assert len([name for name in server.databases() if name.startswith("kgqa-")]) == 1
+@pytest.mark.long  # each restart of a server takes a while
+def test_counts_that_differ_are_not_published(server: OwnNeo4j) -> None:
+    tables = random_tables(2)
+    info = dataclasses.replace(tables.info, edges=tables.info.edges + 1)
+    wrong = dataclasses.replace(tables, info=info)
+    server.run(server.commands(wrong))
+    with pytest.raises(GraphError, match="not published"):
+        server.write(wrong)
+    with server.connect() as connection:
+        assert connection.list_kgs() == []
 
 
-def many_edges() -> GraphTables:
-    """Tables that say that they are large; nothing is written of them."""
-    tables = random_tables(1)
-    info = dataclasses.replace(tables.info, edges=neo4j_backend.MANY_EDGES + 1)
-    return dataclasses.replace(tables, info=info)
+def test_a_named_database_is_refused(server: OwnNeo4j) -> None:
+    with server.connect() as connection:
+        name = connection.database
+    with (
+        server.connect(name) as connection,
+        pytest.raises(UsageError, match="NEO4J_DATABASE"),
+    ):
+        ImportWriter(connection, server.home).write(random_tables(1), Silent())
 
 
-class TestChoosing:
-    def test_auto_takes_the_importer_for_a_large_kg_alone_in_its_own_server(
-        self, server: OwnNeo4j, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-    ) -> None:
-        monkeypatch.setattr(neo4j_backend, "_CHECKOUT", tmp_path)
-        with server.connect() as connection:
-            assert choose_method("auto", connection, many_edges(), server.home) is not None
-            assert choose_method("auto", connection, random_tables(1), server.home) is None
-            assert choose_method("auto", connection, many_edges()) is None
-            assert choose_method("auto", connection, many_edges(), tmp_path) is None
-            assert choose_method("bolt", connection, many_edges(), server.home) is None
-            with pytest.raises(UsageError, match="`neo4j_home`"):
-                choose_method("admin", connection, many_edges())
-            (tmp_path / ".neo4j").symlink_to(server.home)
-            assert choose_method("auto", connection, many_edges()) is not None
-        with Neo4jConnection("bolt://localhost:1", "neo4j", "x") as other:
-            assert choose_method("bolt", other, many_edges()) is None
-            with pytest.raises(UsageError, match="is not the one at"):
-                choose_method("admin", other, many_edges(), server.home)
+def test_a_folder_is_named_and_of_a_server(tmp_path: Path) -> None:
+    url = "bolt://localhost:1"
+    cases: list[tuple[dict[str, Any], str]]
+    cases = [({}, "folder of that server"), ({"neo4j_home": tmp_path}, "is not the")]
+    for options, said in cases:
         with (
-            Neo4jConnection("bolt://example.org:7687", "neo4j", "x") as other,
-            pytest.raises(UsageError, match="is not the one at"),
+            pytest.raises(UsageError, match=said),
+            open_writer(url, "random", method="admin", **options),
         ):
-            choose_method("admin", other, many_edges(), server.home)
-
-    def test_a_folder_that_is_no_home_says_what_one_has(self, tmp_path: Path) -> None:
-        with pytest.raises(UsageError, match="bin/neo4j-admin"):
-            Neo4jHome(tmp_path)
+            pass
 
 
-class TestAServerInAContainer:
-    def commands(self, server: OwnNeo4j, folder: Path, tables: GraphTables) -> list[str]:
-        """Load, and return the commands that the error names."""
-        with (
-            pytest.raises(GraphError, match="runs in Docker") as caught,
-            self.writer(server, folder, tables) as writer,
-        ):
-            writer.write(tables, Silent())
-        return caught.value.hint.split("`")[1].split(" && ")
-
-    def writer(
-        self, server: OwnNeo4j, folder: Path, tables: GraphTables
-    ) -> AbstractContextManager[GraphWriter]:
-        how = {"password": server.password, "method": "admin", "neo4j_home": folder}
-        return open_writer(server.uri, tables.info.name, **how)
-
-    @pytest.fixture
-    def folder(self, server: OwnNeo4j, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-        (tmp_path / "docker-compose.yml").touch()
-        monkeypatch.setenv("KGQA_NEO4J_BOLT_PORT", server.uri.rpartition(":")[2])
-        return tmp_path
-
-    def test_its_commands_are_printed_and_not_run(self, server: OwnNeo4j, folder: Path) -> None:
-        tables = tricky_tables()
-        with server.connect() as connection:
-            assert choose_method("auto", connection, many_edges(), folder) is None
-            serving = connection.database
-        commands = self.commands(server, folder, tables)
-        assert commands == self.commands(server, folder, tables)
-        to_folder, imported, setting, _ = commands
-        assert to_folder == shlex.join(["cd", str(folder)])
-        arguments, database = imported.split()[-2:]
-        assert (folder / arguments.removeprefix("@/")).read_text().count("/import/kgqa-") > 4
-        assert setting == f"echo KGQA_NEO4J_DEFAULT_DATABASE={database} >> .env"
-        with server.connect() as connection:
-            assert (connection.database, connection.list_kgs()) == (serving, [])
-
-    @pytest.mark.long  # each restart of a server takes a while
-    def test_the_load_goes_on_once_they_have_run(self, server: OwnNeo4j, folder: Path) -> None:
-        """Their import and restart are run on this machine, in place of a container."""
-        tables = tricky_tables()
-        *_, arguments, database = self.commands(server, folder, tables)[1].split()
-        here = folder / arguments.removeprefix("@/")
-        here.write_text(here.read_text().replace("/import/", f"{folder}/import/"))
-        local = Neo4jHome(server.home)
-        local.import_full(database, [f"@{here}"], folder / "import.log", -1)
-        local.switch(database)
-        with self.writer(server, folder, tables) as writer:
-            writer.write(tables, Silent())
-        with server.connect() as connection, Neo4jStore(connection, tables.info.name) as store:
-            check_against_reference(store, tables)
-        assert not list(here.parent.glob("*.csv*"))
+def test_the_commands_for_a_container(server: OwnNeo4j, tmp_path: Path) -> None:
+    (tmp_path / "docker-compose.yml").touch()
+    options: dict[str, Any] = {"method": "admin", "neo4j_home": tmp_path}
+    options["password"] = server.password
+    with (
+        pytest.raises(GraphError, match="are yours to run") as caught,
+        open_writer(server.uri, "tricky", **options) as writer,
+    ):
+        writer.write(tricky_tables(), Silent())
+    to_folder, imported, setting, _ = caught.value.hint.split("`")[1].split(" && ")
+    assert to_folder == shlex.join(["cd", str(tmp_path)])
+    arguments, database = imported.split()[-2:]
+    assert (tmp_path / arguments.removeprefix("@/")).read_text().count("/import/kgqa-") > 4
+    assert setting == f"echo KGQA_NEO4J_DEFAULT_DATABASE={database} >> .env"

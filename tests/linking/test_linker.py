@@ -12,10 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kgqa.errors import LinkingError, ModelNotFoundError
+from kgqa.errors import LinkingError
 from kgqa.linking.linker import link, topic_entities
-from kgqa.models.sentences import load_sentence_encoder
-from kgqa.progress import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -234,22 +232,6 @@ def test_relations_that_the_question_speaks_of_tell_one_name_apart(store: Sqlite
 def test_name_is_spelt_with_its_punctuation(store: SqliteStore) -> None:
     plain, shout = (link(store, f"who starred in Moulin Rouge{mark}")[0] for mark in ("", "!"))
     assert (plain.id, shout.id) == ("m.moulin_a", "m.moulin_b")
-
-
-def test_an_encoder_adds_meaning(store: SqliteStore) -> None:
-    try:
-        encoder = load_sentence_encoder(None, device="cpu", cache=Path("unused"), progress=Silent())
-    except ModelNotFoundError as error:
-        pytest.skip(str(error))
-    question = "who starred in Moulin Rouge and who runs Paris?"
-    plain = link(store, question)
-    weighed = link(store, question, encoder=encoder)
-    assert {one.features.meaning for one in plain} == {0.0}
-    assert {one.id for one in weighed} == {one.id for one in plain}
-    assert all(0.0 < one.features.meaning <= 1.0 for one in weighed)
-    assert len({one.features.meaning for one in weighed}) > 1
-    scores = [one.score for one in weighed]
-    assert scores == sorted(scores, reverse=True)
 
 
 class Counting:

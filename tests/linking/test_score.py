@@ -16,9 +16,9 @@ MENTIONS = st.sampled_from(
 SHARES = st.floats(0, 1)
 
 
-@given(MENTIONS, MATCHES, DEGREES, SHARES, SHARES, SHARES, SHARES, SHARES, SHARES)
+@given(MENTIONS, MATCHES, DEGREES, SHARES, SHARES, SHARES, SHARES, SHARES)
 def test_points_explain_the_score(
-    mention, match, degree, coverage, inside, beside, fit, meaning, spelling
+    mention, match, degree, coverage, inside, beside, fit, spelling
 ) -> None:
     features = features_of(
         mention,
@@ -28,7 +28,6 @@ def test_points_explain_the_score(
         inside=inside,
         beside=beside,
         type_fit=fit,
-        meaning=meaning,
         spelling=spelling,
     )
     assert 0.0 <= features.score <= 1.0
@@ -61,7 +60,6 @@ def test_what_speaks_for_an_entity_helps_and_what_speaks_against_it_hurts() -> N
     assert features_of(mention, "name", 10, beside=1.0).score > plain
     assert features_of(mention, "name", 10, type_fit=1.0).score > plain
     assert features_of(mention, "name", 10, spelling=1.0).score > plain
-    assert features_of(mention, "name", 10, meaning=1.0).score > plain
     assert features_of(mention, "name", 10, inside=1.0).score < plain
     assert features_of(mention, "name", 0).score < plain
     assert features_of(mention, "name", 10, best_known=0.2).score < plain

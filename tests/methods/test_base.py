@@ -156,7 +156,6 @@ def test_a_method_is_one_function_of_a_question(sample: SqliteStore) -> None:
         ("gcr", {"preset": "nothing"}, "no preset"),
         ("gcr", {"expand": False, "max_tails": 3}, "`max_tails` has no meaning without `expand`"),
         ("auto", {"expand": False, "min_confidence": 0.3}, "without `expand`"),
-        ("gcr", {"sample_walk": "random"}, "`sample` is not set"),
         ("gcr", {"search": "exact", "groups": 3}, "`groups` does not belong"),
         ("dog", {"beams": 17}, "`beams`"),
         ("kg-cot", {"model": "m"}, "`model` does not belong"),

@@ -84,7 +84,7 @@ class _Rows(Segments):
             segment.following[leaf] = self._segment(level + 1, rows, column)
 
     def ended(self, segment: Segment, leaf: int) -> IntArray:
-        """Return the rows of ``leaf`` that are paths: what begins one of a sample need not be."""
+        """Return the rows of ``leaf`` that are stored paths."""
         rows = segment.of(leaf)
         keys = zip(self._of(rows), self._keys(rows), strict=True)
         return rows[[key in trie.trie for trie, key in keys]]

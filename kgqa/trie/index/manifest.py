@@ -5,16 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import TypeAdapter
 
 from kgqa.errors import ShardDamagedError
 from kgqa.graph.files import read_plain, sync, write_whole
 from kgqa.graph.model import Direction  # noqa: TC001 - pydantic reads annotations when it runs
-from kgqa.paths.sample import Sample, Walk
 from kgqa.paths.walk import Mediators, WalkRules
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
     from kgqa.graph.model import KGInfo
     from kgqa.paths.format import PathFormat
-    from kgqa.trie.tokens import TokenEncoder
+    from kgqa.trie.lexicon import TokenEncoder
 
 SCHEMA_VERSION = 4
 MANIFEST = "manifest.json"
@@ -37,7 +36,8 @@ _WORDS |= {"sample": "sampled paths"}
 class IndexKey:
     """All that an index must have been made for to fit a question.
 
-    ``tokenizer`` and ``path_format`` are fingerprints; ``sample`` is None if it holds all paths.
+    ``tokenizer`` and ``path_format`` are fingerprints. ``walk``, ``sample`` and ``seed`` are those
+    of samples of paths, which earlier versions stored: no question asks for one.
     """
 
     kg: str
@@ -47,7 +47,7 @@ class IndexKey:
     hops: int
     direction: Direction
     mediators: Mediators
-    walk: Walk = "breadth"
+    walk: Literal["breadth", "depth", "random"] = "breadth"
     sample: int | None = None
     seed: int = 0
 
@@ -58,10 +58,9 @@ class IndexKey:
         encoder: TokenEncoder,
         form: PathFormat,
         rules: WalkRules,
-        sample: Sample | None = None,
     ) -> IndexKey:
         """Return the key of the index of a KG for a tokenizer, a path format and walk rules."""
-        key = cls(
+        return cls(
             info.name,
             info.version,
             encoder.fingerprint,
@@ -70,19 +69,11 @@ class IndexKey:
             rules.direction,
             rules.mediators,
         )
-        if sample is None:
-            return key
-        return replace(key, walk=sample.walk, sample=sample.size, seed=sample.seed)
 
     @property
     def rules(self) -> WalkRules:
         """The walks whose paths the index holds."""
         return WalkRules(self.hops, self.direction, self.mediators)
-
-    @property
-    def sampled(self) -> Sample | None:
-        """The sample of paths that the index holds, None if it holds all."""
-        return None if self.sample is None else Sample(self.sample, self.walk, self.seed)
 
     @property
     def folder(self) -> str:

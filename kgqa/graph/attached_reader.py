@@ -1,0 +1,323 @@
+"""What is read of an attached database, by keys: nodes, facts, values, and their properties.
+
+A property of a node is an edge to a value node, and a relationship of a type that has properties is
+a mediator (:mod:`kgqa.graph.schema`); both are made as they are read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kgqa.cypher.attached import attached
+from kgqa.errors import EntityNotFoundError, GraphError
+from kgqa.graph.attached_keys import FACTS, VALUES, kind_of, value_key
+from kgqa.graph.literals import cast_values, members
+from kgqa.graph.model import Entities, Kind, Relations, keys_array
+from kgqa.graph.neo4j import READ_TIMEOUT
+from kgqa.graph.neo4j_native import as_json, plain
+from kgqa.graph.neo4j_store import CHUNK
+from kgqa.graph.schema import fact_id
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    import neo4j
+
+    from kgqa.graph.attached import Attachment
+    from kgqa.graph.attached_cache import Survey
+    from kgqa.graph.attached_nodes import NamedNode, NodeReader
+    from kgqa.graph.model import IntArray, KGInfo
+    from kgqa.graph.neo4j import Neo4jConnection
+    from kgqa.graph.schema import ValueType
+
+KEPT = 200_000  # nodes, facts and values that are remembered of one state
+
+
+class StateChangedError(GraphError):
+    """The database changed while it was read; the same question can be asked again."""
+
+
+class AttachedReader:
+    """Reads one state of a database, as the record and the survey have it; what it read is kept."""
+
+    record: Attachment
+    survey: Survey
+    nodes: NodeReader
+    info: KGInfo
+
+    def __init__(self, connection: Neo4jConnection, folder: Path) -> None:
+        self.connection, self.folder = connection, folder
+        self.url = connection.url
+        self.moved = False
+        self._closed = True
+        self._state = ""
+
+    def start(self, names: list[str], spoken: list[str], prefixes: Sequence[str]) -> None:
+        """Begin with a state: its relations, and what stands before the numbers in element ids."""
+        self._relations = Relations(names, spoken, [None] * len(names))
+        self._steps = {name: 2 * key for key, name in enumerate(names)}
+        self._prefixes = prefixes
+        self._known: dict[int, NamedNode] = {}
+        self._facts: dict[int, tuple[int, str, int, dict[str, Any]]] = {}
+        self._values: dict[int, tuple[str, str]] = {}
+        self._read_walked()
+
+    def has_moved(self) -> bool:
+        """Return whether the database changed since :meth:`refresh`."""
+        if not self.moved:
+            self.moved = self._marked() != self._state
+        return self.moved
+
+    def _marked(self) -> str:
+        return self.connection.read_marked("RETURN 1", {}, timeout=READ_TIMEOUT)[1]
+
+    def ask(
+        self, name: str, *names: str, timeout: float = READ_TIMEOUT, **parameters: Any
+    ) -> list[neo4j.Record]:
+        """Return the rows of a statement; for what belongs to this store. Raises GraphError."""
+        return self.read(attached(name, *names), parameters, timeout=timeout)
+
+    def read(
+        self,
+        statement: str,
+        parameters: dict[str, Any],
+        *,
+        timeout: float = READ_TIMEOUT,
+        limit: int | None = None,
+    ) -> list[neo4j.Record]:
+        """Return the rows of a statement that reads, and note whether the state is another."""
+        if self._closed:
+            raise GraphError(f"The store of {self.info.name} in {self.url} is closed.")
+        rows, state = self.connection.read_marked(
+            statement, parameters, timeout=timeout, limit=limit
+        )
+        self.moved |= state != self._state
+        return rows
+
+    def run(
+        self,
+        cypher: str,
+        parameters: dict[str, Any],
+        limit: int = 1_000,
+        timeout: float = READ_TIMEOUT,
+    ) -> list[dict[str, Any]]:
+        """See :class:`kgqa.graph.store.CypherStore`."""
+        rows = self.read(cypher, parameters, timeout=timeout, limit=limit)
+        return [as_json(dict(row)) for row in rows]
+
+    # ── nodes, facts and values ─────────────────────────────────────────────────────────────
+
+    def refs(self, keys: Sequence[int]) -> list[str]:
+        """Return the element ids of nodes and facts."""
+        node, relationship = self._prefixes
+        return [f"{node}:{key}" if key < FACTS else f"{relationship}:{key - FACTS}" for key in keys]
+
+    @property
+    def taken(self) -> dict[str, Any]:
+        """The parameters that say which nodes are taken."""
+        return {name: self.nodes.selection[name] for name in ("labels", "hidden")}
+
+    @property
+    def taken_types(self) -> dict[str, Any]:
+        """The parameters that say which relationships are taken."""
+        return {name: self.nodes.selection[name] for name in ("types", "untaken")}
+
+    def entities(self, keys: IntArray) -> Entities:
+        """Return ids, names and kinds of ``keys``. Raises EntityNotFoundError."""
+        keys = keys_array(keys)
+        ids: list[str] = []
+        names: list[str | None] = []
+        kinds: list[int] = []
+        wanted = dict.fromkeys(keys.tolist())
+        self._name_nodes([key for key in wanted if key < FACTS])
+        facts = self.facts_of([key for key in wanted if FACTS <= key < VALUES])
+        self._name_nodes([end for fact in facts.values() for end in (fact[0], fact[2])])
+        for key in keys.tolist():
+            gone = key not in self._known if key < FACTS else key < VALUES and key not in facts
+            if gone and self.has_moved():  # whoever asks reads the next state, or says that
+                id_, name, kind = f"#{key}", None, kind_of(key)
+            elif key >= VALUES:
+                id_, name = self._value(key)
+                kind = Kind.VALUE
+            elif key >= FACTS:
+                if key not in facts:
+                    raise self._no_key(key)
+                head, type_, tail, _ = facts[key]
+                named = (self._known.get(end) for end in (head, tail))
+                ends = [named_node.id if named_node else "" for named_node in named]
+                id_, name = fact_id(ends[0], type_, ends[1], self.refs([key])[0]), None
+                kind = Kind.MEDIATOR
+            else:
+                node = self.node(key)
+                id_, name, kind = node.id, node.name, node.kind
+            ids.append(id_)
+            names.append(name)
+            kinds.append(kind)
+        return Entities(keys, ids, names, np.asarray(kinds, dtype=np.uint8))
+
+    def node(self, key: int) -> NamedNode:
+        """Return a node that was named. Raises EntityNotFoundError if it is gone."""
+        try:
+            return self._known[key]
+        except KeyError:
+            raise self._no_key(key) from None
+
+    def _name_nodes(self, keys: Sequence[int]) -> None:
+        """Read the names of nodes that are not known yet; those that are gone stay unknown."""
+        if len(self._known) > KEPT:
+            self._known.clear()
+        wanted = [key for key in dict.fromkeys(keys) if key not in self._known]
+        for start in range(0, len(wanted), CHUNK):
+            some = wanted[start : start + CHUNK]
+            (answer,) = self.ask(
+                "entities", ids=self.refs(some), names=self.nodes.names, **self.taken
+            )
+            for row, labels, values in zip(*answer.values(), strict=True):
+                self._known[some[row]] = self.nodes.named(some[row], labels, values)
+
+    def there(self, keys: Sequence[int]) -> dict[int, NamedNode]:
+        """Return those of the nodes ``keys`` that are there now."""
+        self._name_nodes(keys)
+        return {key: self._known[key] for key in keys if key in self._known}
+
+    def relations(self) -> Relations:
+        """Return relationship types and walked properties."""
+        return self._relations
+
+    def step(self, name: str) -> int:
+        """Return the step along a relation. Raises StateChangedError if it is new."""
+        try:
+            return self._steps[name]
+        except KeyError:
+            self.moved = True
+            raise StateChangedError(
+                f"The database in {self.url} has something new in it: {name}.",
+                "Ask again.",
+            ) from None
+
+    def facts_of(
+        self, keys: Sequence[int], *, again: bool = False
+    ) -> dict[int, tuple[int, str, int, dict[str, Any]]]:
+        """Return head, type, tail and properties of those facts that are there."""
+        facts = {} if again else {key: self._facts[key] for key in keys if key in self._facts}
+        wanted = [key for key in dict.fromkeys(keys) if key not in facts]
+        for start in range(0, len(wanted), CHUNK):
+            some = wanted[start : start + CHUNK]
+            for row in self.ask("facts", ids=self.refs(some), **self.taken, **self.taken_types):
+                if row["type"] in self._reified:
+                    held = self.typed([row["type"]], row["properties"])
+                    values = (row["head"], row["type"], row["tail"], held)
+                    facts[some[row["row"]]] = self._facts[some[row["row"]]] = values
+        return facts
+
+    def intern(self, id_: str, name: str) -> int:
+        """Return the key of a value, by which its id and name are known from now on."""
+        key = value_key(id_)
+        if self._values.setdefault(key, (id_, name))[0] != id_:
+            raise GraphError(f"Two values of {self.url} cannot be distinguished: {id_}.")
+        return key
+
+    def knows_value(self, key: int) -> bool:
+        """Return whether a value was met in this state."""
+        return key in self._values
+
+    def _value(self, key: int) -> tuple[str, str]:
+        try:
+            return self._values[key]
+        except KeyError:
+            raise self._no_key(key) from None
+
+    def _no_key(self, key: int) -> EntityNotFoundError:
+        return EntityNotFoundError(
+            f"The KG {self.info.name} has no entity with key {key} now.", "Look it up by its id."
+        )
+
+    # ── which properties are taken and walked ───────────────────────────────────────────────
+
+    def _read_walked(self) -> None:
+        schema = self.survey.schema
+        self._reified = frozenset(each.relation for each in schema.relations if each.properties)
+        self._of_labels = {
+            type_.name: {each.name: each.walked for each in type_.properties}
+            for type_ in schema.types
+        }
+        self._of_types: dict[str, dict[str, bool]] = {}
+        for relation in schema.relations:
+            self._of_types.setdefault(relation.relation, {}).update(
+                {each.name: each.walked for each in relation.properties}
+            )
+        self._numbers: dict[str, dict[str, ValueType]] = {}  # kept as text, by label or type
+        for owner, properties in (
+            *((type_.name, type_.properties) for type_ in schema.types),
+            *((relation.relation, relation.properties) for relation in schema.relations),
+        ):
+            for each in properties:
+                if each.as_text and each.type in ("integer", "float"):
+                    self._numbers.setdefault(owner, {})[each.name] = each.type
+        seen: dict[str, bool] = {}
+        for held in self._of_labels.values():
+            for name, is_walked in held.items():
+                seen[name] = seen.get(name, False) or is_walked
+        self.unwalked = sorted(name for name, is_walked in seen.items() if not is_walked)
+
+    def taken_properties(self, labels: Iterable[str], held: dict[str, Any]) -> dict[str, Any]:
+        """Return the properties of a node that no label of it leaves out, numbers as numbers."""
+        labels = list(labels)
+        if skip := self.record.skip:
+            held = {
+                name: value
+                for name, value in held.items()
+                if not any(f"{label}.{name}" in skip for label in labels)
+            }
+        return self.typed(labels, held)
+
+    def typed(self, owners: Iterable[str], held: dict[str, Any]) -> dict[str, Any]:
+        """Return properties with the numbers that are kept as text; other texts stay."""
+        read = self._number_types(owners)
+        for name in read.keys() & held.keys():
+            value = held[name]
+            numbers = cast_values(members(value), read[name])
+            if numbers and len(numbers) == len(members(value)):
+                held = {**held, name: numbers if isinstance(value, list) else numbers[0]}
+        return held
+
+    def _number_types(self, owners: Iterable[str]) -> dict[str, ValueType]:
+        number_types: dict[str, ValueType] = {}
+        for owner in owners if self._numbers else ():
+            number_types |= self._numbers.get(owner, {})
+        return number_types
+
+    def walked_properties(
+        self, labels: Sequence[str], held: dict[str, Any]
+    ) -> list[tuple[str, Any]]:
+        """Return the properties of a node that are edges to values."""
+        known = [label for label in labels if label in self._of_labels]
+        naming = self.nodes.naming
+
+        def is_walked(name: str) -> bool:
+            # the id of one label may look like a key of other nodes to another
+            own = [label for label in known if naming[label].id == name] or known
+            return all(self._of_labels[label].get(name, True) for label in own)
+
+        return [
+            (name, value)
+            for name, value in self.taken_properties(labels, held).items()
+            if value is not None and is_walked(name)
+        ]
+
+    def walked_qualifiers(self, type_: str, held: dict[str, Any]) -> list[tuple[str, Any]]:
+        """Return the properties of a fact that are edges to values."""
+        known = self._of_types.get(type_, {})
+        return [
+            (name, value)
+            for name, value in held.items()
+            if known.get(name, True) and not self.record.hides(type_, name)
+        ]
+
+    def shown(self, held: dict[str, Any]) -> dict[str, Any]:
+        """Return properties as JSON has them; what JSON has not is left out."""
+        values = {name: plain(value) for name, value in held.items()}
+        return {name: value for name, value in values.items() if value is not None}
