@@ -306,7 +306,9 @@ def _numbers(question: str, taken: Sequence[bool]) -> list[tuple[float, int, int
     """Return the numbers in digits and words, each with its place, in order."""
     spans = []
     for match in _NUMBER.finditer(question):
-        amount = float(match[1].replace(",", "")) * _SCALES.get((match[2] or "").lower(), 1)
+        amount, scale = float(match[1].replace(",", "")), (match[2] or "").lower()
+        if scale != "m" or match[0][0] in "$€£" or (amount < 1000 and " " not in match[0]):
+            amount *= _SCALES.get(scale, 1)  # else metres
         spans.append((amount, *match.span()))
     for match in _NUMBER_WORD.finditer(question):
         scale = _SCALES[match[2].lower()] if match[2] else 1.0

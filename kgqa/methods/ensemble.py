@@ -21,6 +21,7 @@ from kgqa.display import NO_EVIDENCE, NOT_HERE
 from kgqa.errors import AdapterMismatchError, KgqaError, ModelNotFoundError
 from kgqa.graph.literals import number_in
 from kgqa.graph.names import normalise
+from kgqa.graph.quantities import UNITS
 from kgqa.graph.schema import PropertyGraph
 from kgqa.linking.around import MOST_CLASSES, name_stems, stems_of
 from kgqa.linking.asked import (
@@ -43,10 +44,12 @@ from kgqa.methods.options import (
     RankOptions,
 )
 from kgqa.methods.query import UNSAID, Query, has_words_of
-from kgqa.methods.query_words import names_class, stem
+from kgqa.methods.query_words import names_class, says_all, stem
 from kgqa.methods.rank import Rank
+from kgqa.methods.yes_no import NO, YES
 from kgqa.models.path_ranker import RANKERS, own_ranker
 from kgqa.paths.ground import Node
+from kgqa.paths.words import relation_phrase
 from kgqa.queries.plan import Aggregate, NodeRef
 
 if TYPE_CHECKING:
@@ -347,6 +350,8 @@ class Auto(Ensemble):
                 one = left[place]
                 if isinstance(each, Findings) and each.answers and one.class_ is not None:
                     each = only_of_class(store, each, one.class_, OF_CLASS) or one.planned or each
+                if isinstance(each, Findings) and each.answers:
+                    each = self._values_of(store, each, one.plan) or each
                 if isinstance(each, Findings) and not each.answers:
                     sure = one.planned and (one.planned.confidence or 0.0) >= CALCULATED
                     other = one.planned if sure else self._by_plan(store, one.question, one.plan)
@@ -394,7 +399,13 @@ class Auto(Ensemble):
         walked = named and not (plan.group or plan.order or plan.without or plan.first)
         if walked and (
             not plan.hops
-            or (class_ is None and len(plan.hops) <= self._furthest(cast("GraphStore", store)))
+            or (
+                class_ is None
+                and len(plan.hops) <= self._furthest(cast("GraphStore", store))
+                and not (
+                    plan.nodes[0] and says_all(question.question, relation_phrase(plan.nodes[0]))
+                )
+            )
         ):
             return None  # what the question names, or what paths were found not to answer
         if class_ is not None:
@@ -402,6 +413,23 @@ class Auto(Ensemble):
             if not isinstance(first, NodeRef) or plan.nodes[first.node] != class_:
                 return None
         return found
+
+    def _values_of(
+        self, store: GraphStore, found: Findings, planned: Callable[[], Findings | KgqaError]
+    ) -> Findings | None:
+        """Return what a plan gives, where paths end at a node without a name that has values."""
+        best = found.answers[0]
+        if best.id is None or best.name != best.id or not _has_classes(store):
+            return None
+        other = planned()
+        if isinstance(other, KgqaError) or self._query is None or not other.answers:
+            return None
+        sure = (other.confidence or 0.0) >= GUESSED and other.answers[0].id is None
+        return (
+            other
+            if sure and self._query.is_value_node(cast("GraphStore", store), best.id)
+            else None
+        )
 
     def _furthest(self, store: GraphStore) -> int:
         """Return how many hops the paths have that were looked at before a plan."""
@@ -437,12 +465,10 @@ class Auto(Ensemble):
         planned: Callable[[], Findings | KgqaError],
     ) -> Findings | KgqaError | None:
         """Return what a plan gives, if the question is about the whole graph; else None."""
+        if isinstance(question, LinkedQuestion) and question.is_yes_no:
+            return self._compared(store, question)
         if isinstance(question, KgqaError) or question.choices:
             return None
-        choice = as_choice(question.question)[0]
-        if question.is_yes_no and not choice:
-            return None
-        asked = as_superlative(choice or question.question)
         classes = _classes_named(store) if question.topics else set()
         topics = [  # not the "mountain" of "the highest mountain"
             one for one in question.topics if stems_of(normalise(one.name)) not in classes
@@ -451,14 +477,16 @@ class Auto(Ensemble):
         if question.topics and not topics:  # no path leads out of a class
             unread = Findings(notes=(UNSAID,), confidence=0.0)
         calculated = asks_calculated(question.question)
-        best = not calculated and asks_best(asked)
+        best = not calculated and asks_best(as_superlative(question.question))
         beyond = asks_denied(question.question) or asks_repeated(question.question)  # any path
         listed = _has_classes(store) and self._planner.asks_listed(store, question.question)
         if topics and not (
             calculated or best or beyond or listed or asks_compared(question.question)
         ):
             return None
-        topics = [one for one in topics if number_in(one.name) is None]  # not the 50 of "over 50"
+        topics = [  # not the 50, nor the euro, of "over 50 EUR"
+            one for one in topics if number_in(one.name) is None and one.name.lower() not in UNITS
+        ]
         named = [one for one in topics if _is_named(one)]
         if topics and not named:  # a word that stands in some name is not a name
             topics = []
@@ -490,6 +518,19 @@ class Auto(Ensemble):
         ):
             return None
         return found
+
+    def _compared(self, store: GraphStore, question: LinkedQuestion) -> Findings | None:
+        """Return whether the first of two things has more of a property, if that is asked."""
+        choice = as_choice(question.question)
+        found = self._planned(store, replace(question, question=choice)) if choice else None
+        if not isinstance(found, Findings) or not found.result or not found.answers:
+            return None
+        if not (found.result.plan.order and _compares(found, question.topics)):
+            return None
+        start = question.question.lower().find
+        first = min(question.topics, key=lambda one: start((one.mention or one.name).lower()))
+        yes = [one.id for one in found.answers] == [first.id]
+        return replace(found, answers=(RankedAnswer(None, YES if yes else NO, 1.0, grounded=True),))
 
     @property
     def _nouns(self) -> Mapping[str, str]:

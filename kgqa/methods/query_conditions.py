@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from heapq import nlargest
 from typing import TYPE_CHECKING
 
+from kgqa.graph.quantities import UNITS
 from kgqa.methods.query_parts import ENTITY, FoundValue, Owned
 from kgqa.methods.query_reading import UNUSED
 from kgqa.methods.query_words import (
@@ -20,6 +21,7 @@ from kgqa.methods.query_words import (
     place_won,
     says,
 )
+from kgqa.paths.words import relation_phrase
 from kgqa.queries.check import NUMBERS, operators
 from kgqa.queries.plan import Aggregate, Comparison, NodeRef, PropertyRef
 
@@ -72,6 +74,16 @@ def _steps_at(pattern: Pattern, node: int) -> set[tuple[str, bool]]:
         if node in (hop.source, hop.target)
     ]
     return {(hop.relation, is_tail) for hop, is_tail in ends}
+
+
+def in_unit(literal: Stating, name: str) -> float | int | str:
+    """Return what a literal is in the unit that a property's name ends with: ``weight_g``."""
+    unit, times = UNITS.get(relation_phrase(name).split()[-1], ("", 1.0))
+    read = literal.read
+    if not unit or read is None or read.amount is None or read.unit != unit:
+        return literal.value
+    amount = round(read.amount / times, 9)
+    return int(amount) if amount.is_integer() else amount
 
 
 class ConditionSearch:
@@ -188,18 +200,17 @@ class ConditionSearch:
             return
         yield replace(state, score=state.score + times * UNUSED[kind])
         close = self._closeness(literal, pattern, places)
-        value = literal.value
         before = self._read.question[: literal.start]
-        year = is_year(value) and _IN_A_YEAR.search(before)
+        year = is_year(literal.value) and _IN_A_YEAR.search(before)
         last = self._either_of(state, literal.start, places) if literal.operator == "=" else None
         if last is not None and isinstance(last.left, PropertyRef):
             before_ = last.right if isinstance(last.right, tuple) else ()
-            both = (*before_, str(value) if isinstance(before_[0], str) else value)
+            both = (*before_, str(literal.value) if isinstance(before_[0], str) else literal.value)
             one = Comparison(last.left, "in", both)
             yield replace(state, where=(*state.where[:-1], one), score=state.score + _HAS_VALUE)
         for place in places:
             type_, many, near = place.property.type, place.property.many, close[place.ref]
-            operator = literal.operator
+            operator, value = literal.operator, in_unit(literal, place.property.name)
             if literal.kind == "number":
                 if many and near > 0:
                     size = replace(place, ref=replace(place.ref, part="size"))
@@ -226,7 +237,7 @@ class ConditionSearch:
                     yield self._add(state, place, operator, value, near)
                 else:
                     yield self._add(state, place, "contains", value, _NOT_HELD + near)
-        if (literal.operator, value) == (">=", 1) and pattern.hops:
+        if (literal.operator, literal.value) == (">=", 1) and pattern.hops:
             yield state  # a hop is one, at least
         if literal.kind == "number" and state.having is None:
             yield from self._with_number(state, literal, pattern, places, close)
@@ -240,7 +251,8 @@ class ConditionSearch:
             for place in places:
                 if place.property.type in NUMBERS and place.ref.owner != NodeRef(0):
                     number = Aggregate("average", place.ref)
-                    one = Comparison(number, literal.operator, (literal.value,))  # type: ignore[arg-type]
+                    value = in_unit(literal, place.property.name)
+                    one = Comparison(number, literal.operator, (value,))  # type: ignore[arg-type]
                     score = state.score + self._read.properties[place.owned][3] + _AVERAGED
                     yield replace(state, having=one, score=score + close[place.ref])
         grouped = any(

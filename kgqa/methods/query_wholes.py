@@ -53,6 +53,8 @@ if TYPE_CHECKING:
 _TOLD = -8.0  # to give or count what the question names
 _OF_EACH = -2.0  # a number of each thing of a class, where the question names one of another
 _CALLED = 1.5  # for a property whose mention stands beside a superlative, or "average"
+_UNMEASURED = 3.0  # off, for an order by something else than what the adjective measures
+_LISTED = 2.0  # for what a list is to show beside each thing
 _EARLIEST = 0.3  # "the first three" are the earliest, if there is a date
 _THEN = 3.0  # the best few of another class come first
 _COUNTED = 3.0  # "how many" counts those that a number holds for
@@ -74,6 +76,7 @@ _REVENUE = 6.0  # for a number times a price, if a revenue is asked for
 _QUANTITY = re.compile(r"quantity|qty|units|amount|copies|count", re.I)
 _PRICE = re.compile(r"price|cost|rate|fee", re.I)
 _LIMITED = -1.2  # log-odds from which a superlative without a number means one
+_SHOWN_WITH = re.compile(r"\b(?:with|and|including)(?: all)? (?:their|its|his|her)\b", re.I)
 _FUNCTIONS: dict[str, AggregateKind] = {
     "sum": "sum",
     "avg": "average",
@@ -127,7 +130,8 @@ class WholeSearch:
                         or by is not None
                         or not any(isinstance(one, PropertyRef) for one in plan.give)
                     )
-                    score_ = score + weight + _TOLD * told
+                    beside = sum(isinstance(one, NodeRef) for one in plan.give[1:])
+                    score_ = score + weight + _TOLD * told + _LISTED * beside
                     yield Candidate(plan, score_)
                     if isinstance(by, PropertyRef) and (two := best_first(plan)):
                         score_ += self._cut_first(plan, by)
@@ -146,13 +150,18 @@ class WholeSearch:
         """Return what a property orders by, and what that is worth beside the direction's odds."""
         question, row = self._read.question, self._read.properties[place.owned]
         near = set() if _AGED.search(question) else self._read.mentions.of_best
-        said = bool(near & {*self._read.words_of(place)}) or measured(question, place.property.name)
+        said = bool(near & {*self._read.words_of(place)}) or measured(
+            question, self._read.called(place)
+        )
         others = any(
-            near & {*self._read.words_of(one)} or measured(question, one.property.name)
+            near & {*self._read.words_of(one)} or measured(question, self._read.called(one))
             for one in places
         )
-        weight = max(row[1], -1.0) if measured(question, place.property.name) else row[1]
-        weight += _CALLED if said else -0.5 * _CALLED if others else 0.0
+        exactly = measured(question, self._read.called(place))
+        weight = max(row[1], -1.0) if exactly else row[1]
+        weight += _CALLED * (1 + exactly) if said else -0.5 * _CALLED if others else 0.0
+        if self._read.is_measured and not said and not others:
+            weight -= _UNMEASURED
         if place.property.many:
             many = said and not _COMMON.search(question)
             return replace(place.ref, part="size"), weight + 4.0 if many else -MOST_ODDS
@@ -216,6 +225,8 @@ class WholeSearch:
             row = self._read.properties[place.owned]
             owner = place.ref.owner
             called = names_class(self._read.question, place.property.name)
+            if called and place.property.type == "text" and _HOW_MANY.match(self._read.question):
+                yield _Total(Aggregate("count", place.ref)), whole["count"] + having + _COUNTED
             if isinstance(owner, HopRef) and called and not place.property.many:
                 item = Aggregate("count", owner)
                 yield _Grouped(place.ref, item), whole["group"] + having + row[2] + _CALLED
@@ -228,13 +239,6 @@ class WholeSearch:
                     _Grouped(place.ref, Aggregate("count", NodeRef(0))),
                     whole["group"] + odds + having - 1,
                 )
-            if (
-                place.ref.owner == NodeRef(0)
-                and place.property.type == "text"
-                and names_class(self._read.question, place.property.name)
-                and _HOW_MANY.match(self._read.question)
-            ):
-                yield _Total(Aggregate("count", place.ref)), whole["count"] + having + _COUNTED
             near = self._near(_AGGREGATED, place, places)
             total = place.property.type in NUMBERS and bool(
                 _HOW_MANY.match(self._read.question)
@@ -386,6 +390,8 @@ class WholeSearch:
         if isinstance(aggregate, _Total):
             give: list[Item] = [aggregate.item]
             limit = None
+        elif isinstance(aggregate, NodeRef) and pattern.nodes[0] in self._read.parts.value_nodes:
+            give = [one.ref for one in places if one.ref.owner == aggregate]
         else:
             give = [NodeRef(0)]
             if isinstance(aggregate, _Grouped):
@@ -396,6 +402,10 @@ class WholeSearch:
                 if (
                     self._read.properties[place.owned][2] > 0.0
                     or names_class(self._read.question, place.property.name)
+                    or (
+                        place.ref.owner == NodeRef(0)
+                        and self._is_beside(self._read.words_of(place))
+                    )
                 )
                 and not any(one.left == place.ref and one.right == (True,) for one in where)
                 and place.ref not in give
@@ -412,6 +422,15 @@ class WholeSearch:
                 give.append(aggregate.item)
             elif given and self._asks_property(given[0], state):
                 give = []
+            elif not state.having:
+                compared = {one.left for one in where}
+                give += [
+                    NodeRef(hop.target)
+                    for hop in pattern.hops
+                    if self._is_beside(self._read.mentions.of(hop.relation))
+                    and not compared & {NodeRef(hop.target)}
+                    and pattern.nodes[hop.target] not in self._read.parts.value_nodes
+                ]
             give += [place.ref for place in given[:3]]
             if isinstance(by, PropertyRef) and by not in give and by.owner == NodeRef(0):
                 give.append(by)
@@ -424,6 +443,11 @@ class WholeSearch:
             )  # fmt: skip
         except PlanError:
             return None
+
+    def _is_beside(self, words: Sequence[int]) -> bool:
+        """Return whether some words stand where a question says what to show of each thing."""
+        match = _SHOWN_WITH.search(self._read.question)
+        return match is not None and max(words, default=-1) > self._read.mentions.at(match.start())
 
     def _asks_property(self, place: Place, state: State) -> bool:
         """Return whether a property is asked for, not the things that have it."""

@@ -148,7 +148,9 @@ class Mentions:
         roots = {_root(word) for word in relation_phrase(name).split()}
         roots = {one for one in roots if len(one) > 1 and one not in _SMALL}
         roots = roots - {_root(word) for word in relation_phrase(owner).split()} or roots
-        return [at for at, word in enumerate(self.words) if _begins(word, roots)]
+        return [
+            at for at, word in enumerate(self.words) if _begins(word, roots) or measured(word, name)
+        ]
 
     def after(self, before: re.Pattern[str], most: int = 4) -> set[int]:
         """Return the words that stand after one that ``before`` matches, at most so many on."""
@@ -217,6 +219,7 @@ def unexplained(question: str, names: Iterable[str]) -> list[str]:
     >>> unexplained("Which halls seat most guests?", ["Hall", "seats"])
     ['guest']
     """
+    names = list(names)
     roots = {_root(word) for name in names for word in relation_phrase(name).split()}
     bare = re.sub(r"(?<!\w)(?:'[^']*'|\"[^\"]*\")", "", question)
     words = [stem(word.lower()) for word in re.findall(r"[A-Za-z]{3,}", bare)]
@@ -224,6 +227,7 @@ def unexplained(question: str, names: Iterable[str]) -> list[str]:
         word
         for word in words
         if word not in _PLAIN
+        and not any(measured(word, name) for name in names)
         and not _begins(word, {one for one in roots if len(one) > 1})
         and not any(len(one) > 3 and one[:4] == word[:4] for one in roots)
     ]
@@ -256,7 +260,8 @@ def asks_one(question: str) -> bool:
     (True, False)
     """
     match = re.match(r"\W*(?:which|what) (\w+)\b(?! of)|\W*who\b(?! are\b)", question, re.I)
-    return match is not None and not re.search(r"(?:[^s]s|^are|^were)$", match[1] or "", re.I)
+    many = r"(?!(?:is|was|has|does)$)(?:.*[^s]s|are|were)"
+    return match is not None and not re.fullmatch(many, match[1] or "", re.I)
 
 
 _IRREGULAR = {"wrote": "writ", "written": "wr", "taught": "teach", "bought": "buy", "sold": "sell"}
@@ -272,6 +277,16 @@ def says(words: Sequence[str], relation: str) -> bool:
         if len(word) == 3 and word not in _SMALL and word in map(stem, words):
             return True
     return False
+
+
+def says_all(question: str, phrase: str) -> bool:
+    """Return whether a question has all words of a phrase, in any number.
+
+    >>> says_all("Who are the managers of sales?", "manager"), says_all("Who is she?", "manager")
+    (True, False)
+    """
+    asked = {stem(one) for one in re.findall(r"[a-z]+", question.lower())}
+    return {stem(one) for one in phrase.split()} <= asked
 
 
 _PAST_WORDS = "wrote taught bought sold led built made won ran drew sang gave took held kept met"
@@ -335,15 +350,16 @@ def place_won(question: str) -> int:
 
 
 _OF_WHAT = (
-    ("long", "millisecond second duration length minute hour runtime running page distance time"),
-    ("short", "duration length minute hour runtime running page distance time height"),
-    ("tall", "height elevation"), ("heavi", "weight mass"), ("light", "weight mass"),
-    ("large|bigg", "size area capacity population"), ("small", "size area capacity population"),
+    ("long|short", "duration length millisecond second minute hour runtime running page distance"),
+    ("long|short", "time"),
+    ("short|tall|high", "height"), ("tall|high|low", "elevation altitude"),
+    ("heav|light|weigh", "weight mass"), ("larg|big|bigg|small", "size area capacity population"),
     ("cheap|expensive|dear|cost", "price cost fee"), ("paid|earn", "salary wage pay income"),
     ("fast|slow", "speed"), ("rich|wealth", "wealth worth income"), ("strong", "alcohol strength"),
-    ("deep", "depth"), ("wide", "width"), ("hot|warm|cold", "temperature"),
-    ("(?:holds?|seats?) the most", "capacity seat"),
+    ("deep|shallow", "depth"), ("wid|narrow", "width"), ("hot|hott|warm|cold", "temperature"),
+    ("populous", "population"), ("(?:holds?|seats?) the most", "capacity seat"),
 )  # fmt: skip
+_FORM = r"(?:e|y|i?er|i?est|s|ed)?"
 
 
 def ordinal(question: str) -> int:
@@ -362,14 +378,14 @@ def ordinal(question: str) -> int:
 
 @lru_cache(8192)
 def measured(question: str, name: str) -> bool:
-    """Return whether a superlative of the question is of what a property measures.
+    """Return whether an adjective or a verb of the question is of what a property measures.
 
     >>> measured("What was the longest visit?", "duration_minutes"), measured("The tallest?", "age")
     (True, False)
     """
     words = {stem(one) for one in relation_phrase(name).split()}
     return any(
-        words & {*nouns.split()} and re.search(rf"\b(?:{roots})(?:i?est)?\b", question, re.I)
+        words & {*nouns.split()} and re.search(rf"\b(?:{roots}){_FORM}\b", question, re.I)
         for roots, nouns in _OF_WHAT
     )
 
@@ -377,10 +393,14 @@ def measured(question: str, name: str) -> bool:
 _LATE = re.compile(r"\b(?:young|new|late)est\b|\bmost recent(?:ly)?\b", re.IGNORECASE)
 _EARLY = re.compile(r"\b(?:old|earli)est\b", re.IGNORECASE)
 _MUCH = re.compile(
-    r"\b(?:high|larg|great|long|bigg|heavi|tall|b)est\b|\b(?:maximum|most expensive)\b", re.I
+    r"\b(?:high|larg|great|long|bigg|heavi|tall|wid|deep|fast|strong|rich|hott|warm|dear|b)est\b"
+    r"|\b(?:maximum|most expensive|most populous)\b",
+    re.I,
 )
 _LITTLE = re.compile(
-    r"\b(?:low|small|short|cheap|light|few|l)est\b|\b(?:least|fewest|minimum)\b", re.IGNORECASE
+    r"\b(?:low|small|short|cheap|light|narrow|slow|weak|cold|few|l)est\b"
+    r"|\b(?:least|fewest|minimum)\b",
+    re.I,
 )
 TIME = re.compile(
     r"date|year|season|born|birth|time|founded|created|released?|publish|hired|joined|since|start|began|opened|established",
@@ -416,8 +436,8 @@ def is_year(value: object) -> bool:
 
 
 ASKED = re.compile(
-    r"^\W*(?:(?:in|on|at|from|for|to|by|of) (?=wh))?"
-    r"(?:which|what|list|show(?: me)?|find|name|who|how many|give(?: me)?|identify|get|display"
+    r"^\W*(?:(?:in|at|on|from|to|of|for|by|with) )?(?:which|what|list|show(?: me)?|find|name|who"
+    r"|how many|give(?: me)?|identify|get|display"
     r"|count|return)(?:\s+(?:are|is|all|the|of|any|me|first|top|different|distinct|unique|names?"
     r"|titles?|(?:most|least) (?:common|frequent|popular)"
     r"|\d+|one|two|three|four|five|ten))*\s+",
