@@ -2,7 +2,7 @@
 
 Its mix is that of the true dump: a third of the lines are names in many languages, a quarter types
 (both ways), then keys, entity edges whose ends follow a power law, mediators, values, long texts,
-escapes, and one line in a thousand is damaged. What it does not do: say anything true.
+escapes, and one line in a thousand is damaged. Nothing in it is true.
 """
 
 from __future__ import annotations
