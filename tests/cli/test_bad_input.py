@@ -145,3 +145,9 @@ def test_a_topic_entity_without_paths(kgqa: Kgqa, tmp_path: Path) -> None:
     error = kgqa("ask", "Who is it?", "--entity", "Bob", "--home", tmp_path).error
     assert "Bob" in error
     assert "path" in error
+
+
+def test_rm_says_that_there_is_no_such_kg_before_it_asks(kgqa: Kgqa, tmp_path: Path) -> None:
+    error = kgqa("rm", "nothing", "--home", tmp_path).error
+    assert "no KG named nothing" in error
+    assert "--yes" not in error

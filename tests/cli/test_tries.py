@@ -117,11 +117,11 @@ def test_two_workers_write_the_files_that_one_does(
 
 
 def test_a_second_run_at_the_same_time_is_told(kgqa: Kgqa, own_home: Path) -> None:
-    (folder,) = own_home.glob("*/tries/*/")
+    (folder,) = own_home.glob("*/tries/")
     before = index_files(own_home)
-    with FileLock(folder.parent / f".{folder.name}.lock"):
+    with FileLock(folder.parent / ".ingest.lock"):
         error = kgqa("precompute-tries", "--home", own_home).error
-    assert "Another run is writing the index" in error
+    assert "Another command is writing to" in error
     assert index_files(own_home) == before
 
 
@@ -152,7 +152,7 @@ def test_rows_do_not_depend_on_whether_transformers_tokenises(
     from kgqa.paths.walk import WalkRules
     from kgqa.progress import Silent
     from kgqa.trie.lexicon import PathLexicon
-    from kgqa.trie.units import UnitSettings, Worker
+    from kgqa.trie.precompute import UnitSettings, Worker
 
     full = load_encoder(None, None, cache=model_cache, progress=Silent()).encoder
     bare = bare_encoder(full)

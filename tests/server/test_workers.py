@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import kgqa
-from kgqa.server.answers import AnswerCache
+from kgqa.server.sessions import AnswerCache
 from tests.server.conftest import TRIPLES, Served, ready, serving
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.graph.sqlite_write import SqliteWriter
+from kgqa.parallel import LocalExecutor
 from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules
 from kgqa.progress import Silent
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
     from kgqa.trie.index import TrieIndex
     from kgqa.trie.index.shard import StoredTrie
-    from kgqa.trie.tokens import TokenEncoder
+    from kgqa.trie.lexicon import TokenEncoder
 
 FORM = PathFormat()
 RULES = WalkRules()
@@ -74,21 +75,20 @@ def build(
     make: Callable[..., Any] | None = None,
     unit: int = 256,
     rebuild: bool = False,
-    writer: type[IndexWriter] = IndexWriter,
     **options: Any,
 ) -> PrecomputeResult:
     """Precompute; return the result."""
-    tries.mkdir(parents=True, exist_ok=True)
-    with writer(
+    index = IndexWriter(
         tries,
         key,
         PathLexicon(encoder, FORM),
         cap=cap,
         tokenizer_name=encoder.fingerprint,
         rebuild=rebuild,
-    ) as index:
-        make = make or partial(resources, graph, encoder)
-        return precompute(make, index, unit=unit, **({"progress": Silent()} | options))
+    )
+    make = make or partial(resources, graph, encoder)
+    given = {"progress": Silent(), "executor": LocalExecutor()} | options
+    return precompute(make, index, unit=unit, **given)
 
 
 def content(tries: Path) -> tuple[list[tuple[str, bytes]], tuple[str, ...]]:

@@ -15,6 +15,7 @@ import pytest
 from kgqa.errors import IndexMissingError, IndexStaleError, ShardDamagedError
 from kgqa.graph.model import keys_array
 from kgqa.graph.sqlite import SqliteStore
+from kgqa.parallel import LocalExecutor
 from kgqa.paths.walk import ordered, walk
 from kgqa.trie.index import IndexWriter, index_folder, open_index
 from kgqa.trie.index.writer import rebase_index
@@ -81,7 +82,7 @@ def test_what_the_manifest_does_not_name_is_swept_away(graph: Path, tmp_path: Pa
 
 def test_two_processes_write_what_one_does(graph: Path, tmp_path: Path) -> None:
     build(graph, tmp_path / "one")
-    build(graph, tmp_path / "two", workers=2)
+    build(graph, tmp_path / "two", executor=LocalExecutor(2))
     with open_index(tmp_path / "one", KEY) as one, open_index(tmp_path / "two", KEY) as two:
         assert [shard.sha256 for shard in one.manifest.shards] == [
             shard.sha256 for shard in two.manifest.shards
@@ -149,10 +150,10 @@ def test_no_index_is_a_named_error(tmp_path: Path) -> None:
 def test_an_index_of_an_older_kg_version_is_replaced(graph: Path, tmp_path: Path) -> None:
     build(graph, tmp_path)
     newer = replace(KEY, kg_version="v2")
-    with IndexWriter(
+    writer = IndexWriter(
         tmp_path, newer, PathLexicon(CHARACTERS, FORM), cap=10_000, tokenizer_name="x"
-    ) as writer:
-        assert writer.done() == set()
+    )
+    assert writer.done() == set()
     with pytest.raises(IndexStaleError, match="KG version"):
         open_index(tmp_path, KEY)
 
