@@ -43,7 +43,9 @@ from kgqa.methods.query_values import ValueIndex
 from kgqa.methods.query_words import (
     ASKED,
     measured,
+    measures,
     names_class,
+    ranks_by_nothing,
     stem,
     unexplained,
     unsayable,
@@ -53,7 +55,7 @@ from kgqa.paths.words import relation_phrase
 from kgqa.queries.check import SchemaIndex
 from kgqa.queries.cypher import cypher_of
 from kgqa.queries.plain import PlainGraph, queryable
-from kgqa.queries.plan import Aggregate, Arithmetic, Plan, PropertyRef
+from kgqa.queries.plan import KEYWORDS, Aggregate, Arithmetic, Plan, PropertyRef
 from kgqa.queries.result import QueryLimits, QueryResult
 from kgqa.queries.run import run_plan
 from kgqa.queries.sentence import plural, sentence
@@ -71,6 +73,7 @@ if TYPE_CHECKING:
     from kgqa.queries.result import Cell
 
 UNKNOWN = 0.15  # of the confidence, if the question names what is not in the graph
+RANKED = 0.8  # if it asks for the top few, and not by what
 PASSED = 0.3  # if it states a value that its plan does not compare with
 UNEXPLAINED = 0.9  # and if it has words that its plan does not account for
 NOTHING_FOUND = 4.0  # off the score of a plan that finds nothing
@@ -228,14 +231,18 @@ class Query(Method[QueryOptions]):
         unknown = unknown_names(question, [*found, *literals.literals], parts)
         if worth and (kind := passed_over(question, worth[0][1].plan)):
             unknown.append(kind)
+        passed: list[str] = []
+        words = unexplained(question, _names(worth[0][1].plan)) if worth else []
+        unknown += self._unmeasured(question, worth[0][1].plan, words) if worth else []
         if unknown:
             confidence *= UNKNOWN
-        passed: list[str] = []
         if worth:
-            words = unexplained(question, _names(worth[0][1].plan))
             stray = unused(question, worth[0][1].plan, found, literals, parts.names)
             confidence *= UNEXPLAINED ** (len(words) > (not self.nouns)) * PASSED ** bool(stray)
             passed = [*stray, *words]
+            order = worth[0][1].plan.order[:1]
+            if order and isinstance(order[0].by, PropertyRef) and not self.nouns:
+                confidence *= RANKED ** ranks_by_nothing(question)
         ranked = [(one, result) for _, one, result in worth]
         chosen_by, said = None, ""
         if self._chooses is not None and ranked:
@@ -264,6 +271,20 @@ class Query(Method[QueryOptions]):
             ranked, unknown, confidence, (chosen - began, ran - chosen), strange, use, passes,
             chosen_by, said, unsaid, tuple(passed),
         )  # fmt: skip
+
+    def _unmeasured(self, question: str, plan: Plan, words: Sequence[str]) -> list[str]:
+        """Return what a question asks for the sum or the most of, that a plan has nothing like.
+
+        ``words``: those of the question that no name of the plan accounts for.
+        """
+        nouns = [one for one in measures(question) if stem(one) in words]
+        if not nouns or self.nouns or any(isinstance(one, Arithmetic) for one in _inner(plan)):
+            return []
+        names = sorted({relation_phrase(one) for one in _names(plan)} - KEYWORDS)
+        vectors = self.resources.sentence_encoder(None).encode([*nouns, *names])
+        known = vectors[len(nouns) :]
+        near = (known @ vectors[: len(nouns)].T).max(0, initial=-1.0)
+        return [one for one, value in zip(nouns, near.tolist(), strict=True) if value < ABOUT]
 
     def _strange(
         self, question: str, best: Candidate, result: QueryResult | None, parts: SchemaParts
@@ -559,6 +580,10 @@ def _shown(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:.10g}" if isinstance(value, float) else str(value)
+
+
+def _inner(plan: Plan) -> list[object]:
+    return [one.of if isinstance(one, Aggregate) else one for one in plan.items()]
 
 
 def _names(plan: Plan) -> list[str]:

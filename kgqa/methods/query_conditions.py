@@ -16,6 +16,7 @@ from kgqa.methods.query_words import (
     NO,
     PLACE,
     TIME,
+    TOTAL,
     is_year,
     names_class,
     place_won,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from kgqa.linking.literals import Stating
     from kgqa.methods.query_reading import Pattern, Place, Reading
+    from kgqa.queries.plan import AggregateKind
 
 CONDITIONS = 6  # beam
 _HAS_VALUE = 2.5  # added where the graph holds the value that is stated
@@ -261,11 +263,13 @@ class ConditionSearch:
         self, state: State, literal: Stating, pattern: Pattern, places: Sequence[Place],
         close: Mapping[object, float],
     ) -> Iterator[State]:  # fmt: skip
-        """Yield the states in which a number of a group is compared: an average, or a count."""
-        if AVERAGE.search(self._read.question[: literal.start]):
+        """Yield states in which a number of a group is compared: an average, a sum or a count."""
+        before = self._read.question[: literal.start]
+        kind: AggregateKind = "average" if AVERAGE.search(before) else "sum"
+        if kind == "average" or TOTAL.search(before):
             for place in places:
                 if place.property.type in NUMBERS and place.ref.owner != NodeRef(0):
-                    number = Aggregate("average", place.ref)
+                    number = Aggregate(kind, place.ref)
                     value = in_unit(literal, place.property.name)
                     one = Comparison(number, literal.operator, (value,))  # type: ignore[arg-type]
                     score = state.score + self._read.properties[place.owned][3] + _AVERAGED

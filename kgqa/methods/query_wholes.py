@@ -304,7 +304,11 @@ class WholeSearch:
         if number.of == NodeRef(0):
             own = (one for one in places if one.ref.owner == NodeRef(0))
             by = [one.ref for one in own if names_class(question, one.property.name)]
-        kinds = ("group", "none", "avg") if number.kind == "average" else ("group", "none")
+        kinds = [
+            "group",
+            "none",
+            *(one for one in ("avg", "sum") if _FUNCTIONS[one] == number.kind),
+        ]
         for one in by:
             yield _Grouped(one, number), max(map(whole.__getitem__, kinds)) + having
 

@@ -244,6 +244,45 @@ def unexplained(question: str, names: Iterable[str]) -> list[str]:
     ]
 
 
+_MEASURED = re.compile(
+    r"\b(total|combined|average|mean|sum of|number of|most|fewest|highest|lowest|greatest|largest"
+    r"|in terms of|based on|by)"
+    r" (?:(?:the|their|its|total|average|combined|number of) )*([a-z]{3,})",
+    re.IGNORECASE,
+)
+
+
+def measures(question: str) -> list[str]:
+    """Return the nouns that a question asks for the sum, the average or the most of.
+
+    >>> measures("The top 5 films by vote count"), measures("Most read books directed by women")
+    (['vote'], [])
+    """
+    ordered = asks_order(re.findall(r"[a-z]+", question.lower()))
+    found = []
+    for match in _MEASURED.finditer(question):
+        before = re.findall(r"\w+", question[: match.start()].lower())[-1:]
+        sign, noun = match[1].lower(), match[2].lower()
+        loose = sign == "by" and (not ordered or any(map(_PARTICIPLE.fullmatch, before)))
+        adjective = sign in ("most", "fewest") and not re.match(r"divers|.*[^s]s$", noun)
+        if not (loose or adjective or _PARTICIPLE.fullmatch(noun) or noun.endswith("ing")):
+            found.append(noun)
+    return found
+
+
+def ranks_by_nothing(question: str) -> bool:
+    """Return whether a question asks for the top few, and does not say by what.
+
+    >>> ranks_by_nothing("The top 5 films of 1999"), ranks_by_nothing("The top 5 films by length")
+    (True, False)
+    """
+    words = re.findall(r"[a-z]+", question.lower())
+    rest = [one for one in words if one != "top"]
+    pairs = zip(["", *words], words, strict=False)
+    by = any(one == "by" and not _PARTICIPLE.fullmatch(before) for before, one in pairs)
+    return "top" in words and not (by or asks_order(rest) or {"based", "terms"} & {*words})
+
+
 def asks_order(words: Sequence[str]) -> bool:
     """Return whether one of the words asks for an order."""
     orders = re.compile(rf"{_SUPERLATIVE.pattern}|sort\w*|order\w*|rank\w*|highest|lowest")
