@@ -349,7 +349,9 @@ class Query(Method[QueryOptions]):
             others = [one.plan for one, _ in read.plans[1:3]]
             notes += [f"It may also be read as: {plan}" for plan in others]
         if confidence is not None and confidence < self.options.refuse_below:
-            left = ", ".join(map(said_name, [*read.unknown, *read.passed][:_LISTED]))
+            known = {stem(one.lower()) for one in read.unknown}
+            strays = [*read.unknown, *(one for one in read.passed if one not in known)]
+            left = ", ".join(map(said_name, [*dict.fromkeys(strays)][:_LISTED]))
             notes.insert(
                 0,
                 NOT_SURE

@@ -199,11 +199,11 @@ class ConditionSearch:
         last = state.where[-1] if state.where else None
         if not ends or last is None or last.operator not in ("=", "in"):
             return None
-        one = any(
+        single = any(
             last.left == place.ref and place.ref.owner == NodeRef(0) and not place.property.many
             for place in places
         )
-        joined = rf"\W*{'(?:or|and)?' if one else 'or'}(?: the| an?| in)?\W*"
+        joined = rf"\W*{'(?:or|and)?' if single else 'or'}(?: the| an?| in)?\W*"
         return last if re.fullmatch(joined, self._read.question[max(ends) : start], re.I) else None
 
     def _with_literal(

@@ -38,7 +38,9 @@ _UNSAYABLE = re.compile(
     re.IGNORECASE,
 )
 _OF_COUNTS = re.compile(
-    r"\baverage (?:number|count) of (\w+)\b.*?\b(?:per|each|every|does|do|did|has|have)\b", re.I
+    r"\baverage (?:number|count) of (\w+)\b.*?"
+    r"\b(?:per|each|every|for|among|across|does|do|did|has|have)\b",
+    re.IGNORECASE,
 )
 
 
