@@ -411,7 +411,8 @@ def unknown_names(
     found = []
     for match in re.finditer(r"(?<=[\w,;:] )[A-Z][\w.'-]*(?: [A-Z][\w.'-]*)*", question):
         inside = any(one.start < match.end() and match.start() < one.end for one in values)
-        if not inside and stem(match.group().lower())[:5] not in known:
+        word = match.group().lower()
+        if not inside and not {stem(word)[:5], word.rstrip("s")[:5]} & known:
             found.append(match.group())
     return found
 

@@ -47,6 +47,7 @@ _NEAR = 9.0  # words from which a mention is not near
 _FLAG = 3.0  # what is true or not, that the question has the word of
 _WON = 4.0  # the place that who won is in
 _PAIR = 3.0  # two properties that the question compares
+_BESIDE = 40  # letters from "average" to the number that it is compared with, at most
 _AVERAGED = 4.0  # an average that the question compares
 _SIZE = 4.0  # the size of a list that the question names beside a number
 _TIMELESS = 4.0  # off, for a number that is no year, of "in 1997"
@@ -264,7 +265,7 @@ class ConditionSearch:
         close: Mapping[object, float],
     ) -> Iterator[State]:  # fmt: skip
         """Yield states in which a number of a group is compared: an average, a sum or a count."""
-        before = self._read.question[: literal.start]
+        before = self._read.question[max(0, literal.start - _BESIDE) : literal.start]
         kind: AggregateKind = "average" if AVERAGE.search(before) else "sum"
         if kind == "average" or TOTAL.search(before):
             for place in places:
