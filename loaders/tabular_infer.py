@@ -177,7 +177,7 @@ def _find_key(plan: _Plan, plans: dict[str, _Plan]) -> None:
         joined = "".join(column.words)
         base = relation_of(column.name).replace(" ", "")
         is_id = (
-            joined in ("id", "uuid", "key")
+            joined in ("id", "uid", "uuid", "key")
             or (base == own and (joined != own or not _is_other(column, plan, plans)))
             or (joined.endswith("id") and own.startswith(joined[:-2]))  # ``StuID`` of a student
         )
