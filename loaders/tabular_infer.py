@@ -466,6 +466,8 @@ def _column(
         if is_whole:
             relation = " ".join(dict.fromkeys([*_shared_words(column.name.split("/")), *kind]))
         begins = any(len(word) > 3 and "".join(kind).startswith(word) for word in column.words)
+        if "".join(kind).startswith(relation):  # ``StuID`` is of a student
+            relation = " ".join(kind)
         own, other = {*column.words}, {*kind}
         if begins and not other <= own and not own <= other:  # ``shipVia`` does not name shippers
             relation = f"{relation} {' '.join(kind)}"
