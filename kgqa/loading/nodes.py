@@ -18,7 +18,7 @@ from kgqa.errors import IngestError
 from kgqa.graph.literals import members
 from kgqa.graph.mids import decode_mids
 from kgqa.graph.model import ALIAS, ENTITY_SCHEMA, Kind
-from kgqa.loading.columns import Buckets, ColumnWriter, gathered, read_columns
+from kgqa.loading.columns import Buckets, gathered
 from kgqa.loading.spool import CALLED_BY_ID, MEDIATOR_IF_NAMELESS, UNLESS_RELATION
 from kgqa.parallel import mapped
 
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from kgqa.loading.spool import Spool
 
 _TEXT = pa.large_string()  # a string array ends at 2 GB
-_TEXT_SCHEMA = pa.schema([("id", _TEXT)])
-_TEXT_FILE, _MID_FILE = "ids.arrow", "mids.npy"
 _GATHER = 1 << 22  # rows between two times that repeated ids are taken out
 _NO_MIDS = np.empty(0, dtype=np.int64)
 NAMELESS = "nameless"
@@ -58,18 +56,6 @@ class IdTable:
 
     def __len__(self) -> int:
         return len(self.texts) + len(self.mids)
-
-    def save(self, folder: Path) -> None:
-        """Write the ids down, for :meth:`load`."""
-        with ColumnWriter(folder / _TEXT_FILE, _TEXT_SCHEMA) as writer:
-            writer.append(pa.RecordBatch.from_arrays([self.texts], schema=_TEXT_SCHEMA))
-        np.save(folder / _MID_FILE, self.mids)
-
-    @classmethod
-    def load(cls, folder: Path) -> IdTable:
-        """Return the ids that :meth:`save` wrote."""
-        [batch] = read_columns(folder / _TEXT_FILE)
-        return cls(batch.column("id"), np.load(folder / _MID_FILE))
 
     def keys_of(self, ids: pa.Array) -> IntArray:
         """Return the key of each id (strings, or int64 for mids), -1 for an unknown one."""

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from kgqa.loaders.base import Loader
     from kgqa.registry import Options
 
-StageName = Literal["scan", "names", "edges"]
+StageName = Literal["scan", "edges"]
 NAMES: tuple[StageName, ...] = get_args(StageName)
-_FORMAT = 4  # of the stages' files
+_FORMAT = 5  # of the stages' files
 _BLOCK = 1 << 20
 _RECORD = "stages.json"
 
