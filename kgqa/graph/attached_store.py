@@ -368,8 +368,8 @@ class AttachedStore(AttachedReader):
         """Return the schema that the survey found, with what people call things."""
         graph_schema, record = self.survey.schema, self.record
 
-        def called(properties: Iterable[Property], one: Naming | Called | None) -> Any:
-            words = one.properties if one is not None else {}
+        def called(properties: Iterable[Property], naming: Naming | Called | None) -> Any:
+            words = naming.properties if naming is not None else {}
             return tuple(
                 replace(each, also=words[each.name].also, description=words[each.name].description)
                 if each.name in words

@@ -68,8 +68,8 @@ class IdTable:
             return np.where(self.mids[places] == codes, places + len(self.texts), -1)
         encoded = ids.dictionary_encode()
         unique = encoded.dictionary.cast(_TEXT)
-        found = pc.index_in(unique, value_set=self.texts, skip_nulls=True)
-        table = np.append(pc.fill_null(found, -1).to_numpy(), -1).astype(np.int64)
+        ranks = pc.index_in(unique, value_set=self.texts, skip_nulls=True)
+        table = np.append(pc.fill_null(ranks, -1).to_numpy(), -1).astype(np.int64)
         keys: IntArray = table[
             encoded.indices.fill_null(len(table) - 1).to_numpy(zero_copy_only=False)
         ]
@@ -270,15 +270,15 @@ class NodeTable:
         rows, texts = table["key"].to_numpy() - start, table["text"].combine_chunks()
         chosen = np.full(count, -1, dtype=np.int64)
         chosen[rows] = np.arange(len(rows))
-        found = _taken(texts, chosen)
+        properties = _taken(texts, chosen)
         several = np.bincount(rows, minlength=count) > 1
         if not several.any():
-            return found
+            return properties
         given: dict[int, set[str]] = {}
         for place in np.flatnonzero(several[rows]).tolist():
             given.setdefault(int(rows[place]), set()).add(texts[place].as_py())
         merged = [merge_properties(given[row], self._walked) for row in sorted(given)]
-        return pc.replace_with_mask(found, pa.array(several), pa.array(merged, pa.string()))
+        return pc.replace_with_mask(properties, pa.array(several), pa.array(merged, pa.string()))
 
 
 def _add(buckets: Buckets, keys: IntArray, **columns: Any) -> None:
@@ -333,6 +333,6 @@ def merge_properties(texts: set[str], walked: Set[str] = frozenset()) -> str:
         for key, value in json.loads(text).items():
             if key in walked and merged.setdefault(key, value) != value:
                 every = [*members(merged[key]), *members(value)]
-                merged[key] = list({repr(one): one for one in every}.values())
+                merged[key] = list({repr(member): member for member in every}.values())
             merged.setdefault(key, value)
     return json.dumps(merged, ensure_ascii=False, sort_keys=True)
