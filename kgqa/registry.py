@@ -247,6 +247,12 @@ def validated(
     return options
 
 
+def taken(model: type[Options], given: dict[str, Any], of: str) -> Any:
+    """Return ``model`` made of its fields in ``given``, which loses them. Raises UsageError."""
+    own = {name: given.pop(name) for name in list(given) if name in model.model_fields}
+    return validated(model, own, of)
+
+
 def is_option(name: str) -> bool:
     """Return whether a built-in method, search or loader has an option of that name."""
     return any(table.entries_with(name) for table in (METHODS, SEARCHES, LOADERS))

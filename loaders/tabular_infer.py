@@ -6,7 +6,7 @@
   decide: every small number is a key of most tables. Ids of a role (``SupportRepId``) are of people
   where exactly one other table is of people.
 - A table with two such columns and no key of its own holds *edges*; the rest are their properties.
-- Text whose values repeat, or are towns, genres and the like by the column's name, are *things*.
+- Text whose values repeat, or are towns, genres or similar by the column's name, are *things*.
 
 All is written down to be corrected (see :mod:`kgqa.loaders.tabular_mapping`).
 """
@@ -343,7 +343,7 @@ def _hint(column: _Column, plan: _Plan, to: _Plan, target: _Column) -> float:
 
 
 def _is_join(plan: _Plan, plans: dict[str, _Plan]) -> bool:
-    """Return whether the rows are edges: two ends, told apart by them, and no key of their own."""
+    """Return whether the rows are edges: two ends that tell them apart, and no key."""
     ends = plan.ends
     if len(ends) != 2 or any(plan.columns[name].split for name in ends):
         return False

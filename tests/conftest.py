@@ -6,7 +6,7 @@ Nothing heavy is imported before a test asks for it.
 from __future__ import annotations
 
 import os
-import socket
+import re
 import subprocess
 import sys
 import time
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import is_hypothesis_test, settings
 
 from tests.tiny import tiny
 
@@ -29,9 +29,8 @@ pytest_plugins = ["tests.graph.neo4j_server", "tests.fixtures"]
 
 # A busy machine is not a failure. Only a full run draws examples anew each time: in the usual one a
 # test that fails does so because of the change at hand.
-settings.register_profile("usual", deadline=None, derandomize=True)
 settings.register_profile("full", deadline=None)
-settings.register_profile("fast", deadline=None, derandomize=True, max_examples=10)
+settings.register_profile("usual", deadline=None, derandomize=True)
 settings.load_profile("usual")
 
 _SERVER_START_S = 400.0  # two seconds on an idle machine, minutes on a busy one
@@ -45,12 +44,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if _is_full(config):
         settings.load_profile("full")
-    elif config.getoption("--fast"):
-        settings.load_profile("fast")
 
 
 def _is_full(config: pytest.Config) -> bool:
     return bool(config.getoption("--full")) or os.environ.get("KGQA_TEST_FULL") == "1"
+
+
+_SERVERS = {"in_neo4j": "Neo4j", "neo4j_server": "Neo4j", "openai_server": "an OpenAI server"}
+_NAMED_SERVER = re.compile(rf"(?<!\.)\b({'|'.join(_SERVERS)})\b")  # not the module of that name
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -64,9 +65,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.split("::", 1)[0]
             if file not in scopes:
-                text = (config.rootpath / file).read_text("utf-8")
-                servers = (name for name in ("neo4j_server", "openai_server") if name in text)
-                scopes[file] = next(servers, file)
+                named = _NAMED_SERVER.search((config.rootpath / file).read_text("utf-8"))
+                scopes[file] = _SERVERS[named[1]] if named else file
             return scopes[file]
 
     return ByModule(config, log)
@@ -74,8 +74,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 _SLOW = {
     *("kg_llm", "smollm_folder", "tiny_folder", "minilm", "quick", "serving", "served", "browser"),
-    *("neo4j_server", "openai_server", "ray_cluster", "sample_home", "home", "plain_home"),
-}  # fixtures that load a model, start a server, or ingest the sample
+    *("neo4j_server", "openai_server", "postgres", "cluster", "local", "sample_home", "home"),
+    *("plain_home", "source"),
+}  # fixtures that load a model, start a server or Ray, ingest the sample, or build the package
 _SLOW_ROOMS = {"cli", "api", "server", "methods", "training", "evaluation"}
 
 
@@ -83,17 +84,33 @@ def _is_fast(item: pytest.Item) -> bool:
     """Return whether a test takes milliseconds: about the cores, without models and servers."""
     names = set(getattr(item, "fixturenames", ()))
     marks = {mark.name for mark in item.iter_markers()}
-    room = item.path.relative_to(item.config.rootpath).parts[1]
+    room = item.path.parent.name
     return not (names & _SLOW or marks & {"model", "neo4j", "long"} or room in _SLOW_ROOMS)
 
 
+def _draw_fewer(items: list[pytest.Item], share: float) -> None:
+    """Let tests draw that share of the examples that they would, and ten at least."""
+    tests = {getattr(item.obj, "__func__", item.obj) for item in items if _is_drawn(item)}
+    for test in tests:
+        whole = test._hypothesis_internal_use_settings
+        fewer = min(whole.max_examples, max(10, int(share * whole.max_examples)))
+        test._hypothesis_internal_use_settings = settings(whole, max_examples=fewer)
+
+
+def _is_drawn(item: pytest.Item) -> bool:
+    return isinstance(item, pytest.Function) and is_hypothesis_test(item.obj)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    slow = [item for item in items if not _is_fast(item)]
+    slow_files = {item.path for item in slow}
+    items.sort(key=lambda item: item.path not in slow_files)  # so that workers end together
     if config.getoption("--fast"):
-        slow = [item for item in items if not _is_fast(item)]
         config.hook.pytest_deselected(items=slow)
-        items[:] = [item for item in items if item not in slow]
+        items[:] = filter(_is_fast, items)
     if _is_full(config):
         return
+    _draw_fewer(items, 0.0 if config.getoption("--fast") else 0.4)
     skip = pytest.mark.skip(reason="long: only with --full")
     for item in items:
         if item.get_closest_marker("long"):
@@ -178,9 +195,9 @@ def openai_server(
     smollm_folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[OpenAIServer]:
     """A real `transformers serve` of SmolLM2, stopped at the end of the session."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    from tests.graph.neo4j_server import free_ports
+
+    (port,) = free_ports(1)
     log = tmp_path_factory.mktemp("server") / "log"
     serve = "from transformers.cli.transformers import main; main()"
     command = [sys.executable, "-c", serve, "serve", str(smollm_folder)]

@@ -142,6 +142,7 @@ def random_llm(kg_llm: KgLLM) -> KgLLM:
 def index(sample: SqliteStore, random_llm: KgLLM, tmp_path: Path) -> Iterator[TrieIndex]:
     """An index of two topic entities, closed at the end."""
     from kgqa.graph.sqlite import SqliteStore
+    from kgqa.parallel import LocalExecutor
     from kgqa.paths.format import PathFormat
     from kgqa.paths.walk import WalkRules
     from kgqa.progress import Silent
@@ -153,14 +154,12 @@ def index(sample: SqliteStore, random_llm: KgLLM, tmp_path: Path) -> Iterator[Tr
     encoder = random_llm.encoder
     key = IndexKey.of(sample.info, encoder, form, rules)
     path = Path(unquote(urlsplit(sample.url).path))
-    with IndexWriter(
-        tmp_path, key, PathLexicon(encoder, form), cap=9999, tokenizer_name="x"
-    ) as writer:
-        precompute(
-            lambda: (SqliteStore(path), PathLexicon(encoder, form)),
-            writer,
-            topics=sample.keys_of([TOLKIEN, LINCOLN]),
-            progress=Silent(),
-        )
+    precompute(
+        lambda: (SqliteStore(path), PathLexicon(encoder, form)),
+        IndexWriter(tmp_path, key, PathLexicon(encoder, form), cap=9999, tokenizer_name="x"),
+        topics=sample.keys_of([TOLKIEN, LINCOLN]),
+        executor=LocalExecutor(),
+        progress=Silent(),
+    )
     with open_index(tmp_path, key) as opened:
         yield opened

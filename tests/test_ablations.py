@@ -1,4 +1,4 @@
-"""The script of the ablations: its rows are real commands."""
+"""The script that compares methods and ablations: its ways are real commands."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 from kgqa.cli.app import app
 from kgqa.registry import METHODS, Entry
 
-ROWS: dict[str, tuple[str, str]] = runpy.run_path(
-    str(Path(__file__).resolve().parent.parent / "scripts" / "ablations")
-)["ROWS"]
+WAYS: dict[str, tuple[str, str]] = runpy.run_path(
+    str(Path(__file__).resolve().parent.parent / "scripts" / "bench_methods")
+)["WAYS"]
 
 
 @pytest.fixture
@@ -23,10 +23,10 @@ def unconstrained(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("unconstrained")
-@pytest.mark.parametrize("row", ROWS)
-def test_every_row_is_a_command_that_eval_takes(row: str) -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_every_way_is_a_command_that_eval_takes(way: str) -> None:
     """Read by the command line itself, which complains of the file only where flags are right."""
-    flags = ROWS[row][1].split()
+    flags = WAYS[way][1].split()
     done = CliRunner().invoke(app, ["eval", "jsonl", "no such file", "--kg", "x", *flags])
     assert done.exit_code != 2, done.output  # 2: the flags are wrong
     assert "DataError" in repr(done.exception), done.exception

@@ -1,4 +1,4 @@
-"""What is installed: the wheel is whole, importing is cheap, the locks are exact and portable."""
+"""What is installed: the wheel is whole, the locks are exact and portable."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ import pytest
 from packaging.requirements import Requirement
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-HEAVY = {"torch", "transformers", "peft", "neo4j", "pyarrow", "numpy", "openai", "gguf", "mcp"}
 LOCKS = ["requirements.lock", "requirements-test.lock", "kgqa/data/models/offline.lock"]
 
 
@@ -51,16 +50,14 @@ def shipped() -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("way", ["wheel", "wheel from the sdist"])
-def test_a_wheel_holds_every_file_of_the_package_and_nothing_beside_it(
-    way: str, source: Path, tmp_path: Path
+def test_a_wheel_of_the_sdist_holds_every_file_of_the_package_and_nothing_beside_it(
+    source: Path, tmp_path: Path
 ) -> None:
-    if way != "wheel":
-        with tarfile.open(build("sdist", source, tmp_path / "sdist")) as sdist:
-            # absent before 3.11.4, and said to be missing where it is not set from 3.12 on
-            sdist.extraction_filter = getattr(tarfile, "data_filter", None)
-            sdist.extractall(tmp_path / "unpacked")
-        (source,) = (tmp_path / "unpacked").iterdir()
+    with tarfile.open(build("sdist", source, tmp_path / "sdist")) as sdist:
+        # absent before 3.11.4, and said to be missing where it is not set from 3.12 on
+        sdist.extraction_filter = getattr(tarfile, "data_filter", None)
+        sdist.extractall(tmp_path / "unpacked")
+    (source,) = (tmp_path / "unpacked").iterdir()
     with zipfile.ZipFile(build("wheel", source, tmp_path / "wheel")) as wheel:
         names = {name for name in wheel.namelist() if ".dist-info/" not in name}
         records = {name.split("/", 1)[1] for name in wheel.namelist() if ".dist-info/" in name}
@@ -70,36 +67,6 @@ def test_a_wheel_holds_every_file_of_the_package_and_nothing_beside_it(
     assert sorted(wanted - names) == []
     assert sorted(names - wanted) == []
     assert {"entry_points.txt", "licenses/LICENSE"} <= records
-
-
-def modules_after(code: str) -> set[str]:
-    """The top-level modules that a fresh interpreter has loaded after running ``code``."""
-    done = subprocess.run(
-        [sys.executable, "-c", code + "\nimport sys; print(*sys.modules, file=sys.stderr)"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    return {name.partition(".")[0] for name in done.stderr.split()}
-
-
-def test_importing_kgqa_loads_nothing_heavy() -> None:
-    code = "import kgqa, kgqa.errors, kgqa.progress"
-    assert modules_after(code) & (HEAVY | {"pydantic", "rich", "typer"}) == set()
-
-
-@pytest.mark.parametrize(
-    "arguments", [["--help"], ["ask", "--help"], ["serve", "--help"], ["--version"]]
-)
-def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
-    code = f"""
-import sys
-from kgqa.cli import main
-sys.argv = ["kgqa", *{arguments!r}]
-try:
-    main()
-except SystemExit as stop:
-    assert not stop.code, stop.code
-"""
-    assert modules_after(code) & HEAVY == set()
 
 
 def pinned(lock: str) -> dict[str, str]:

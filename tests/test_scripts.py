@@ -8,6 +8,7 @@ import runpy
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -183,13 +184,14 @@ def test_every_bundled_model_has_commands_that_train_it(tmp_path: Path) -> None:
     script = runpy.run_path(str(CHECKOUT / "scripts" / "train_bundled"))
     data = CHECKOUT / "kgqa" / "data"
     bundled = {file.parent.relative_to(data).as_posix() for file in data.rglob("*.safetensors")}
-    assert set(script["MODELS"]) == bundled
-    for name in bundled:
-        for program, *words in script["commands"](name, tmp_path, tmp_path / name):
-            assert program == "-m" or (CHECKOUT / "scripts" / program).is_file()
-            if program == "-m":
-                done = CliRunner().invoke(app, [*words[1:], "--home", str(tmp_path)])
-                assert "KGNotFoundError" in repr(done.exception), (name, done.output)
+    assert {*script["MODELS"], *script["TRAINERS"]} == bundled
+    for name in script["MODELS"]:
+        for words in script["commands"](name, tmp_path, tmp_path / name):
+            done = CliRunner().invoke(app, [*words, "--home", str(tmp_path)])
+            assert "KGNotFoundError" in repr(done.exception), (name, done.output)
+    for module, _, steps in script["TRAINERS"].values():
+        assert callable(import_module(f"scripts.{module}").train)
+        assert steps > 0
 
 
 def test_only_what_stands_between_the_comments_is_replaced(tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.graph.neo4j_server import free_ports
+
 SCRIPT = Path(__file__).resolve().parent.parent / "scripts" / "neo4j"
 
 
@@ -48,13 +50,6 @@ def program(folder: Path, name: str, text: str) -> None:
     file = folder / name
     file.write_text(f"#!/bin/sh\n{text}\n")
     file.chmod(file.stat().st_mode | stat.S_IXUSR)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def one_line(text: str) -> str:
@@ -102,7 +97,8 @@ def test_a_java_that_is_none_is_refused(home: Path, tools: Path) -> None:
 
 
 def ports() -> list[str]:
-    return ["--bolt-port", str(free_port()), "--http-port", str(free_port())]
+    bolt, http = free_ports(2)
+    return ["--bolt-port", str(bolt), "--http-port", str(http)]
 
 
 def test_without_maven_it_says_what_to_install(home: Path, tools: Path) -> None:
@@ -202,24 +198,20 @@ def test_jars_that_are_not_the_pinned_ones_are_not_run(home: Path, tools: Path) 
     fetched = home / "jars" / "5.26.28"
     fetched.mkdir()
     (fetched / "neo4j-5.26.28.jar").write_text("evil")
-    for command in (("start", *ports()), ("admin", "help"), ("import", "neo4j")):
+    for command in (("start", *ports()), ("admin", "help")):
         code, _, err = run(*command, home=home, path=path)
         assert code == 1
         assert "are not the ones that are pinned" in one_line(err)
     assert not (home / "data").exists()
 
 
-def test_a_password_is_no_argument(home: Path, tools: Path, tmp_path: Path) -> None:
+def test_a_password_is_not_an_argument(home: Path, tools: Path) -> None:
     code, _, err = run("start", *ports(), "--password", "secret-of-mine", home=home)
     assert code == 2
-    file = tmp_path / "password"
-    file.write_text("hush\n")
     program(tools, "java", "echo 'openjdk version \"17.0.1\"' >&2")
-    code, out, err = run(
-        "start", *ports(), "--password-file", str(file), home=home, path=str(tools)
-    )
+    code, out, err = run("start", *ports(), home=home, path=str(tools), NEO4J_PASSWORD="hush")
     assert code == 1
-    assert "8 characters" in err, "the file was read"
+    assert "8 characters" in err, "the variable was read"
     assert "hush" not in out + err
 
 
@@ -230,7 +222,7 @@ def test_ports_are_those_of_the_variables_that_compose_has(home: Path, tools: Pa
         taken.listen()
         env = {
             "KGQA_NEO4J_BOLT_PORT": str(taken.getsockname()[1]),
-            "KGQA_NEO4J_HTTP_PORT": str(free_port()),
+            "KGQA_NEO4J_HTTP_PORT": str(free_ports(1)[0]),
         }
         code, _, err = run("start", home=home, path=str(tools), **env)
     assert code == 1
@@ -238,9 +230,3 @@ def test_ports_are_those_of_the_variables_that_compose_has(home: Path, tools: Pa
     code, _, err = run("start", home=home, KGQA_NEO4J_HTTP_PORT="many")
     assert code == 2
     assert "is not a port" in err
-
-
-def test_import_without_arguments_says_what_it_takes(home: Path) -> None:
-    code, _, err = run("import", home=home)
-    assert code == 1
-    assert "neo4j-admin database import full" in one_line(err)

@@ -149,7 +149,7 @@ class _Names:
 
     def __init__(self, store: GraphStore, triples: Sequence[Triple], *, exact: bool) -> None:
         self._exact = exact
-        names = list(dict.fromkeys(one for head, _, tail in triples for one in (head, tail)))
+        names = list(dict.fromkeys(name for head, _, tail in triples for name in (head, tail)))
         keys = store.keys_of(names).tolist()
         self.keys = {
             name: {key} if key >= 0 else set() for name, key in zip(names, keys, strict=True)

@@ -28,19 +28,16 @@ def delete(
     IngestError while another command writes to the KG.
     """
     from kgqa.graph.attached import RECORD_NAME, is_attached
-    from kgqa.graph.backend import check_kg_name, choose_kg
     from kgqa.graph.files import writing
     from kgqa.graph.open import store_backend
     from kgqa.graph.sqlite_file import FILE_NAME
 
     place = home if isinstance(home, Home) else Home(home, graph=graph, kg=kg, progress=progress)
-    name = check_kg_name(kg)
+    name = check_there(place, kg)
     folder = place.folder(name)
     account = {key: value for key, value in place.account.items() if key != "home"}
     backend = store_backend(place.url, **account)
     attached = is_attached(place.settings.home, name)
-    if not folder.is_dir():  # else it may be damaged, or what is left of it
-        choose_kg(place.kgs(), name, backend.url)
     there = False
     with writing(folder, name):
         if attached:
@@ -60,3 +57,14 @@ def delete(
         "graph": backend.url if there else None,
         "folder": None if kept else str(folder),
     }
+
+
+def check_there(home: Home, kg: str) -> str:
+    """Return the name of a KG of which something is there. Raises KGNotFoundError, UsageError."""
+    from kgqa.graph.backend import check_kg_name, choose_kg
+    from kgqa.graph.open import store_backend
+
+    name = check_kg_name(kg)
+    if not home.folder(name).is_dir():  # else it may be damaged, or what is left of it
+        choose_kg(home.kgs(), name, store_backend(home.url).url)
+    return name

@@ -12,7 +12,7 @@ from kgqa.api.qa import QA
 from kgqa.api.workers import WorkerOptions
 from kgqa.errors import GraphError
 from kgqa.progress import Silent
-from kgqa.registry import option, validated
+from kgqa.registry import option, taken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -60,10 +60,8 @@ def evaluate(
     from kgqa.questions import read_questions
     from kgqa.questions.base import split_of
 
-    fields = EvalOptions.model_fields
-    asked = {name: value for name, value in given.items() if name in fields}
-    own_options = {name: value for name, value in given.items() if name not in fields}
-    options: EvalOptions = validated(EvalOptions, asked, "an evaluation")
+    own_options = dict(given)
+    options: EvalOptions = taken(EvalOptions, own_options, "an evaluation")
     session = QA(home, None, method, own_options)
     if format == QUERY_FORMAT:
         return _of_queries(home, store, Path(file), session, options)

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from kgqa.api.qa import shared_name
 from kgqa.api.workers import WorkerOptions
@@ -32,10 +32,9 @@ if TYPE_CHECKING:
     from kgqa.models.adapter import AdapterCard
     from kgqa.paths.format import PathFormat
     from kgqa.paths.walk import WalkRules
-    from kgqa.trie.lexicon import PathLexicon
+    from kgqa.trie.lexicon import PathLexicon, TokenEncoder
     from kgqa.trie.precompute import PrecomputeResult
     from kgqa.trie.stored import StoredConstraint
-    from kgqa.trie.tokens import TokenEncoder
 
 MOST_SHOWN = 1_000_000  # paths of a trie that is built to be looked at; more would fill the memory
 
@@ -124,15 +123,15 @@ def build_index(home: Home, store: GraphStore, given: dict[str, Any]) -> IndexBu
     resources = partial(
         _resources, store_backend(home.url).full_url, info.name, home.account, form, encoder
     )
-    index = IndexWriter(
-        home.tries(info.name),
-        IndexKey.of(info, loaded.encoder, form, rules),
-        PathLexicon(loaded.encoder, form),
-        cap=options.cap,
-        tokenizer_name=loaded.name,
-        rebuild=options.rebuild,
-    )
-    with writing(home.folder(info.name), info.name), index as writer:
+    with writing(home.folder(info.name), info.name):
+        writer = IndexWriter(
+            home.tries(info.name),
+            IndexKey.of(info, loaded.encoder, form, rules),
+            PathLexicon(loaded.encoder, form),
+            cap=options.cap,
+            tokenizer_name=loaded.name,
+            rebuild=options.rebuild,
+        )
         counts = precompute(
             resources, writer, topics=topics, executor=executor, progress=home.progress
         )
@@ -143,7 +142,6 @@ def trie_text(
     home: Home,
     store: GraphStore,
     entity: str,
-    form: Literal["txt", "dot"],
     limit: int,
     given: dict[str, Any],
 ) -> dict[str, Any]:
@@ -156,7 +154,7 @@ def trie_text(
     from kgqa.methods.base import path_format
     from kgqa.models.kg_llm import load_encoder
     from kgqa.models.presets import preset as card_of
-    from kgqa.trie.export import branching, dot, sequence_tokens, text_lines
+    from kgqa.trie.export import branching, sequence_tokens, text_lines
     from kgqa.trie.lexicon import PathLexicon
 
     options: PathOptions = validated(PathOptions, given, "a trie")
@@ -170,12 +168,7 @@ def trie_text(
     lexicon = PathLexicon(loaded.encoder, path_format(card))
     rules = _rules(store.info, card, options)
     source, constraint = _entity_trie(home, store, resolution, lexicon, rules)
-    trie, encoder = constraint.trie, lexicon.encoder
-    drawn: str | list[str] = (
-        text_lines(trie, encoder, limit)
-        if form == "txt"
-        else dot(trie, encoder, limit, f"{resolution.name} ({resolution.id})")
-    )
+    trie = constraint.trie
     return {
         "entity": {"id": resolution.id, "name": resolution.name},
         "source": source,
@@ -184,7 +177,7 @@ def trie_text(
         "nodes": trie.nodes,
         "tokens": sequence_tokens(trie),
         "branching": asdict(branching(trie)),
-        "lines" if form == "txt" else "dot": drawn,
+        "lines": text_lines(trie, lexicon.encoder, limit),
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from kgqa.display import said_entity
 from kgqa.errors import UsageError
@@ -410,17 +410,15 @@ class KG:
         resolution = resolve_entity(store, entity)
         return tries_of(self.home, store.info, resolution.id, resolution.key)
 
-    def trie_text(
-        self, entity: str, form: Literal["txt", "dot"] = "txt", limit: int = 50, **options: Any
-    ) -> dict[str, Any]:
+    def trie_text(self, entity: str, limit: int = 50, **options: Any) -> dict[str, Any]:
         """Return the token trie of an entity as ``kgqa tries export --json`` prints it.
 
-        ``form`` selects lines of tokens or a Graphviz drawing. ``options`` are those of
-        :class:`kgqa.api.index.PathOptions`. Raises EntityNotFoundError, EmptyLanguageError.
+        ``options`` are those of :class:`kgqa.api.index.PathOptions`. Raises EntityNotFoundError,
+        EmptyLanguageError.
         """
         from kgqa.api.index import trie_text
 
-        return trie_text(self.home, self.store, entity, form, limit, options)
+        return trie_text(self.home, self.store, entity, limit, options)
 
     def evaluate(
         self,

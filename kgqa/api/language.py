@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kgqa.decoding.generate import ConstraintLogitsProcessor, PrefixAllowedTokens
+    from kgqa.decoding.generate import ConstraintLogitsProcessor
     from kgqa.graph.store import GraphStore
     from kgqa.paths.format import PathFormat
     from kgqa.paths.ground import GroundedPath
@@ -43,15 +43,6 @@ class PathLanguage:
         may follow.
         """
         return processor([self], prompt, eos_token_id=eos_token_id)
-
-    def prefix_allowed_tokens_fn(
-        self, prompt: Any, *, eos_token_id: int | None = None
-    ) -> PrefixAllowedTokens:
-        """Return the same constraint as a ``prefix_allowed_tokens_fn``."""
-        from kgqa.decoding.generate import PrefixAllowedTokens
-
-        end = self.lexicon.encoder.eos_id if eos_token_id is None else eos_token_id
-        return PrefixAllowedTokens(self.constraint, prompt, eos_token_id=end)
 
     def read(self, sequences: Any, prompt: Any) -> list[GroundedPath]:
         """Return the paths that ``generate`` wrote, each once, every edge checked in the store.

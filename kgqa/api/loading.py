@@ -12,7 +12,7 @@ from kgqa.api.home import Home
 from kgqa.api.kg import KG
 from kgqa.errors import UsageError
 from kgqa.permissions import inherit_permissions, sharing_note
-from kgqa.registry import LOADERS, Options, option, validated
+from kgqa.registry import LOADERS, Options, option, taken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -78,11 +78,9 @@ def load(home: Home, name: str, sources: Sequence[object], given: dict[str, Any]
     entry = LOADERS.entry(name)
     loader_class = entry.load()
     extracts = getattr(loader_class, "extracts", False)
-    storing = _taken(given, StoringOptions)
-    extracting = _taken(given, ExtractionOptions) if extracts else {}
+    how: StoringOptions = taken(StoringOptions, given, "a load")
+    asking: Any = taken(ExtractionOptions, given, "the loader text") if extracts else None
     options = LOADERS.options(name, given)
-    how: StoringOptions = validated(StoringOptions, storing, "a load")
-    asking: ExtractionOptions = validated(ExtractionOptions, extracting, "the loader text")
     _check_store(home, how)
     _check_meant(home, how)
 
@@ -102,16 +100,16 @@ def load(home: Home, name: str, sources: Sequence[object], given: dict[str, Any]
             loader = loader_class(options, general.complete, f"{general.model} at {general.url}")
             if not sources:
                 raise UsageError(f"`kgqa ingest {name}` needs a SOURCE.", "Name the files.")
-            found = Sources(tuple(path.expanduser() for path in files))
+            dump_files = Sources(tuple(path.expanduser() for path in files))
         else:
             loader = loader_class(options)
-            found = find_sources(loader, files, settings.dumps_folder)
-        if found.note:
-            home.note(found.note)
+            dump_files = find_sources(loader, files, settings.dumps_folder)
+        if dump_files.note:
+            home.note(dump_files.note)
         dump = hasattr(loader_class, "dump")  # a KG is named after such a dump, not its files
-        if settings.kg is None and not dump and found.paths[0] == STDIN:
+        if settings.kg is None and not dump and dump_files.paths[0] == STDIN:
             raise UsageError("Triples from standard input have no name.", "Name the KG by `kg`.")
-        kg = check_kg_name(settings.kg or named or (name if dump else _stem(found)))
+        kg = check_kg_name(settings.kg or named or (name if dump else _stem(dump_files)))
         folder = home.folder(kg)
         writer = stack.enter_context(
             open_writer(
@@ -127,10 +125,10 @@ def load(home: Home, name: str, sources: Sequence[object], given: dict[str, Any]
         if note := sharing_note(settings.home):
             home.note(note)
         with inherit_permissions(settings.home):
-            result = run(loader, found, kg, writer, folder, home.progress, how.work_folder)
+            result = run(loader, dump_files, kg, writer, folder, home.progress, how.work_folder)
         counts = asdict(result)
         if general is not None:
-            counts |= _extracted(home, loader, found.paths, counts, general, asking)
+            counts |= _extracted(home, loader, dump_files.paths, counts, general, asking)
     return KG(home, open_store(home.url, kg, **home.account), counts)
 
 
@@ -151,11 +149,6 @@ def on_disk(name: str, sources: Sequence[object], called: str) -> Iterator[list[
         raise UsageError(f"The loader {name} reads files.", "Name the dump's files or folder.")
     with tempfile.TemporaryDirectory(prefix="kgqa-") as folder:
         yield as_files(sources, Path(folder), called, triples=name == "triples")
-
-
-def _taken(given: dict[str, Any], model: type[Options]) -> dict[str, Any]:
-    """Take the fields of ``model`` out of ``given``."""
-    return {name: given.pop(name) for name in list(given) if name in model.model_fields}
 
 
 def _general_llm(home: Home, options: ExtractionOptions) -> GeneralLLM:
@@ -309,18 +302,3 @@ def attached_dict(attached: Attached) -> dict[str, Any]:
         "named": attached.survey.named,
         "seconds": round(attached.seconds, 3),
     }
-
-
-def filters(loader: str, given: dict[str, Any]) -> tuple[Path | None, list[str]]:
-    """Return the file of predicates that a loader leaves out, None if bundled, and its entries.
-
-    Raises UsageError for a loader without filters.
-    """
-    options = LOADERS.options(loader, given)
-    if not hasattr(options, "filters"):
-        raise UsageError(f"The loader {loader} has no filters.", "Only freebase has.")
-    from kgqa.loaders.base import data_lines
-    from kgqa.loaders.freebase import FILTERS
-
-    path: Path | None = options.filters
-    return path, data_lines(path or FILTERS)

@@ -38,23 +38,23 @@ def about(store: QueryStore, most: int) -> dict[str, Any]:
     counts = {type_.name: type_.count for type_ in graph.schema().types}
     instances = cache(graph.instances)
     ids = graph.relations().ids
-    for one in schema["types"]:
-        one["plan"] = written(one["name"])
-        if one["count"] <= _EXAMPLED and len(keys := instances(one["name"])):
-            one["example"] = graph.entities(keys[:1]).label(0)
-    for one in schema["relations"]:
-        head, relation, tail = (written(one[part]) for part in ("head", "relation", "tail"))
-        one["plan"] = f"{head} {relation}> {tail}"
-        if counts.get(one["head"], info.nodes) > _EXAMPLED or one["relation"] not in ids:
+    for entry in schema["types"]:
+        entry["plan"] = written(entry["name"])
+        if entry["count"] <= _EXAMPLED and len(keys := instances(entry["name"])):
+            entry["example"] = graph.entities(keys[:1]).label(0)
+    for entry in schema["relations"]:
+        head, relation, tail = (written(entry[part]) for part in ("head", "relation", "tail"))
+        entry["plan"] = f"{head} {relation}> {tail}"
+        if counts.get(entry["head"], info.nodes) > _EXAMPLED or entry["relation"] not in ids:
             continue
         for tried in _TRIED:
-            heads = instances(one["head"])[:tried]
-            facts = graph.facts(heads, [ids.index(one["relation"])], inverse=False)
+            heads = instances(entry["head"])[:tried]
+            facts = graph.facts(heads, [ids.index(entry["relation"])], inverse=False)
             for row, other in zip(facts.row.tolist(), facts.other.tolist(), strict=True):
-                if "example" not in one and one["tail"] in ("", *graph.details(other).types):
+                if "example" not in entry and entry["tail"] in ("", *graph.details(other).types):
                     ends = graph.entities(keys_array([heads[row], other]))
-                    one["example"] = f"{ends.label(0)} -> {one['relation']} -> {ends.label(1)}"
-            if "example" in one:
+                    entry["example"] = f"{ends.label(0)} -> {entry['relation']} -> {ends.label(1)}"
+            if "example" in entry:
                 break
     return {"kg": info.name, "entities": info.entities, "edges": info.edges, **schema}
 

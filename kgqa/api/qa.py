@@ -347,7 +347,7 @@ class QA:
                     raise
                 unlinked = error
         seconds = time.perf_counter() - began
-        mentions = [one.mention or one.name for one in topics]
+        mentions = [topic.mention or topic.name for topic in topics]
         question, said = written_out(
             asked.question, mentions, self.options.today, self.options.zone
         )

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kgqa.errors import KgqaError, UsageError
-from kgqa.registry import LOADERS, Options, option, validated
+from kgqa.registry import LOADERS, Options, option, taken
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,8 +48,7 @@ def update(
     from kgqa.loading.update import update as run
 
     started = time.monotonic()
-    own = {name: given.pop(name) for name in list(given) if name in UpdateOptions.model_fields}
-    how: UpdateOptions = validated(UpdateOptions, own, "an update")
+    how: UpdateOptions = taken(UpdateOptions, given, "an update")
     removed = [path.expanduser() for path in how.remove or ()]
     added = [path.expanduser() for path in files]
     names = given.pop("names", None)

@@ -91,7 +91,7 @@ class Chat:
         else:
             answer = self._last()
             every: list[Any] = [*answer.paths, *answer.expanded]
-            shown = [one.groundings[0] for one in every]
+            shown = [path.groundings[0] for path in every]
             total = len(shown)
         for path in shown:
             say(path_line(path))

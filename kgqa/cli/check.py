@@ -52,6 +52,6 @@ def _show(kg: KG, checked: Check) -> None:
 def _named(kg: KG, id_: str, name: str) -> str:
     """Return a name, with the id if other entities have that name."""
     with suppress(EntityNotFoundError):  # a value
-        if any(one.name == name for one in kg.entity(name).others):
+        if any(other.name == name for other in kg.entity(name).others):
             return said_entity(name, id_)
     return shown_name(name)

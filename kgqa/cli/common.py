@@ -188,7 +188,7 @@ def add_command(app: typer.Typer, name: str, function: Callable[..., None]) -> N
         before = ctx.find_object(Global) or Global()
         chosen = {field: given.pop(field) or getattr(before, field) for field in _COMMON}
         _flags.clear()
-        _flags.update({one.name: one.opts[-1] for one in ctx.command.params if one.name})
+        _flags.update({each.name: each.opts[-1] for each in ctx.command.params if each.name})
         _flags.setdefault("entities", "--entity")
         if sources:
             flags = {name: given.pop(name) for name in fields}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kgqa.api.loading import ExtractionOptions, StoringOptions, filters, load
+from kgqa.api.loading import ExtractionOptions, StoringOptions, load
 from kgqa.cli.common import Run, takes_options
 from kgqa.registry import LOADERS
 
@@ -31,9 +31,6 @@ def ingest(
             "URL of a database; by default the dumps folder is searched."
         ),
     ] = None,
-    show_filters: Annotated[
-        bool, typer.Option("--show-filters", help="freebase: print its filters and load nothing.")
-    ] = False,
 ) -> None:
     """Load a dump, and replace the KG of that name in one step.
 
@@ -42,9 +39,6 @@ def ingest(
     the loader that their group names; `kgqa options triples`, for example, lists all options of a
     loader.
     """
-    if show_filters:
-        _show_filters(run, loader, options)
-        return
     with load(run.home, loader, source or [], options) as kg:
         failed = _show(run, kg)
     if failed:
@@ -76,17 +70,3 @@ def _show(run: Run, kg: KG) -> int:
 
     run.print(human, counts)
     return int(counts.get("failed", 0))
-
-
-def _show_filters(run: Run, loader: str, options: dict[str, Any]) -> None:
-    path, entries = filters(loader, options)
-
-    def human() -> None:
-        from kgqa.cli.terminal import say
-
-        say(f"# {path or 'the bundled list'}: the longest prefix that fits decides.")
-        say("# Change it: kgqa ingest freebase --show-filters > FILE, edit, --filters FILE")
-        for entry in entries:
-            say(entry)
-
-    run.print(human, {"filters": entries})

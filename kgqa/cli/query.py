@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -40,7 +41,7 @@ def query(
         raise UsageError("`csv` and `as_json` are two forms of one result.", "Choose one.")
     with run.kg() as kg:
         if plan is None:
-            run.print(lambda: _show_schema(run, kg), _schema_dict(kg.schema()))
+            run.print(lambda: _show_schema(run, kg), asdict(kg.schema()))
             return
         if cypher:
             text = kg.cypher(plan)
@@ -85,9 +86,3 @@ def _show_schema(run: Run, kg: KG) -> None:
         )
         names = names or ("" if "relation" in entry else "no properties")
         run.say(f"{entry['plan']} ({entry['count']:,})" + (f": {names}" if names else ""))
-
-
-def _schema_dict(schema: Any) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    return asdict(schema)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 import kgqa
+from kgqa.api.deletion import check_there
 from kgqa.cli.common import Run
 from kgqa.errors import UsageError, without_secrets
 
@@ -21,6 +22,7 @@ def rm(
 
     Of an attached Neo4j database only kgqa's own record is deleted.
     """
+    check_there(run.home, name)
     if not yes:
         if run.as_json or not sys.stdin.isatty():
             raise UsageError(f"Deleting {name} needs to be confirmed.", "Add --yes.")

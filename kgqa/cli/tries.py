@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
@@ -24,27 +24,18 @@ def export(
     run: Run,
     entity: Annotated[str, typer.Argument(help="An id or a name.")],
     options: dict[str, Any],
-    form: Annotated[
-        Literal["txt", "dot"],
-        typer.Option("--format", help="Lines of tokens, or a Graphviz drawing."),
-    ] = "txt",
     limit: Annotated[int, typer.Option(help="Number of token sequences to show.", min=1)] = 50,
 ) -> None:
     """Show the token trie of an entity: what a model may write about it.
 
-    txt: one token sequence per line, with `|` between tokens; `{5}` means any of five may follow.
-    dot: a drawing for Graphviz, with forced tokens in one box.
+    One token sequence per line, with `|` between tokens; `{5}` means any of five may follow.
     """
     with run.kg() as kg:
-        shown = kg.trie_text(entity, form, limit, **options)
+        shown = kg.trie_text(entity, limit, **options)
 
     def human() -> None:
         from kgqa.cli.terminal import say
 
-        if form == "dot":  # alone on stdout, so that `| dot -Tsvg` can read it
-            for line in shown["dot"].splitlines():
-                say(line)
-            return
         for line in shown["lines"]:
             say(line)
         say()

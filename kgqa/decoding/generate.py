@@ -1,8 +1,8 @@
 """Constraints for people who decode with Hugging Face ``generate``.
 
-Both classes fail closed: after a finished sequence, or a prefix outside the language, only the end
-token may follow (an empty list means different things in its versions). ``generate`` fills missing
-beams with such prefixes and may return them: hence :func:`accepted`.
+The processor fails closed: after a finished sequence, or a prefix outside the language, only the
+end token may follow. ``generate`` fills missing beams with such prefixes and may return them: hence
+:func:`accepted`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,17 @@ Prompt: TypeAlias = "Mapping[str, Any] | int"
 _NEVER = -1e9
 
 
-class _PromptConstraints:
+class ConstraintLogitsProcessor(LogitsProcessor):
+    """A ``LogitsProcessor`` that keeps ``generate`` inside a constraint.
+
+    ``constraint``: one, or one for each prompt of the batch, each of which has as many rows as
+    beams. ``prompt``: the BatchEncoding, or the number of columns of ``input_ids``, padding on the
+    left included. ``eos_token_id``: a token that ends a sequence. An end that closes no sequence
+    scores -1e9, so that it never outranks the language. Raises UsageError if a prompt has no
+    constraint, prompts are padded on the right, or a sequence is shorter than the prompt;
+    ConstraintError for a token that the model does not have. Serves one call at a time.
+    """
+
     def __init__(
         self, constraint: Constraint | Sequence[Constraint], prompt: Prompt, *, eos_token_id: int
     ) -> None:
@@ -40,35 +50,7 @@ class _PromptConstraints:
         if eos_token_id < 0:
             raise UsageError(f"`eos_token_id` is {eos_token_id}; a token id is at least 0.")
         self.eos = eos_token_id
-        self.prefixes = [_Prefixes(one) for one in several]
-
-
-class PrefixAllowedTokens(_PromptConstraints):
-    """A ``prefix_allowed_tokens_fn`` that keeps ``generate`` inside a constraint.
-
-    ``constraint``: one, or one for each prompt of the batch. ``prompt``: the BatchEncoding, or the
-    number of columns of ``input_ids``, padding on the left included. ``eos_token_id``: a token that
-    ends a sequence. Raises UsageError if a prompt has no constraint, prompts are padded on the
-    right, or a sequence is shorter than the prompt. Serves one call at a time.
-    """
-
-    def __call__(self, batch_id: int, input_ids: torch.Tensor) -> list[int]:
-        """Return the tokens that may follow ``input_ids``, shape ``[columns]``, never none."""
-        # one constraint serves every prompt of the batch
-        at = batch_id if len(self.prefixes) > 1 else 0
-        if at >= len(self.prefixes):
-            raise _unequal(len(self.prefixes), f"no prompt number {batch_id + 1}")
-        prefix = _after_prompt([input_ids.tolist()], self.columns)
-        return self.prefixes[at].allowed(prefix)[0] or [self.eos]
-
-
-class ConstraintLogitsProcessor(_PromptConstraints, LogitsProcessor):
-    """A ``LogitsProcessor`` that keeps ``generate`` inside a constraint.
-
-    Arguments and errors as of :class:`PrefixAllowedTokens`; each prompt has as many rows as beams.
-    An end that closes no sequence scores -1e9, so that it never outranks the language. Raises
-    ConstraintError for a token that the model does not have.
-    """
+        self.prefixes = [_Prefixes(each) for each in several]
 
     def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
         """Return ``scores``, shape ``[rows, vocabulary]``, with ``-inf`` at all that may not be."""

@@ -13,7 +13,7 @@ from kgqa.decoding.pieces import FreeText, MarkedConstraint, Span
 from kgqa.decoding.search import check_log_probability, run
 from kgqa.decoding.searches import beam
 from kgqa.decoding.text import Text
-from kgqa.errors import ConstraintError, EmptyLanguageError, UsageError
+from kgqa.errors import ConstraintError, EmptyLanguageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
     from kgqa.decoding.text import TextForward
     from kgqa.trie.constraint import Constraint
 
-ConstraintFor: TypeAlias = "Callable[[int, Sequence[Span]], Constraint | None]"
-"""From a span's number (the first is 0) and the spans before it: its constraint, or None."""
+ConstraintFor: TypeAlias = "Callable[[Sequence[Span]], Constraint | None]"
+"""From the spans before one: its constraint, or None."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chain:
     """A text that is being written: its tokens, where the cache has them, how it may go on.
 
-    Immutable. ``stop``: None while it may go on. ``opened``: the opening just written, its
-    log-probability. ``draft``: free text since the last span. ``no_more``: openings are masked.
+    Immutable. ``stop``: None while it may go on. ``opened``: the opening just written. ``draft``:
+    free text since the last span. ``no_more``: openings are masked.
     """
 
     text: Text
     prompt: int
     pieces: tuple[FreeText | Span, ...] = ()
-    draft: tuple[tuple[int, float], ...] = ()
-    opened: tuple[tuple[int, ...], float] | None = None
+    draft: tuple[int, ...] = ()
+    opened: tuple[int, ...] | None = None
     no_more: bool = False
     stop: Stop | None = None
     notes: tuple[str, ...] = ()
@@ -55,11 +55,6 @@ class Chain:
     def written(self) -> int:
         """The tokens after the prompt."""
         return len(self.text.tokens) - self.prompt
-
-    @property
-    def log_probability(self) -> float:
-        """The sum over all pieces."""
-        return sum(piece.log_probability for piece in self.pieces)
 
 
 class Writer:
@@ -85,19 +80,12 @@ class Writer:
         if not options.force_opening:
             return chain
         opening = options.markers.openings[0]
-        if options.limits.spans < 1 or options.limits.tokens <= len(opening):
+        if options.spans < 1 or options.tokens <= len(opening):
             raise ConstraintError(
                 "A span is to be opened first, and the limits leave no room for one.",
                 "Allow at least one span, and more tokens.",
             )
-        text, total = chain.text, 0.0
-        for token in opening:
-            (text,), following = self._forward.following([text])
-            score = float(following[0, token])
-            check_log_probability(score)
-            total += score
-            text = text.extended([token])
-        return replace(chain, text=text, opened=(opening, total))
+        return replace(chain, text=chain.text.extended(opening), opened=opening)
 
     def free(self, chains: Sequence[Chain]) -> list[Chain]:
         """Return chains, greedily written on to a span or end. Raises ConstraintError."""
@@ -105,7 +93,7 @@ class Writer:
         while going := [
             at for at, chain in enumerate(chains_left) if chain.stop is None and not chain.opened
         ]:
-            full = [at for at in going if chains_left[at].written >= self._options.limits.tokens]
+            full = [at for at in going if chains_left[at].written >= self._options.tokens]
             for at in full:
                 chains_left[at] = self._ended(chains_left[at], "token limit")
             going = [at for at in going if at not in full]
@@ -120,19 +108,17 @@ class Writer:
         """Return up to ``k`` chains that went through the open span, best first: never none.
 
         Without a path: the chain before its opening, now masked, with a note. If that was forced,
-        raises EmptyLanguageError or ConstraintError; UsageError if no span is open.
+        raises EmptyLanguageError or ConstraintError.
         """
-        if chain.opened is None:
-            raise UsageError("Only a chain that has opened a span can go through one.")
-        opening, opening_score = chain.opened
-        options, number = self._options, len(chain.spans)
+        options, opening, number = self._options, chain.opened, len(chain.spans)
+        assert opening is not None
         inner = self._language(chain)
         if inner is None:
             return [self._taken_back(chain, f"Span {number + 1} has no path to write.", empty=True)]
         # the closing tokens belong to the search, so that paths are ranked with what ends them
         marked = MarkedConstraint(inner, options.markers.closing)
-        room = options.limits.tokens - chain.written
-        most = min(options.limits.span_tokens + max(1, len(options.markers.closing)), room)
+        room = options.tokens - chain.written
+        most = min(options.span_tokens + max(1, len(options.markers.closing)), room)
         scorer = self._forward.scorer(chain.text, marked, options.rule)
         search = beam(marked, k, max_new_tokens=most) if most > 0 else None
         hypotheses = run(search, scorer).hypotheses if search else []
@@ -143,13 +129,13 @@ class Writer:
         spans = []
         for hypothesis in hypotheses:
             text = self._decode((*opening, *hypothesis.tokens))
-            span = Span(opening, opening_score, hypothesis, inner, text)
+            span = Span(opening, hypothesis, inner, text)
             spans.append(
                 Chain(
                     scorer.after(hypothesis.state, hypothesis.tokens),
                     chain.prompt,
                     (*pieces, span),
-                    no_more=number + 1 >= options.limits.spans,
+                    no_more=number + 1 >= options.spans,
                     stop="end token" if hypothesis.tokens[-1] in options.end_tokens else None,
                     notes=chain.notes,
                 )
@@ -161,44 +147,41 @@ class Writer:
         self._forward.keep(chain.text for chain in chains)
 
     def _with_token(self, chain: Chain, scores: torch.Tensor) -> Chain:
-        token, score = self._likeliest(chain, scores)
-        drafted = (*chain.draft, (token, score))
+        token = self._likeliest(chain, scores)
+        drafted = (*chain.draft, token)
         longer = replace(chain, text=chain.text.extended([token]), draft=drafted)
         if token not in self._options.end_tokens and (over := self._over(longer)) is not None:
             notes = (*chain.notes, over.note) if over.note else chain.notes
             return self._ended(replace(longer, notes=notes), "ending", over.at)
         # by tokens, never by text: names and thoughts may spell a marker without opening a span
-        opening = self._options.markers.completed([text for text, _ in drafted])
+        opening = self._options.markers.completed(drafted)
         if opening is not None:  # what would open and may not is never allowed
-            kept, marker = drafted[: -len(opening)], drafted[-len(opening) :]
-            total = sum(probability for _, probability in marker)
-            return replace(longer, draft=kept, opened=(opening, total), before=chain)
+            return replace(longer, draft=drafted[: -len(opening)], opened=opening, before=chain)
         if token in self._options.end_tokens:
             return self._ended(longer, "end token")
         if self._options.stop and self._cut(self._drafted(longer)) is not None:
             return self._ended(longer, "stop string")
         return longer
 
-    def _likeliest(self, chain: Chain, scores: torch.Tensor) -> tuple[int, float]:
+    def _likeliest(self, chain: Chain, scores: torch.Tensor) -> int:
         options = self._options
         banned = set()
-        if chain.no_more or not options.limits.spans or options.limits.tokens - chain.written < 2:
-            drafted = [token for token, _ in chain.draft]
+        if chain.no_more or not options.spans or options.tokens - chain.written < 2:
             banned = {
                 opening[-1]
                 for opening in options.markers.openings
-                if options.markers.completed([*drafted, opening[-1]]) is not None
+                if options.markers.completed([*chain.draft, opening[-1]]) is not None
             }
         best, tokens = scores.topk(min(1 + len(banned), len(scores)))
         for token, score in zip(tokens.tolist(), best.tolist(), strict=True):
             check_log_probability(score)
             if token not in banned:
-                return token, score
+                return int(token)
         raise ConstraintError("Every token would open a span, so nothing can be written.")
 
     def _language(self, chain: Chain) -> Constraint | None:
         try:
-            inner = self._constraint_for(len(chain.spans), chain.spans)
+            inner = self._constraint_for(chain.spans)
         except EmptyLanguageError:
             return None
         return inner if inner is not None and len(inner.expand([inner.start()]).token) else None
@@ -221,7 +204,7 @@ class Writer:
         ending = self._options.ending
         if ending is None:
             return None
-        return ending(chain.spans, [token for token, _ in chain.draft], self._drafted(chain))
+        return ending(chain.spans, chain.draft, self._drafted(chain))
 
     def _ended(self, chain: Chain, stop: Stop, at: int | None = None) -> Chain:
         return replace(self._with_draft(chain, at), stop=stop, before=None)
@@ -229,14 +212,13 @@ class Writer:
     def _with_draft(self, chain: Chain, at: int | None = None) -> Chain:
         if not chain.draft:
             return chain
-        tokens = tuple(token for token, _ in chain.draft)
         text = self._drafted(chain)
         cut = min((place for place in (at, self._cut(text)) if place is not None), default=None)
-        piece = FreeText(tokens, text[:cut], sum(score for _, score in chain.draft))
+        piece = FreeText(chain.draft, text[:cut])
         return replace(chain, pieces=(*chain.pieces, piece), draft=())
 
     def _drafted(self, chain: Chain) -> str:
-        return self._decode([token for token, _ in chain.draft])
+        return self._decode(chain.draft)
 
     def _cut(self, text: str) -> int | None:
         places = [at for stop in self._options.stop if (at := text.find(stop)) >= 0]

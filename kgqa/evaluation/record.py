@@ -251,7 +251,8 @@ def _grounded_share(answer: Answer) -> float:
     """Return the share of the paths that are grounded; of a plan's rows that rest on something."""
     if answer.result is not None and not answer.paths:
         rows = [answer.result.evidence(row, 1) for row in range(len(answer.result))[:_KEPT]]
-        return sum(bool(one.facts or one.held or one.nodes) for one in rows) / max(len(rows), 1)
+        grounded = [bool(row.facts or row.held or row.nodes) for row in rows]
+        return sum(grounded) / max(len(grounded), 1)
     return sum(bool(path.groundings) for path in answer.paths) / max(len(answer.paths), 1)
 
 

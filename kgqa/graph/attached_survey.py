@@ -330,7 +330,7 @@ def _foreign_keys(
     """Return (label, property) that repeat the id of a node that a relationship leads to."""
     keys: set[tuple[str, str]] = set()
     for pattern in patterns:
-        for here, there in ((pattern.head, pattern.tail), (pattern.tail, pattern.head)):
-            if here and there and here != there and (id_ := naming[there].id) != naming[here].id:
-                keys.add((here, id_ or ""))
+        for label, other in ((pattern.head, pattern.tail), (pattern.tail, pattern.head)):
+            if label and other and label != other and (id_ := naming[other].id) != naming[label].id:
+                keys.add((label, id_ or ""))
     return keys

@@ -38,7 +38,11 @@ _NUMBER = re.compile(
     r"(?:\s?(k|thousand|m|million|bn|billion)\b)?(?:%|\b|$|(?=(?:st|nd|rd|th)\b))(?![\w-]*\w-)",
     re.IGNORECASE,
 )
-_NUMBER_WORD = re.compile(rf"\b({'|'.join(_WORDS)})\b", re.IGNORECASE)
+_NUMBER_WORD = re.compile(
+    rf"\b(?:({'|'.join(_WORDS)})|a(?= (?:thousand|million|billion)))\b"
+    r"(?: (thousand|million|billion)\b)?",
+    re.IGNORECASE,
+)
 _MONTHS = "january february march april may june july august september october november december"
 _MONTH = "|".join(f"{one}|{one[:3]}" for one in _MONTHS.split())
 _DATE = re.compile(
@@ -85,9 +89,10 @@ _LIMIT = re.compile(
     r"(?:\b(?:top|first|last|any|bottom|best|worst|latest|newest|oldest|largest|smallest|highest|lowest)"
     r"|^\s*(?:list|show(?: me)?|name|which|what(?: are)?|who are|identify|find|give(?: me)?|get|display|"
     r"provide|return|the|tell me)(?:\s+(?:the|any|me|all|up to|only|out))*(?:\s+(?:names?|titles?|ids?) of)?"
-    r"|\b(?:the|of any|limit(?:ed)? to|are the|which|what)(?:\s+names? of)?)\s*$",
+    r"|\b(?:the|of any|limit(?:ed)?(?: \w+){0,2} to|are the|which|what)(?:\s+names? of)?)\s*$",
     re.IGNORECASE,
 )
+_ALONE = re.compile(r"\b(?:top|first|bottom|limit(?:ed)?(?: \w+){0,2} to)\s*$", re.IGNORECASE)
 _ABOUT: dict[str, tuple[str, int, int]] = {  # -> a question about x, the signs of days, amounts
     "old eldest": ("how old is x? when was x built, founded or born?", -1, 1),
     "young new": ("how old is x? when was x built, founded or born?", 1, -1),
@@ -113,7 +118,6 @@ _ABOUT: dict[str, tuple[str, int, int]] = {  # -> a question about x, the signs 
     "wide": ("how wide is x?", 0, 1),
     "narrow": ("how wide is x?", 0, -1),
 }  # fmt: skip
-_BY_ADJECTIVE = {word: meant for words, meant in _ABOUT.items() for word in words.split()}
 _BY_ADJECTIVE = {word: meant for words, meant in _ABOUT.items() for word in words.split()}
 _THAN = re.compile(r"\b(?:(no|not) )?(\w+er|more (\w+)|less (\w+)) than(?: the)?$", re.IGNORECASE)
 _FILLER = r"(?:\s+(?:or equal to|than|the(?: year)?|year|a|an|of))*"
@@ -208,8 +212,8 @@ class Stated:
 def stated(question: str) -> Stated:
     """Return the literals of a question.
 
-    >>> stated("the three products over 1.5 million").limit
-    3
+    >>> stated("the three products over 1.5 million").limit, stated("Which rank best? List the top 5.").limit
+    (3, 5)
     >>> [(one.value, one.operator) for one in stated("orders between 5 and 10, after 1997").literals]
     [(5, '>='), (10, '<='), (1997, '>')]
     >>> [(one.value, one.operator) for one in stated("the nineties, or Q3 2020").literals]
@@ -282,7 +286,7 @@ def stated(question: str) -> Stated:
         operator, said = _operator(question, start, end, read)
         whole = size.is_integer()
         before, after_ = question[:start], question[end:]
-        noun = bool(re.match(r"\s+[A-Za-z]", after_)) or "first" in before[-8:].lower()
+        noun = re.match(r"\s+[A-Za-z]", after_) or _ALONE.search(before)
         counted = whole and 0 < size <= 1000 and operator == "=" and noun
         if limit is None and counted and _LIMIT.search(before):
             limit = int(size)
@@ -304,7 +308,8 @@ def _numbers(question: str, taken: Sequence[bool]) -> list[tuple[float, int, int
         amount = float(match[1].replace(",", "")) * _SCALES.get((match[2] or "").lower(), 1)
         spans.append((amount, *match.span()))
     for match in _NUMBER_WORD.finditer(question):
-        spans.append((float(_WORDS[match[1].lower()]), *match.span()))
+        scale = _SCALES[match[2].lower()] if match[2] else 1.0
+        spans.append((scale * _WORDS[(match[1] or "one").lower()], *match.span()))
     return sorted((one for one in spans if not any(taken[one[1] : one[2]])), key=itemgetter(1))
 
 

@@ -42,7 +42,7 @@ def is_named_so(relation: str) -> bool:
 def classes_of(edges: Callable[[], Iterable[pa.RecordBatch]]) -> pa.Array | None:
     """Return the tails of a relation's edges (head, tail) if they are few and are classes.
 
-    ``edges``: gives the edges anew at each call; there may be more than memory holds.
+    ``edges``: gives all edges at each call; there may be more than memory holds.
     """
     tails, count = _NO_TEXT, 0
     for batch in edges():

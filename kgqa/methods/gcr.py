@@ -15,6 +15,7 @@ from __future__ import annotations
 import time
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
+from operator import itemgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -223,13 +224,13 @@ class Gcr(KgLlmMethod[GcrOptions]):
                 )
 
         for place, outcome in self.engine.run(requests()):
-            one = taken[place]
+            active = taken[place]
             try:
-                yield one.number, self._finished(store, rules, one, outcome)
+                yield active.number, self._finished(store, rules, active, outcome)
             except ShardDamagedError as error:
-                again[one.number] = one.question, f"{error} Answering on the fly."
+                again[active.number] = active.question, f"{error} Answering on the fly."
             except KgqaError as error:
-                yield one.number, error
+                yield active.number, error
             yield from failed
             failed.clear()
         yield from failed
@@ -249,51 +250,51 @@ class Gcr(KgLlmMethod[GcrOptions]):
         return self.kg_llm.prompt_ids(text, [topic.name for topic in question.topics])
 
     def _finished(
-        self, store: GraphStore, rules: WalkRules, one: _Decoding, outcome: DecodingOutcome
+        self, store: GraphStore, rules: WalkRules, active: _Decoding, outcome: DecodingOutcome
     ) -> Findings:
         result = _result(outcome)
         hypotheses = result.hypotheses
         written = None
         if self.card.answer and hypotheses:
             decoded_paths = [each.tokens for each in hypotheses]
-            written = write_hypotheses(self.kg_llm, self.engine.plan, one.prompt, decoded_paths)
+            written = write_hypotheses(self.kg_llm, self.engine.plan, active.prompt, decoded_paths)
         decoded = time.perf_counter()
         paths, notes = ground_all(
             store,
-            one.chosen.constraint,
+            active.chosen.constraint,
             self.lexicon,
-            [topic.key for topic in one.question.topics],
+            [topic.key for topic in active.question.topics],
             hypotheses,
             written.texts if written else (),
             outcome.coverage,
         )
-        if notes and one.from_index:
+        if notes and active.from_index:
             raise ShardDamagedError(f"The index does not fit the graph. {notes[0]}.", REBUILD)
         if not paths:
             raise _nothing_grounded()
         grounded = time.perf_counter()
         if self.ranking is None:
-            found = Findings(answers=tuple(vote(paths, store)))
+            findings = Findings(answers=tuple(vote(paths, store)))
         else:
-            found = weigh(store, paths, one.question.topics, rules, self.form, self.ranking)
-        tokens = sum(len(one.tokens) for one in hypotheses)
+            findings = weigh(store, paths, active.question.topics, rules, self.form, self.ranking)
+        tokens = sum(len(hypothesis.tokens) for hypothesis in hypotheses)
         search = SearchUse(self.options.search)
         if (proof := result.certificate) is not None:
             proven = (proof.proven, proof.certain, proof.bound, proof.demands)
             search = SearchUse(self.options.search, *proven)
         return replace(
-            found,
+            findings,
             paths=tuple(paths),
-            constraints=one.chosen.uses,
-            kg_llm=self.use(1, len(one.prompt), tokens + (written.tokens if written else 0)),
+            constraints=active.chosen.uses,
+            kg_llm=self.use(1, len(active.prompt), tokens + (written.tokens if written else 0)),
             timings=Timings(
-                constraint=one.seconds,
+                constraint=active.seconds,
                 decode=outcome.seconds + (written.seconds if written else 0.0),
                 ground=grounded - decoded,
                 answer=time.perf_counter() - grounded,
             ),
             forward_passes=outcome.forward_passes + (written.forward_passes if written else 0),
-            notes=(*one.chosen.notes, *notes, *found.notes),
+            notes=(*active.chosen.notes, *notes, *findings.notes),
             search=search,
         )
 
@@ -328,14 +329,14 @@ class Gcr(KgLlmMethod[GcrOptions]):
         )
         paths: list[ScoredPath] = []
         tables: list[PathTable] = []
-        found: list[Hypothesis] = []
+        written: list[Hypothesis] = []
         for constraint, outcome in zip(constraints, outcomes, strict=True):
             hypotheses = _result(outcome).hypotheses
             good, refused = ground_all(store, constraint, self.lexicon, topics, hypotheses)
             paths += good
             notes += refused
-            tables += [constraint.ground(one.state) for one in hypotheses]
-            found += hypotheses
+            tables += [constraint.ground(hypothesis.state) for hypothesis in hypotheses]
+            written += hypotheses
         if not paths:
             raise _nothing_grounded()
         every = ordered(joined_tables(tables))  # of these, scores when nothing is asked
@@ -350,26 +351,28 @@ class Gcr(KgLlmMethod[GcrOptions]):
         paths.sort(key=lambda path: (-path.score, path.text))
         weights = [path.score - PRIOR * before.get(path.text, 0.0) for path in paths]
         ran = [*outcomes, prior]
-        decoding = sum(one.seconds for one in ran)
+        decoding = sum(outcome.seconds for outcome in ran)
         answers = rank_choices(choices, paths, weights)
         return Findings(
             answers=tuple(answers),
             paths=tuple(paths),
             constraints=composed(question.topics),
-            kg_llm=self.use(2, 2 * len(prompt), sum(len(one.tokens) for one in found)),
+            kg_llm=self.use(
+                2, 2 * len(prompt), sum(len(hypothesis.tokens) for hypothesis in written)
+            ),
             timings=Timings(
                 constraint=walked - began,
                 decode=decoding,
                 ground=max(0.0, grounded - walked - decoding),
                 answer=time.perf_counter() - grounded,
             ),
-            forward_passes=sum(one.forward_passes for one in ran),
+            forward_passes=sum(outcome.forward_passes for outcome in ran),
             notes=tuple(notes),
             search=SearchUse(self.options.search),
         )
 
     def _run(self, requests: Iterable[DecodingRequest]) -> list[DecodingOutcome]:
-        return [outcome for _, outcome in sorted(self.engine.run(requests), key=lambda one: one[0])]
+        return [outcome for _, outcome in sorted(self.engine.run(requests), key=itemgetter(0))]
 
 
 def ranking_options(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 
 from kgqa.answers.answer import ConstraintUse, ScoredPath
-from kgqa.decoding.pieces import FreeText, Limits, Markers, SpanOptions
+from kgqa.decoding.pieces import FreeText, Markers, SpanOptions
 from kgqa.decoding.spans import Chain, Writer
 from kgqa.decoding.text import TextForward
 from kgqa.errors import ModelError, ShardDamagedError
@@ -68,12 +68,12 @@ def choose_constraint(
     EmptyLanguageError if no topic entity has a path.
     """
     notes: list[str] = []
-    found = None if index is None else _of_index(topics, index, notes)
-    if index is None or found is None:
+    served = None if index is None else _of_index(topics, index, notes)
+    if index is None or served is None:
         keys = keys_array([topic.key for topic in topics])
         graph = ComposedConstraint(store, keys, rules, lexicon)
         return ChosenConstraint(graph, composed(topics), tuple(notes))
-    constraint, stored = found
+    constraint, stored = served
     uses = tuple(
         ConstraintUse(topic.id, "shard", trie.paths)
         for topic, trie in zip(topics, stored, strict=True)
@@ -93,22 +93,22 @@ def _of_index(
     stored = []
     try:
         for topic in topics:
-            one = index.look_up(topic.id, topic.key)
-            if one is None:
+            trie = index.look_up(topic.id, topic.key)
+            if trie is None:
                 if not index.is_composed(topic.id):
                     notes.append(
                         f"The index has no trie of {topic.name} ({topic.id}); answering on the "
                         "fly. Add it: kgqa precompute-tries"
                     )
                 return None
-            stored.append(one)
-        paths = sum(one.paths for one in stored)
+            stored.append(trie)
+        paths = sum(trie.paths for trie in stored)
         if not paths:  # composing takes no time, and it names what is missing
             return None
         if paths >= LARGE:
             key = index.manifest.key
             return MarisaConstraint(stored, key.hops, index.manifest.closing), stored
-        return stored_constraint([(one.sequences, one.table) for one in stored]), stored
+        return stored_constraint([(trie.sequences, trie.table) for trie in stored]), stored
     except ShardDamagedError as error:
         notes.append(f"{error} Answering on the fly.")
         return None
@@ -135,9 +135,9 @@ def ground_all(
     notes: list[str] = []
     for number, hypothesis in enumerate(hypotheses):
         table = constraint.ground(hypothesis.state)
-        found = ground(store, table, lexicon.form)
+        grounded = ground(store, table, lexicon.form)
         good, parts_of_best = [], None
-        for path, topic in zip(found, table.topic.tolist(), strict=True):
+        for path, topic in zip(grounded, table.topic.tolist(), strict=True):
             if path is None or topic not in topics:
                 continue
             hops = [(edge.relation, edge.tail.name) for edge in path.edges]
@@ -145,7 +145,7 @@ def ground_all(
             if tuple(token for part in parts for token in part) == hypothesis.tokens:
                 good.append(path)
                 parts_of_best = parts_of_best or parts
-        if len(good) < len(found) or not good:
+        if len(good) < len(grounded) or not good:
             text = lexicon.encoder.decode(hypothesis.tokens[:-1]).strip()
             notes.append(f"A path that the graph does not hold was left out: {text}")
         if parts_of_best:
@@ -255,17 +255,17 @@ def _written(
     options = SpanOptions(
         Markers(((closing,),)),  # with no span allowed: it is never written
         end_tokens=end_tokens(kg_llm) - {closing},
-        limits=Limits(tokens=most_tokens, spans=0),
+        tokens=most_tokens,
         stop=("\n",),
     )
-    writer = Writer(forward, kg_llm.encoder.decode, lambda _number, _before: None, options)
+    writer = Writer(forward, kg_llm.encoder.decode, lambda _: None, options)
     base = forward.text(prompt)
     if forward.tree is not None:  # its cache is shared by all that follow
         (base,), _ = forward.following([base])
     texts = [base.extended(path) for path in paths]
     done = writer.free([Chain(text, len(text.tokens)) for text in texts])
     writer.keep([])
-    found = []
+    counted = []
     for chain in done:
         text, count = "", 0
         for piece in chain.pieces:
@@ -273,8 +273,8 @@ def _written(
             count += len(piece.tokens)
             last = piece.tokens[-1:] if chain.stop == "end token" else ()
             text += piece.text.removesuffix(kg_llm.encoder.decode(last)) if last else piece.text
-        found.append((text.strip(), count))
-    return found
+        counted.append((text.strip(), count))
+    return counted
 
 
 def end_tokens(kg_llm: KgLLM) -> frozenset[int]:

@@ -39,7 +39,14 @@ from kgqa.methods.query_parts import FoundValue, SchemaParts
 from kgqa.methods.query_reading import Reading
 from kgqa.methods.query_search import PlanSearch
 from kgqa.methods.query_values import ValueIndex
-from kgqa.methods.query_words import ASKED, UNSAYABLE, averages_counts, names_class, unexplained
+from kgqa.methods.query_words import (
+    ASKED,
+    UNSAYABLE,
+    averages_counts,
+    names_class,
+    stem,
+    unexplained,
+)
 from kgqa.paths.ground import Node
 from kgqa.paths.words import relation_phrase
 from kgqa.queries.check import SchemaIndex
@@ -165,7 +172,9 @@ class Query(Method[QueryOptions]):
             scorer = self.resources.plan_scorer(self.options.scorer)
             texts, refs = parts.read(question, found)
             scores = scorer.read(question, texts)
-            reading = Reading(question, parts, refs, scores, literals, found)
+            texts_ = {str(one.value) for one in literals.literals if one.kind == "text"}
+            lacking = {text: values.lacking(text) for text in texts_}
+            reading = Reading(question, parts, refs, scores, literals, found, lacking)
             plans = PlanSearch(reading).plans(self.options.plans)
             temperature = scorer.card.temperature
         chosen = time.perf_counter()
@@ -255,6 +264,7 @@ class Query(Method[QueryOptions]):
             kind = asked[1].lower()
         names = [parts.classes.get(name, name).removeprefix("class ") for name in plan.nodes]
         names += [relation_phrase(hop.relation) for hop in plan.all_hops]
+        names += [item.name for item in plan.give if isinstance(item, PropertyRef)]
         noun, *known = self.resources.sentence_encoder(None).encode([kind, *names])
         return "" if max(float(noun @ one) for one in known) >= ABOUT else kind
 
@@ -338,11 +348,11 @@ def unknown_names(
     question: str, values: Sequence[FoundValue | Stating], parts: SchemaParts
 ) -> list[str]:
     """Return the names in a question, by their capital letters, that nothing in the graph has."""
-    known = {word[:5] for text in parts.words for word in text.split()}
+    known = {stem(word)[:5] for text in parts.words for word in text.split()}
     found = []
     for match in re.finditer(r"(?<=[\w,;:] )[A-Z][\w.'-]*(?: [A-Z][\w.'-]*)*", question):
         inside = any(one.start < match.end() and match.start() < one.end for one in values)
-        if not inside and match.group().lower()[:5] not in known:
+        if not inside and stem(match.group().lower())[:5] not in known:
             found.append(match.group())
     return found
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kgqa.methods.query_parts import ENTITY, FoundValue, Owned
 from kgqa.methods.query_reading import UNUSED
-from kgqa.methods.query_words import COMPARED, NO, TIME, is_year, named, says
+from kgqa.methods.query_words import AVERAGE, COMPARED, NO, TIME, is_year, named, says
 from kgqa.queries.check import NUMBERS, operators
 from kgqa.queries.plan import Aggregate, Comparison, NodeRef, PropertyRef
 
@@ -21,13 +21,17 @@ if TYPE_CHECKING:
 
 CONDITIONS = 6  # beam
 _HAS_VALUE = 2.5  # added where the graph holds the value that is stated
+_LATE = 2.5  # for that of the class which is mentioned last, of two that have it
 _NOT_HELD = -1.5  # where it does not
+_LACKS = -5.0  # where it holds none with that text in it
 _COMPARED = 1.0  # more, of "more than 15", "since 2001"
 _UNUSED_PLAIN = 1.7  # times what it costs to pass over what is stated
 _CLOSE = 1.5  # for a property whose mention is the nearest to a literal
+_UNSAID = 2.0  # words that a property is farther away by, if the question has none of its name
 _NEAR = 9.0  # words from which a mention is not near
 _FLAG = 3.0  # what is true or not, that the question has the word of
 _PAIR = 3.0  # two properties that the question compares
+_AVERAGED = 4.0  # an average that the question compares
 _SIZE = 4.0  # the size of a list that the question names beside a number
 _TIMELESS = 4.0  # off, for a number that is no year, of "in 1997"
 _IN_A_YEAR = re.compile(r"\b(?:in|since|before|after|during|until|by|of|season)(?: the)? $", re.I)
@@ -100,7 +104,7 @@ class ConditionSearch:
         denied = re.search(
             r"\b(not|n't|except|excluding|outside|other than|non)\W+(?:\w+\W+){0,2}$", before, re.I
         )
-        yield from self._either(state, value, pattern)
+        yield from self._either(state, value, pattern, places)
         for place in places:
             if place.owned in value.fields:
                 stored = value.fields[place.owned]
@@ -121,15 +125,23 @@ class ConditionSearch:
                 score = state.score + odds + again
                 yield replace(state, where=(*state.where, one), score=score)
 
-    def _either(self, state: State, value: FoundValue, pattern: Pattern) -> Iterator[State]:
-        """Yield the state whose last condition has this value, too, if "or" joins the two."""
+    def _either(
+        self, state: State, value: FoundValue, pattern: Pattern, places: Sequence[Place]
+    ) -> Iterator[State]:
+        """Yield the state whose last condition has this value, too, if "or" joins the two.
+
+        So does "and", of a property of what is asked for that has one value.
+        """
         before = [one for one in self._read.values if one.end <= value.start]
         last = state.where[-1] if state.where else None
         if not before or last is None or last.operator not in ("=", "in"):
             return
-        if not re.fullmatch(
-            r"\W*or(?: the| an?)?\W*", self._read.question[before[-1].end : value.start], re.I
-        ):
+        one = any(
+            last.left == place.ref and place.ref.owner == NodeRef(0) and not place.property.many
+            for place in places
+        )
+        joined = r"\W*(?:or|and)?(?: the| an?)?\W*" if one else r"\W*or(?: the| an?)?\W*"
+        if not re.fullmatch(joined, self._read.question[before[-1].end : value.start], re.I):
             return
         stored: Sequence[str] = ()
         if isinstance(last.left, NodeRef):
@@ -177,10 +189,20 @@ class ConditionSearch:
                 elif type_ == "integer" and len(str(value)) == 4:
                     yield self._add(state, place, operator, int(value), near)
             elif type_ == "text" and operator in operators(type_):
+                near += _LACKS * (place.owned in self._read.lacking.get(str(value), ()))
                 if operator != "=":
                     yield self._add(state, place, operator, value, near)
                 else:
                     yield self._add(state, place, "contains", value, _NOT_HELD + near)
+        if (literal.operator, value) == (">=", 1) and pattern.hops:
+            yield state  # a hop is one, at least
+        if literal.kind == "number" and state.having is None and AVERAGE.search(before):
+            for place in places:
+                if place.property.type in NUMBERS and place.ref.owner != NodeRef(0):
+                    number = Aggregate("average", place.ref)
+                    one = Comparison(number, literal.operator, (value,))  # type: ignore[arg-type]
+                    score = state.score + self._read.properties[place.owned][3] + _AVERAGED
+                    yield replace(state, having=one, score=score + close[place.ref])
         if literal.kind == "number" and state.having is None and len(pattern.nodes) > 1:
             for node in range(1, len(pattern.nodes)):
                 name = pattern.nodes[node]
@@ -213,7 +235,8 @@ class ConditionSearch:
                 for at in self._read.words_of(place)
                 if not first <= at <= last
             ]
-            away[place.ref] = min(found, default=99.0)
+            unsaid = 1 - self._read.mentions.share(place.property.name, place.owned[1])
+            away[place.ref] = min(found, default=99.0) + _UNSAID * unsaid
             before = [at for at in self._read.node_words(pattern, place) if at < first]
             latest[place.ref] = max(before, default=-1)
         nearest = min(away.values(), default=99.0)
@@ -223,7 +246,7 @@ class ConditionSearch:
         for place in places:
             same = [latest[one.ref] for one in places if one.owned[2] == place.owned[2]]
             late = (latest[place.ref] == max(same)) - 0.5 if min(same) < max(same) else 0.0
-            close[place.ref] = (_CLOSE if away[place.ref] == nearest else -_CLOSE) + late * _CLOSE
+            close[place.ref] = (_CLOSE if away[place.ref] == nearest else -_CLOSE) + late * _LATE
         return close
 
     def _compared(self, places: Sequence[Place]) -> list[Comparison]:
@@ -263,12 +286,21 @@ class ConditionSearch:
             odds = self._read.properties[place.owned][0]
             said = self._read.words_of(place)
             flag = place.property.type == "boolean"
-            if place.owned in state.used or (odds < -1 and not (flag and said)):
+            none = (  # "no image link": text, the whole of its name
+                place.property.type == "text"
+                and bool(self._read.mentions.after(NO, 3) & {*said})
+                and self._read.mentions.share(place.property.name, place.owned[1]) == 1
+            )
+            if any(place.owned[2] == name for *_, name in state.used) or (
+                odds < -1 and not ((flag and said) or none)
+            ):
                 continue
             denied = bool(NO.search(self._read.bare))
             if flag:
                 yield self._add(state, place, "=", not denied, _FLAG if said else 0.0)
-            elif odds > 0.5 and said and (denied or self._read.mentions.after(_HAVING) & {*said}):
+            elif none or (
+                odds > 0.5 and said and (denied or self._read.mentions.after(_HAVING) & {*said})
+            ):
                 operator = "missing" if denied else "not missing"
                 one = Comparison(place.ref, operator)  # type: ignore[arg-type]
                 yield replace(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 from heapq import nlargest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kgqa.graph.schema import Property
 from kgqa.methods.query_classes import ClassWords
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from kgqa.graph.schema import GraphSchema
 
 _MOST_PARTS = 320  # of a schema that are read
+_MOST_PAIRS = 12  # of classes that a relation is read between
+_NEARLY_ALL = 0.9  # of the heads, or tails, of a relation that are of a typical class of it
 _TYPES = {
     "integer": "number", "float": "number", "date": "date", "datetime": "date", "time": "date",
     "duration": "number", "boolean": "yes or no", "point": "place", "text": "text",
@@ -128,24 +131,84 @@ class SchemaParts:
         for value in values:
             for owned in value.fields:
                 held.setdefault(owned, question[value.start : value.end].strip("'\"").lower())
-        parts: list[tuple[float, Part, object]] = []
         asked = {stem(word) for word in re.findall(r"\w+", question.lower())}
 
         def near(text: str) -> float:
             return float(len(asked & {stem(word) for word in text.split()}))
 
-        for name, text in self.classes.items():
-            parts.append((2 + near(text), Part("class", text), name))
-        for hop, text in self.hops.items():
-            parts.append((0.5 + near(text), Part("hop", text), hop))
-        for owned, (_, text) in self.properties.items():
-            value_text = held.get(owned, "")
+        def near_hop(hop: tuple[str, str, str]) -> float:
+            return near(self.hops[hop]) + near(relation_phrase(hop[1]))
+
+        classes, hops, properties = list(self.classes), list(self.hops), list(self.properties)
+        if self.is_large:
+            classes, hops, properties = self._chosen(asked)
+        parts: list[tuple[float, Part, object]] = [
+            (2 + near(self.classes[name]), Part("class", self.classes[name]), name)
+            for name in classes
+        ]
+        parts += [(0.5 + near_hop(hop), Part("hop", self.hops[hop]), hop) for hop in hops]
+        for owned in properties:
+            text, value_text = self.properties[owned][1], held.get(owned, "")
             shown = f"{text} = {value_text[:60]}" if value_text else text
             parts.append((near(text) + 3 * bool(value_text), Part("property", shown), owned))
         if len(parts) > _MOST_PARTS:
             kept = set(nlargest(_MOST_PARTS, range(len(parts)), key=lambda at: parts[at][0]))
             parts = [one for at, one in enumerate(parts) if at in kept]
         return [part for _, part, _ in parts], [ref for _, _, ref in parts]
+
+    @property
+    def is_large(self) -> bool:
+        """Whether only some parts are read."""
+        return len(self.classes) + len(self.hops) + len(self.properties) > _MOST_PARTS
+
+    @cached_property
+    def _typical(self) -> dict[tuple[str, str], str]:
+        """The smallest classes that hold nearly all of what has a property, or of an end, by it."""
+        size = {one.name: one.count for one in self.index.schema.types}
+        counts: dict[tuple[str, str], dict[str, int]] = {}
+        for pattern in self.index.schema.relations:
+            for side, name in (("head", pattern.head), ("tail", pattern.tail)):
+                of = counts.setdefault((side, pattern.relation), {})
+                of[name] = max(of.get(name, 0), pattern.count)
+        for kind, owner, name in self.properties:
+            if kind == "class":
+                of = counts.setdefault(("has", name), {})
+                of[owner] = self.properties[kind, owner, name][0].count
+        found = {}
+        for key, of in counts.items():
+            fit = [one for one in of if of[one] >= _NEARLY_ALL * max(of.values())]
+            found[key] = min(fit, key=lambda one: size.get(one, 0))
+        return found
+
+    def _chosen(self, asked: set[str]) -> tuple[list[str], list[tuple[str, str, str]], list[Owned]]:
+        """Return the parts of a large schema that a question is read with: of typical classes.
+
+        And of those that it names; of several parts called the same, the one of most things.
+        """
+        size = {one.name: one.count for one in self.index.schema.types}
+        typical = {*self._typical.values()}
+        named = {one for one in self.classes if {*map(stem, relation_phrase(one).split())} <= asked}
+        first: dict[str, str] = {}
+        for name in sorted(
+            typical | named, key=lambda one: (one not in typical, -size.get(one, 0), one)
+        ):
+            first.setdefault(relation_phrase(name), name)
+        classes = {*first.values()}
+        hops: dict[tuple[str, ...], Any] = {}
+        pairs: Counter[str] = Counter()
+        for hop in self.hops:  # those of most facts first
+            most = [size.get(self._typical[side, hop[1]], 0) for side in ("head", "tail")]
+            fit = {hop[0], hop[2]} <= classes and not (
+                size.get(hop[0], 0) > most[0] or size.get(hop[2], 0) > most[1]  # too broad
+            )
+            if fit and pairs[hop[1]] < _MOST_PAIRS:
+                pairs[hop[1]] += 1
+                hops.setdefault((hop[0], relation_phrase(hop[1]), hop[2]), hop)
+        properties: dict[tuple[str, ...], Owned] = {}
+        for owned in sorted(self.properties, key=lambda one: -self.properties[one][0].count):
+            if owned[0] == "relation" or owned[1] in classes:
+                properties.setdefault((*owned[:2], relation_phrase(owned[2])), owned)
+        return list(classes), list(hops.values()), list(properties.values())
 
 
 def _words(name: str, also: Sequence[str]) -> str:

@@ -13,7 +13,8 @@ from kgqa.methods.query_words import ASKED, REVENUE, Mentions, says
 from kgqa.queries.plan import Hop, HopRef, NodeRef, PropertyRef
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from kgqa.graph.schema import Property
     from kgqa.linking.literals import Stated
@@ -70,6 +71,7 @@ class Reading:
     scores: PlanScores
     stated: Stated
     values: Sequence[FoundValue]
+    lacking: Mapping[str, AbstractSet[Owned]] = field(default_factory=dict)  # a text, by text
     classes: dict[str, Sequence[float]] = field(default_factory=dict)
     hops: dict[tuple[str, str, str], Sequence[float]] = field(default_factory=dict)
     properties: dict[Owned, Sequence[float]] = field(default_factory=dict)
@@ -98,7 +100,8 @@ class Reading:
 
     def _weigh_classes(self) -> None:
         """Leave out subclasses that are not mentioned; what holds a value is perhaps meant."""
-        for name in self.parts.subclasses & self.classes.keys():
+        subclasses = set() if self.parts.is_large else self.parts.subclasses
+        for name in subclasses & self.classes.keys():
             if not self.class_words(name) and name.lower() not in self.question.lower():
                 del self.classes[name]
         held = {owner for one in self.values for kind, owner, _ in one.fields if kind == ENTITY}

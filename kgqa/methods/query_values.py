@@ -43,6 +43,7 @@ class ValueIndex:
     def __init__(self, store: QueryStore, schema: GraphSchema) -> None:
         self._store = store
         self._fields: dict[str, dict[Owned, tuple[str, ...]]] = {}
+        self._whole: dict[Owned, bool] = {}  # whether all values of a property are kept
         self._named = {type_.name for type_ in schema.types if type_.names}
         self._classes = name_stems(type_.name for type_ in schema.types)
         self._plain = isinstance(store, PlainGraph)
@@ -74,8 +75,16 @@ class ValueIndex:
     def _add(self, owned: Owned, values: Sequence[object]) -> None:
         for value in dict.fromkeys(map(str, values)):
             words = _key(value)
-            if words and words.count(" ") < _LONGEST and len(self._fields) < _MOST_VALUES:
+            kept = words.count(" ") < _LONGEST and len(self._fields) < _MOST_VALUES
+            self._whole[owned] = kept and self._whole.get(owned, True)
+            if words and kept:
                 self._fields.setdefault(words, {}).setdefault(owned, (value,))
+
+    def lacking(self, text: str) -> set[Owned]:
+        """Return the properties that are known to hold no value with ``text`` in it."""
+        asked = _key(text)
+        holding = {one for key, fields in self._fields.items() if asked in key for one in fields}
+        return {owned for owned, whole in self._whole.items() if whole} - holding
 
     def _entities(self, texts: Sequence[str]) -> dict[str, dict[Owned, tuple[str, ...]]]:
         """Return the entities that are called as texts are, by what stands for their names."""

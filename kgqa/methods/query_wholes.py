@@ -120,7 +120,9 @@ class WholeSearch:
                 plan = self._plan(pattern, places, state, aggregate, by, descending)
                 if plan is not None:
                     told = self._names_itself(state) and (  # one thing is no groups
-                        grouped or not any(isinstance(one, PropertyRef) for one in plan.give)
+                        grouped
+                        or by is not None
+                        or not any(isinstance(one, PropertyRef) for one in plan.give)
                     )
                     score_ = score + weight + _TOLD * told
                     yield Candidate(plan, score_)
@@ -129,7 +131,7 @@ class WholeSearch:
                     counts = state.having and _HOW_MANY.match(self._read.question)
                     if counts and (two := counted_after(plan)):
                         yield Candidate(two, score_ + _COUNTED)
-        yield from self._without(pattern, state, base)
+        yield from self._without(pattern, places, state, base)
 
     def _order(
         self, place: Place, places: Sequence[Place], descending: bool
@@ -409,7 +411,9 @@ class WholeSearch:
             for one in state.where
         )
 
-    def _without(self, pattern: Pattern, state: State, base: float) -> Iterator[Candidate]:
+    def _without(
+        self, pattern: Pattern, places: Sequence[Place], state: State, base: float
+    ) -> Iterator[Candidate]:
         """Yield the plan whose last hop is what there must not be."""
         if not pattern.hops or state.having is not None:
             return
@@ -445,8 +449,14 @@ class WholeSearch:
             for one in inner
         )
         without = (Without((last,), affirmed),)
+        asked = [
+            place.ref
+            for place in places
+            if place.ref.owner == NodeRef(0)
+            and names_class(self._read.question, place.property.name)
+        ]
         for give, extra in (
-            ((NodeRef(0),), 0.0),
+            (tuple(asked[:1]) or (NodeRef(0),), 0.0),
             (
                 (Aggregate("count", NodeRef(0)),),
                 self._read.whole["aggregate"]["count"] - self._read.whole["aggregate"]["none"],

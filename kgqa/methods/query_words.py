@@ -125,6 +125,15 @@ class Mentions:
             self._known[name, owner] = self._found(name, owner)
         return self._known[name, owner]  # type: ignore[no-any-return]
 
+    def share(self, name: str, owner: str = "") -> float:
+        """Return which part of a name's words the question has.
+
+        >>> Mentions("Streams by their view count").share("total_view_count")
+        0.6666666666666666
+        """
+        words = relation_phrase(name).split()
+        return sum(bool(self.of(one, owner)) for one in words) / max(1, len(words))
+
     def _found(self, name: str, owner: str) -> list[int]:
         roots = {_root(word) for word in relation_phrase(name).split()}
         roots = {one for one in roots if len(one) > 1 and one not in _SMALL}
@@ -248,6 +257,8 @@ def says(words: Sequence[str], relation: str) -> bool:
         root = word[: max(3, len(word) - 3)] if len(word) > 4 else word
         starts = tuple(one for one in (root, _IRREGULAR.get(word, "")) if one)
         if len(word) > 3 and any(one.startswith(starts) for one in words):
+            return True
+        if len(word) == 3 and word not in _SMALL and word in map(stem, words):
             return True
     return False
 

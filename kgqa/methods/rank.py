@@ -72,7 +72,7 @@ if TYPE_CHECKING:
 ANSWER_THRESHOLD = 0.7  # chosen on the graphs of scripts/bench_own
 MOST_ANSWERS = 500  # with a path each
 MOST_EXPLAINED = 10  # relation paths of a topic entity that an answer keeps
-# Slope and shift of the confidence: scripts/bench_confidence.
+# Slope and shift of the confidence: scripts/bench_own --fit.
 CONDITION_CALIBRATION = (0.5, 2.2)  # if conditions are met
 MULTI_TOPIC_CALIBRATION = (
     0.4,

@@ -8,29 +8,33 @@ length, and nothing is sent anywhere but to the address that was named.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
-import socket
+import os
 import sqlite3
 import threading
 import time
-from contextlib import suppress
-from contextvars import copy_context
+from concurrent.futures import wait
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from functools import cache
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from urllib.parse import urlsplit
 
 import openai
 
 from kgqa.deadline import check_deadline
-from kgqa.errors import GeneralModelError, KgqaError, without_secrets
+from kgqa.errors import GeneralModelError, without_secrets
 from kgqa.permissions import inherit_permissions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+    from concurrent.futures import Future
     from pathlib import Path
 
     from pydantic import SecretStr
+
+T = TypeVar("T")
 
 OPENAI_URL = "https://api.openai.com/v1"
 _SHOWN = 200  # characters of a server's own words in a message
@@ -156,71 +160,21 @@ class _TooLong(Exception):  # noqa: N818 - named for what the reply is
     """A reply has more than MOST_BYTES, or is compressed and could become any length."""
 
 
-class _Watch:
-    """The deadline of a call: when it passes, the call's connection is shut, whatever it waits for.
-
-    So it is when nobody waits for the question any more (:mod:`kgqa.deadline`).
-
-    Time-outs of a read alone never end a reply that drips.
-    """
-
-    def __init__(self, seconds: float) -> None:
-        self.stopped: KgqaError | None = None  # by whoever waits for the answer no more
-        self._end = time.monotonic() + seconds
-        self._socket: Any = None
-        self._over = threading.Event()
-        self._context = copy_context()
-        self._thread = threading.Thread(target=self._wait, daemon=True)
-
-    def __enter__(self) -> _Watch:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-
-    def _wait(self) -> None:
-        while not self._over.wait(min(_LOOK_S, self.left())):
-            try:
-                self._context.run(check_deadline)
-            except KgqaError as error:
-                self.stopped = error
-            if not self.left():
-                self._shut()
-                return
-
-    def left(self) -> float:
-        """Return the seconds that are left, 0 if none are."""
-        return 0.0 if self.stopped else max(0.0, self._end - time.monotonic())
-
-    def trace(self, event: str, info: Mapping[str, Any]) -> None:
-        """Note the connection of the call: a trace function of the HTTP library."""
-        if event.endswith((".connect_tcp.complete", ".start_tls.complete")):
-            self._socket = info["return_value"].get_extra_info("socket")
-            if not self.left():
-                self._shut()
-
-    def _shut(self) -> None:
-        if self._socket is not None:
-            with suppress(OSError):
-                self._socket.shutdown(socket.SHUT_RDWR)
-
-
-def _bound(response: Any) -> None:
+async def _bound(response: Any) -> None:
     """Make reading a response fail once it is too long."""
     if response.headers.get("Content-Encoding", "identity") != "identity":
         raise _TooLong
-    read = response.iter_raw
+    read = response.aiter_raw
 
-    def bounded(chunk_size: int | None = None) -> Iterator[bytes]:
+    async def bounded(chunk_size: int | None = None) -> AsyncIterator[bytes]:
         size = 0
-        for chunk in read(chunk_size):
+        async for chunk in read(chunk_size):
             size += len(chunk)
             if size > MOST_BYTES:
                 raise _TooLong
             yield chunk
 
-    response.iter_raw = bounded
+    response.aiter_raw = bounded
 
 
 class GeneralLLM:
@@ -249,7 +203,6 @@ class GeneralLLM:
         self._key = key.get_secret_value() if key else ""
         self._timeout_s = timeout_s
         self._retries = retries
-        self._calls = threading.local()  # the watch of each thread's call
         self._lock = threading.Lock()
         self._usage = Usage(0, 0, 0)
         self._refused: frozenset[str] = frozenset()  # parameters that this server's model refuses
@@ -263,15 +216,15 @@ class GeneralLLM:
                 f"The general model's URL {self.url} does not begin with http:// or https://.",
                 "Set OPENAI_BASE_URL to the server's address, such as http://localhost:8000/v1.",
             )
-        self._client = openai.OpenAI(
+        self._client = openai.AsyncOpenAI(
             base_url=self._url,
             api_key=self._key or "none",  # the client insists on one
-            timeout=timeout_s,
-            max_retries=0,  # they count against the deadline, so they are made here
+            timeout=None,  # time-outs of a read alone never end a reply that drips
+            max_retries=0,  # a pause that would pass the deadline is not made
             default_headers={"Accept-Encoding": "identity", "Connection": "close"},
-            http_client=openai.DefaultHttpxClient(
+            http_client=openai.DefaultAsyncHttpxClient(
                 follow_redirects=False,  # a redirect would send question and facts elsewhere
-                event_hooks={"request": [self._watched], "response": [_bound]},
+                event_hooks={"response": [_bound]},
             ),
         )
 
@@ -323,7 +276,7 @@ class GeneralLLM:
             self._count(cached=1)
             return known
         self._count(calls=1)
-        answer = self._read(self._ask(messages, wanted))
+        answer = self._read(_waited(self._ask(messages, wanted)))
         self._count(prompt_tokens=answer.prompt_tokens, completion_tokens=answer.completion_tokens)
         if self._cache is not None:
             self._cache.put(key, self.model, answer)
@@ -331,7 +284,7 @@ class GeneralLLM:
 
     def close(self) -> None:
         """Close the connections and the cache."""
-        self._client.close()
+        _started(self._client.close()).result()
         if self._cache is not None:
             self._cache.close()
 
@@ -343,73 +296,64 @@ class GeneralLLM:
         """Close the connections."""
         self.close()
 
-    def _watched(self, request: Any) -> None:
-        request.extensions["trace"] = self._calls.watch.trace
-
-    def _ask(self, messages: list[dict[str, str]], wanted: dict[str, Any]) -> bytes:
+    async def _ask(self, messages: list[dict[str, str]], wanted: dict[str, Any]) -> bytes:
         """Return the body of the reply."""
         attempts = 0
         refused = self._refused
-        with _Watch(self._timeout_s) as watch:
-            self._calls.watch = watch
-            while True:
-                options = {k: v for k, v in wanted.items() if k not in refused}
-                if "max_tokens" in refused and "max_tokens" in wanted:
-                    options["max_completion_tokens"] = wanted["max_tokens"]
-                try:
-                    raw = self._client.chat.completions.with_raw_response.create(
-                        model=self.model,
-                        messages=messages,  # type: ignore[arg-type]
-                        **options,
-                    )
-                    body: bytes = raw.content
-                except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
-                    # Reasoning models take no temperature and call the limit otherwise; not every
-                    # server knows schemas, or says that it does not.
-                    param = str(error.param).split(".")[0]
-                    if param not in options.keys() & wanted:
-                        param = "response_format"
-                    if param not in options:
-                        self._explain(error)
-                    refused |= {param}
-                    continue
-                except _TooLong:
-                    self._fail(f"answered more than {MOST_BYTES >> 20} MiB, or compressed", _URL)
-                except Exception as error:  # of the client, or of the HTTP library below it
-                    pause = _pause(error, attempts)
-                    if watch.left() <= 0:
-                        self._late(watch)
-                    if attempts >= self._retries or not _may_pass(error) or pause > watch.left():
-                        self._explain(error)
-                    attempts += 1
-                    time.sleep(pause)
-                    continue
-                if watch.left() <= 0:  # it may have been cut off
-                    self._late(watch)
-                self._refused |= refused
-                return body
-
-    def _late(self, watch: _Watch) -> NoReturn:
-        if watch.stopped is not None:
-            raise watch.stopped
-        self._fail(
-            f"gave no answer within {self._timeout_s:g} s", "Is it busy, or the model too big?"
-        )
+        end = time.monotonic() + self._timeout_s
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                while True:
+                    options = {k: v for k, v in wanted.items() if k not in refused}
+                    if "max_tokens" in refused and "max_tokens" in wanted:
+                        options["max_completion_tokens"] = wanted["max_tokens"]
+                    try:
+                        raw = await self._client.chat.completions.with_raw_response.create(
+                            model=self.model,
+                            messages=messages,  # type: ignore[arg-type]
+                            **options,
+                        )
+                    except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
+                        # Reasoning models take no temperature and call the limit otherwise; not
+                        # every server knows schemas, or says that it does not.
+                        param = str(error.param).split(".")[0]
+                        if param not in options.keys() & wanted:
+                            param = "response_format"
+                        if param not in options:
+                            self._explain(error)
+                        refused |= {param}
+                    except _TooLong:
+                        self._fail(
+                            f"answered more than {MOST_BYTES >> 20} MiB, or compressed", _URL
+                        )
+                    except Exception as error:  # of the client, or of the HTTP library below it
+                        pause, left = _pause(error, attempts), end - time.monotonic()
+                        if attempts >= self._retries or not _may_pass(error) or pause > left:
+                            self._explain(error)
+                        attempts += 1
+                        await asyncio.sleep(pause)
+                    else:
+                        self._refused |= refused
+                        return bytes(raw.content)
+        except TimeoutError:
+            self._fail(
+                f"gave no answer within {self._timeout_s:g} s", "Is it busy, or the model too big?"
+            )
 
     def _read(self, body: bytes) -> Completion:
         """Return what a reply says; any field may be missing or of another type."""
         try:
-            found = json.loads(body)
+            content = json.loads(body)
         except (ValueError, RecursionError) as error:  # a page, or nested without end
             self._fail(f"answered something that is not JSON ({type(error).__name__})", _URL)
-        choices = found.get("choices") if isinstance(found, dict) else None
+        choices = content.get("choices") if isinstance(content, dict) else None
         if not isinstance(choices, list):
             self._fail("answered something other than a chat completion", _URL)
         message = choices[0].get("message") if choices and isinstance(choices[0], dict) else None
         text = message.get("content") if isinstance(message, dict) else None
         if not isinstance(text, str):
             self._fail("answered without any text", "Check that the model can chat.")
-        used = found.get("usage")
+        used = content.get("usage")
         counts = (
             used.get(name) if isinstance(used, dict) else None
             for name in ("prompt_tokens", "completion_tokens")
@@ -457,6 +401,29 @@ class GeneralLLM:
         with self._lock:
             used = {name: getattr(self._usage, name) + added for name, added in more.items()}
             self._usage = replace(self._usage, **used)
+
+
+@cache
+def _loop(_process: int) -> asyncio.AbstractEventLoop:
+    """Return the event loop of the thread that makes all calls of a process; a fork has none."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, daemon=True).start()
+    return loop
+
+
+def _started(call: Coroutine[Any, Any, T]) -> Future[T]:
+    return asyncio.run_coroutine_threadsafe(call, _loop(os.getpid()))
+
+
+def _waited(call: Coroutine[Any, Any, T]) -> T:
+    """Return what ``call`` gives; it ends when nobody waits for the question any more."""
+    future = _started(call)
+    try:
+        while not wait([future], _LOOK_S).done:
+            check_deadline()
+        return future.result()
+    finally:
+        future.cancel()
 
 
 def _pause(error: Exception, attempts: int) -> float:

@@ -90,8 +90,8 @@ SCORERS = ModelKind(
     CARD_FILE,
     FORMAT_VERSION,
     BUNDLED / "planners",
-    again="Train it again with scripts/train_query.",
-    files=f"{CARD_FILE} and weights, as scripts/train_query writes them",
+    again="Train it again with scripts/train_bundled.",
+    files=f"{CARD_FILE} and weights, as scripts/train_bundled writes them",
 )
 
 

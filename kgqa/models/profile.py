@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
+import functools
 import os
 import platform
-import tempfile
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import torch
+from pydantic import TypeAdapter
 
 from kgqa.decoding.engine import Engine, Plan
 from kgqa.decoding.model import TreeModel
@@ -26,6 +25,8 @@ from kgqa.errors import ModelError
 from kgqa.progress import Silent
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from kgqa.models.kg_llm import KgLLM
     from kgqa.progress import Progress
 
@@ -111,31 +112,25 @@ def _device_name(device: torch.device) -> str:
 
 
 def _read(file: Path | None) -> dict[str, Plan]:
-    if file is None:
-        return {}
     try:
-        content = json.loads(file.read_text("utf-8"))
-        return {key: _plan(fields) for key, fields in content.items()}
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return _plans_json().validate_json(file.read_bytes()) if file is not None else {}
+    except (OSError, ValueError):
         return {}  # it is measured again
 
 
-def _plan(fields: dict[str, Any]) -> Plan:
-    times = {int(width): float(taken) for width, taken in fields["milliseconds"].items()}
-    if fields["way"] not in ("tree", "plain") or int(fields["budget"]) < 1:
-        raise ValueError
-    return Plan(fields["way"], str(fields["why"]), fields["limit"], int(fields["budget"]), times)
+@functools.cache
+def _plans_json() -> TypeAdapter[dict[str, Plan]]:
+    return TypeAdapter(dict[str, Plan])  # takes milliseconds to build
 
 
 def _keep(file: Path | None, key: str, plan: Plan) -> None:
     if file is None:
         return
-    content = {name: dataclasses.asdict(one) for name, one in _read(file).items()}
+    content = _read(file)
     content.pop(key, None)
-    content[key] = dataclasses.asdict(plan)  # the latest last
+    content[key] = plan  # the latest last
     with contextlib.suppress(OSError):  # a cache that cannot be written is not a question's fault
         file.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=file.parent, prefix=file.name)
-        with os.fdopen(handle, "w", encoding="utf-8") as out:
-            json.dump(content, out, indent=1)
-        Path(name).replace(file)
+        partial = file.with_name(f"{file.name}.{os.getpid()}")
+        partial.write_bytes(_plans_json().dump_json(content, indent=1))
+        partial.replace(file)

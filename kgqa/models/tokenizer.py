@@ -86,7 +86,7 @@ DIFFICULT = (
 class PartEncoder(ABC):
     """How any tokenizer encodes the parts of paths, once it can encode a batch of texts.
 
-    A :class:`kgqa.trie.tokens.TokenEncoder`, but for its fingerprint.
+    A :class:`kgqa.trie.lexicon.TokenEncoder`, but for its fingerprint.
     """
 
     vocab_size: int  # one more than the highest token id the model scores
@@ -148,7 +148,7 @@ class PartEncoder(ABC):
 
 
 class HFEncoder(PartEncoder):
-    """A :class:`kgqa.trie.tokens.TokenEncoder` over a transformers tokenizer.
+    """A :class:`kgqa.trie.lexicon.TokenEncoder` over a transformers tokenizer.
 
     ``vocab_size`` is the number of tokens that the model scores (the width of its logits), which
     may be more than the tokenizer knows; without it the tokenizer's own number is taken.
@@ -245,7 +245,7 @@ class HFEncoder(PartEncoder):
 
 
 class BareEncoder(PartEncoder):
-    """A :class:`kgqa.trie.tokens.TokenEncoder` over a serialised fast tokenizer.
+    """A :class:`kgqa.trie.lexicon.TokenEncoder` over a serialised fast tokenizer.
 
     Picklable: what is pickled is the serialised form.
     """

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kgqa.graph.model import BoolArray
     from kgqa.graph.schema import GraphSchema, Property, Value
     from kgqa.paths.walk import PathTable
-    from kgqa.trie.tokens import TokenEncoder
+    from kgqa.trie.lexicon import TokenEncoder
 
 Owned: TypeAlias = tuple[str, str]
 """A class or relation and a property of it; "" as the property: what the things are called."""

@@ -61,7 +61,7 @@ class _CommonsenseRow(Row):
     answer_key: Text = Field(alias="answerKey")
 
     def to_question(self) -> Question:
-        choices = {one.label: one.text for one in self.question.choices}
+        choices = {choice.label: choice.text for choice in self.question.choices}
         concept = self.question.question_concept
         return Question(
             id=self.id,

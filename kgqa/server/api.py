@@ -125,8 +125,10 @@ class Api:
 
     async def read(self, endpoint: Endpoint, request: Request) -> Response:
         """Give what an endpoint reads from a KG."""
-        form: Any = validated(endpoint.form, await fields(request), endpoint.path)
-        return as_json(await self.sessions.read(form.kg, lambda kg: endpoint.work(kg, form)))
+        kind: Any = endpoint.form  # which all have that are read so
+        work: Any = endpoint.work
+        form = validated(kind, await fields(request), endpoint.path)
+        return as_json(await self.sessions.read(form.kg, lambda kg: work(kg, form)))
 
     async def approved(self, request: Request) -> Response:
         """Return the judged questions as JSON lines; `kgqa learn` and `eval` read right ones."""

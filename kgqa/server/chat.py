@@ -72,9 +72,9 @@ class Chat:
     async def model(self, request: Request) -> Response:
         """Describe one model."""
         name = request.path_params["model"]
-        for one in await self._models():
-            if one["id"] == name:
-                return JSONResponse(one)
+        for entry in await self._models():
+            if entry["id"] == name:
+                return JSONResponse(entry)
         raise _no_model(name)
 
     async def complete(self, request: Request) -> Response:
@@ -281,7 +281,7 @@ def _text(message: object, role: str) -> str:
         return ""
     content = message.get("content")
     if isinstance(content, list):
-        parts = [one.get("text") for one in content if isinstance(one, dict)]
+        parts = [part.get("text") for part in content if isinstance(part, dict)]
         content = "\n".join(part for part in parts if isinstance(part, str))
     return content.strip() if isinstance(content, str) else ""
 

@@ -44,9 +44,9 @@ class Keys:
     def client(self, given: str) -> Client | None:
         """Return whose key it is, None if it is nobody's; anybody's if there are no keys."""
         match = None if self.clients else ANYBODY
-        for one in self.clients:  # all of them, so that time says nothing
-            if secrets.compare_digest(given.encode(), one.key.encode()):
-                match = one
+        for client in self.clients:  # all of them, so that time says nothing
+            if secrets.compare_digest(given.encode(), client.key.encode()):
+                match = client
         return match
 
 
@@ -57,7 +57,7 @@ def _read(file: Path) -> list[Client]:
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not TOML"
         raise UsageError(f"The file of keys {file} cannot be read: {why}.", form) from None
-    if not tables or not all(isinstance(one, dict) for one in tables.values()):
+    if not tables or not all(isinstance(table, dict) for table in tables.values()):
         raise UsageError(f"The file of keys {file} has no table for each client.", form)
     clients: list[Client] = []
     for name, table in tables.items():

@@ -14,7 +14,7 @@ from kgqa.api.approved import approve
 from kgqa.registry import METHODS
 from kgqa.server import forms, shapes
 from kgqa.server.forms import AskForm
-from kgqa.server.views import path_page, query_rows
+from kgqa.server.views import path_page
 from kgqa.version import __version__
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Endpoint:
     path: str
     verbs: Verbs
     summary: str
-    form: type[BaseModel] | None = None
+    form: type[Any] | None = None
     gives: type[BaseModel] | None = None
     media: str = "application/json"
     work: Callable[[KG, Any], Any] | None = None
@@ -91,7 +91,8 @@ READ = (
         forms.SchemaForm, shapes.Described, work=lambda kg, form: kg.about(form.most),
     ),
     Endpoint(
-        "/api/query", ("POST",), "Run a plan.", forms.QueryForm, shapes.Rows, work=query_rows,
+        "/api/query", ("POST",), "Run a plan.", forms.QueryForm, shapes.Rows,
+        work=lambda kg, form: kg.query(form.plan, rows=form.rows).to_dict(form.facts),
     ),
 )  # fmt: skip
 """Those that read a KG, all in one way."""

@@ -6,11 +6,17 @@ from typing import Any
 
 from kgqa.api import Turn
 from kgqa.api.kg import DEFAULT_METHOD
-from kgqa.registry import Direction, Mediators, Options, option, validated
+from kgqa.registry import Direction, Mediators, Options, option, taken
 
 MOST_PATHS = 300_000  # of an entity; one with more is refused
 _ENTITY = 1_000  # characters
 _STATEMENT = 20_000  # characters, or triples
+
+
+class KgForm(Options):
+    """A KG."""
+
+    kg: str | None = option(None, "The KG's name (by default the only KG).")
 
 
 class TurnForm(Options):
@@ -26,11 +32,10 @@ class TurnForm(Options):
         return Turn(self.question, self.topic_entities, self.answers)
 
 
-class AskForm(Options):
+class AskForm(KgForm):
     """A question; the method's options stand beside these fields."""
 
     question: str = option(..., "The question.", min_length=1, max_length=2_000)
-    kg: str | None = option(None, "The KG's name (by default the only KG).")
     method: str = option(DEFAULT_METHOD, "The method.")
     entities: tuple[str, ...] = option(
         (), "Topic entities, by id or name, instead of those that linking finds.", max_length=16
@@ -48,15 +53,8 @@ class AskForm(Options):
     @classmethod
     def of(cls, given: dict[str, Any]) -> tuple[AskForm, dict[str, Any]]:
         """Return the form, and the options of the method. Raises UsageError."""
-        own = {name: value for name, value in given.items() if name in cls.model_fields}
-        form: AskForm = validated(cls, own, "a request")
-        return form, {name: value for name, value in given.items() if name not in own}
-
-
-class KgForm(Options):
-    """A KG."""
-
-    kg: str | None = option(None, "The KG's name (by default the only KG).")
+        options = dict(given)
+        return taken(cls, options, "a request"), options
 
 
 class JudgedForm(KgForm):
@@ -76,19 +74,17 @@ class ApprovedForm(JudgedForm):
     plan: str | None = option(None, "The plan that answers it.", max_length=4_000)
 
 
-class LinkForm(Options):
+class LinkForm(KgForm):
     """A question whose entities are looked for."""
 
     question: str = option(..., "A question, or a name.", min_length=1, max_length=2_000)
-    kg: str | None = option(None, "The KG's name (by default the only KG).")
     limit: int = option(10, "Candidates at most.", ge=1, le=100)
 
 
-class PathsForm(Options):
+class PathsForm(KgForm):
     """An entity whose paths are listed."""
 
     entity: str = option(..., "An entity, by id or name.", min_length=1, max_length=_ENTITY)
-    kg: str | None = option(None, "The KG's name (by default the only KG).")
     hops: int = option(2, "Hops at most; 1 gives the neighbours.", ge=1, le=4)
     limit: int = option(50, "Paths at most.", ge=1, le=500)
     offset: int = option(0, "Paths that are passed over.", ge=0)
@@ -98,7 +94,7 @@ class PathsForm(Options):
     mediators: Mediators = option("collapse", "Whether mediators are collapsed or kept.")
 
 
-class CheckForm(Options):
+class CheckForm(KgForm):
     """A statement that is looked for in the graph."""
 
     statement: str | list[Any] | dict[str, Any] = option(
@@ -107,31 +103,27 @@ class CheckForm(Options):
         "an answer.",
         max_length=_STATEMENT,
     )
-    kg: str | None = option(None, "The KG's name (by default the only KG).")
 
 
-class SchemaForm(Options):
+class SchemaForm(KgForm):
     """A KG whose schema is described."""
 
-    kg: str | None = option(None, "The KG's name (by default the only KG).")
     most: int = option(20, "Types, relations, and properties of each at most.", ge=1, le=1_000)
 
 
-class QueryForm(Options):
+class QueryForm(KgForm):
     """A plan over the whole graph."""
 
     plan: str = option(
         ..., "`Customer <customer Order | desc count Order | limit 3 | give Customer`.",
         min_length=1, max_length=4_000,
     )  # fmt: skip
-    kg: str | None = option(None, "The KG's name (by default the only KG).")
     rows: int = option(100, "Rows at most.", ge=1, le=10_000)
     facts: int = option(20, "Facts that are listed for a row at most.", ge=0, le=1_000)
 
 
-class EntitiesForm(Options):
+class EntitiesForm(KgForm):
     """The beginning of a name, as it is typed."""
 
     prefix: str = option(..., "The beginnings of words of a name.", max_length=_ENTITY)
-    kg: str | None = option(None, "The KG's name (by default the only KG).")
     limit: int = option(8, "Entities at most.", ge=1, le=50)

@@ -22,9 +22,9 @@ from kgqa.display import LONGEST, code_span, json_text, markdown, path_text, sai
 from kgqa.errors import KgqaError
 from kgqa.registry import validated
 from kgqa.server.faults import unexpected
-from kgqa.server.forms import CheckForm, LinkForm, PathsForm, QueryForm, TurnForm
+from kgqa.server.forms import PathsForm, TurnForm
 from kgqa.server.shapes import Answered, Checked, Described, Kgs, Linked, PathPage, Rows
-from kgqa.server.views import answer_text, path_page, query_rows
+from kgqa.server.views import answer_text, path_page
 from kgqa.version import __version__
 
 if TYPE_CHECKING:
@@ -138,8 +138,7 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
         """Find which entities of the graph a question or a name may be about, with their ids."""
 
         async def work() -> tuple[dict[str, Any], str]:
-            form: LinkForm = validated(LinkForm, {"question": question}, "the tool link")
-            candidates = await sessions.read(kg, lambda kg: kg.linked(form.question, limit))
+            candidates = await sessions.read(kg, lambda kg: kg.linked(question, limit))
             rows = [
                 {
                     name: candidate[name]
@@ -172,8 +171,7 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
         """Say whether a statement or a path is in the graph, and by which edges."""
 
         async def work() -> tuple[dict[str, Any], str]:
-            form: CheckForm = validated(CheckForm, {"statement": statement}, "the tool check")
-            checked = await sessions.read(kg, lambda kg: kg.check(form.statement).to_dict())
+            checked = await sessions.read(kg, lambda kg: kg.check(statement).to_dict())
             short = dict(checked)
             for name in ("paths", "near"):
                 short[name] = [_path(path) for path in checked[name][:5]]
@@ -228,8 +226,7 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
         """Run a query over the whole graph; each row comes with the facts that it rests on."""
 
         async def work() -> tuple[dict[str, Any], str]:
-            form: QueryForm = validated(QueryForm, {"plan": plan, "facts": 3}, "the tool query")
-            table = await sessions.read(kg, lambda kg: query_rows(kg, form))
+            table = await sessions.read(kg, lambda kg: kg.query(plan, rows=100).to_dict(3))
             return _few_rows(table, limit)
 
         return await _result(work, full)

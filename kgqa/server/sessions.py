@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import logging
 import threading
 import time
-from collections import Counter, deque
+from collections import Counter, OrderedDict, deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -22,7 +23,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kgqa.api import KG, Asked, Home, Turn, status
 from kgqa.api.kg import DEFAULT_METHOD
 from kgqa.errors import KgqaError, TimeLimitError, WorkerError
-from kgqa.server.answers import AnswerCache
 from kgqa.server.clients import asking
 from kgqa.server.faults import BusyError, StoppingError, error_json, unexpected
 from kgqa.server.kgs import ServedKgs
@@ -81,6 +81,37 @@ class Waiting:
         """Pass an error on, which ends the question."""
         self.failure = error
         self.tell("error", error_json(error))
+
+
+class AnswerCache:
+    """The answers used last, ``most`` bytes of them as JSON."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._size = 0
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[Any, ...], bytes] = OrderedDict()
+
+    def get(self, key: tuple[Any, ...]) -> dict[str, Any] | None:
+        """Return a copy of an answer, None if there is none."""
+        with self._lock:
+            if key not in self._kept:
+                return None
+            self._kept.move_to_end(key)
+            text = self._kept[key]
+        answer: dict[str, Any] = json.loads(text)
+        return answer
+
+    def put(self, key: tuple[Any, ...], answer: dict[str, Any]) -> None:
+        """Keep an answer; those not used for longest go."""
+        text = json.dumps(answer).encode()
+        if len(text) > self._most // 4:
+            return
+        with self._lock:
+            self._size += len(text) - len(self._kept.pop(key, b""))
+            self._kept[key] = text
+            while self._size > self._most:
+                self._size -= len(self._kept.popitem(last=False)[1])
 
 
 class Sessions:

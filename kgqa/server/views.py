@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kgqa.api import KG
-    from kgqa.server.forms import PathsForm, QueryForm
+    from kgqa.server.forms import PathsForm
 
 
 UNANSWERABLE = (LinkingError, EntityNotFoundError, EmptyLanguageError)
@@ -86,8 +86,3 @@ def path_page(kg: KG, form: PathsForm) -> dict[str, Any]:
 def methods() -> list[dict[str, str]]:
     """Return the methods that may be asked for."""
     return [{"name": entry.name, "help": entry.help} for entry in METHODS.entries()]
-
-
-def query_rows(kg: KG, form: QueryForm) -> dict[str, Any]:
-    """Return what a plan gives, each row with the facts behind it. Raises PlanError."""
-    return kg.query(form.plan, rows=form.rows).to_dict(form.facts)

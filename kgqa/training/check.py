@@ -49,11 +49,11 @@ def held_out_of(
     by_question: dict[str, list[Example]] = {}
     for example in examples:
         by_question.setdefault(example.question_id, []).append(example)
-    found = []
+    checks = []
     for of in by_question.values():
-        gold = frozenset(one.relations for one in of)
-        found.append(HeldOut(of[0].question, of[0].topics, of[0].topic_ids, gold, graph))
-    return found
+        gold = frozenset(example.relations for example in of)
+        checks.append(HeldOut(of[0].question, of[0].topics, of[0].topic_ids, gold, graph))
+    return checks
 
 
 class PathCheck:
@@ -82,7 +82,7 @@ class PathCheck:
 
     def right(self) -> int:
         """Return how many best paths take a gold relation path; where decoding fails, none does."""
-        return sum(self._is_right(one) for one in self._questions)
+        return sum(self._is_right(question) for question in self._questions)
 
     def _is_right(self, question: HeldOut) -> bool:
         try:
@@ -102,10 +102,10 @@ class PathCheck:
             rule=self._kg_llm.card.score_rule,
         )
         # under the constraint, as later: unconstrained accuracy says little of what users get
-        found = self._engine.decode(job).found().hypotheses
-        if not found:
+        hypotheses = self._engine.decode(job).found().hypotheses
+        if not hypotheses:
             return
-        table = constraint.ground(found[0].state)
+        table = constraint.ground(hypotheses[0].state)
         names = store.relations().names
         for hops, length in zip(table.hops, table.length.tolist(), strict=True):
             yield tuple(

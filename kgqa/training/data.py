@@ -23,7 +23,7 @@ from kgqa.paths.walk import (
     joined_tables,
     relation_paths_to,
 )
-from kgqa.training.gold import agreed, gold_paths
+from kgqa.training.gold import GoldPath, agreed, gold_paths
 from kgqa.trie.lexicon import names_of
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from kgqa.training.options import Selection
 
 _NEAR = 0.85  # of the best relation path's mark: others that are taken beside it
-_CAP = 200_000  # paths of a topic entity that are looked at
-_GOLD = 2.0  # what being the gold relation path adds to the mark, more than all else together
+CAP = 200_000  # paths of a topic entity that are looked at
+GOLD = 2.0  # what being the gold relation path adds to the mark, more than all else together
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +110,8 @@ class DataReport:
 
     def add(self, other: DataReport) -> None:
         """Count what another report counts too."""
-        for one in fields(other):
-            setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
+        for count in fields(other):
+            setattr(self, count.name, getattr(self, count.name) + getattr(other, count.name))
 
     def __str__(self) -> str:
         """Return the report as a sentence."""
@@ -139,8 +139,8 @@ def build_examples(
     random = np.random.default_rng(seed)
     with progress.task("paths to answers", len(questions), "questions") as task:
         for question in questions:
-            found = relation_paths_of(store, question, rules, report)
-            tables = _chosen(found, per_question, selection, random)
+            candidates = relation_paths_of(store, question, rules, report)
+            tables = _chosen(candidates, per_question, selection, random)
             made = list(_examples(store, question, tables, form))
             report.used += bool(made)
             examples.extend(made)
@@ -158,12 +158,12 @@ def without_repeats(
     question and topic entities are, whatever their ids: a data set may hold a question twice.
     """
     kept_apart = {_asked(example) for example in held_out}
-    found: dict[object, ExampleT] = {}
+    kept: dict[object, ExampleT] = {}
     for example in examples:
         asked = _asked(example)
         if asked not in kept_apart:
-            found.setdefault((asked, example.written), example)
-    return list(found.values())
+            kept.setdefault((asked, example.written), example)
+    return list(kept.values())
 
 
 def _asked(example: TrainingExample) -> tuple[str, tuple[str, ...]]:
@@ -171,21 +171,21 @@ def _asked(example: TrainingExample) -> tuple[str, tuple[str, ...]]:
 
 
 def _chosen(
-    found: Sequence[tuple[RelationPath, float]],
+    candidates: Sequence[tuple[RelationPath, float]],
     per_question: int | None,
     selection: Selection,
     random: np.random.Generator,
 ) -> list[PathTable]:
     """Return the paths of one question that examples are made of, the best ones first."""
-    if not found:
+    if not candidates:
         return []
     if selection == "shortest":
-        shortest = _shortest([path.paths for path, _ in found])
+        shortest = _shortest([path.paths for path, _ in candidates])
         if per_question is not None and len(shortest) > per_question:
             rows = random.permutation(len(shortest))[:per_question]
             shortest = shortest.take(np.sort(rows))
         return [shortest]
-    chosen = near_best(found, per_question or len(found))
+    chosen = near_best(candidates, per_question or len(candidates))
     tables = []
     # the best relation path gets what the others leave of the question's examples
     share = None if per_question is None else per_question - len(chosen) + 1
@@ -203,68 +203,84 @@ def relation_paths_of(
 
     If there is none, ``report`` lists the question as unknown or unreachable.
     """
-    topics, answers = known_keys(store, question)
-    if not len(topics) or not (len(answers) or (question.relation_paths and not question.answers)):
+    meant = meant_by(store, question, rules)
+    if not len(meant.topics) or not (len(meant.answers) or meant.by_paths):
         report.unknown.append(question.id)
         return []
-    found = _candidates(store, question, topics, answers, rules)
-    if not found:
+    candidates = meant.relation_paths()
+    if not candidates:
         report.unreachable.append(question.id)
-    return found
+    return candidates
 
 
-def known_keys(store: GraphStore, question: TrainingQuestion) -> tuple[IntArray, IntArray]:
-    """Return the keys of the topic entities and of the answers that ``store`` has."""
-    topics, answers = store.keys_of(question.topics), store.keys_of(question.answers)
-    return topics[topics >= 0], answers[answers >= 0]
+def near_best(
+    candidates: Sequence[tuple[RelationPath, float]], most: int | None = None, near: float = _NEAR
+) -> list[RelationPath]:
+    """Return at most ``most`` of the relation paths found: those whose mark is near the best."""
+    return [path for path, mark in candidates[:most] if mark >= near * candidates[0][1]]
 
 
-def fit_of(path: RelationPath, predicates: frozenset[str], ids: Sequence[str]) -> float:
-    """Return how well a relation path fits answers and gold predicates: 0 to 2, 1 from each."""
-    steps = [step for hop in path.steps for step in hop if step >= 0]
-    return path.f1 + sum(ids[step // 2] in predicates for step in steps) / len(steps)
+@dataclass(frozen=True, slots=True)
+class Meant:
+    """What a question means in a KG: keys of its topic entities and answers, and gold paths."""
+
+    store: GraphStore
+    question: TrainingQuestion
+    rules: WalkRules
+    topics: IntArray
+    answers: IntArray
+    gold: list[GoldPath]
+
+    @property
+    def by_paths(self) -> bool:
+        """Whether the answers are those that the gold relation paths lead to."""
+        return bool(self.question.relation_paths) and not self.question.answers
+
+    def relation_paths(self) -> list[tuple[RelationPath, float]]:
+        """Return the relation paths to the answers, best first, each with its mark.
+
+        Gold ones, unless they are loose, have a mark of more than 2.
+        """
+        paths: list[RelationPath] = []
+        if not self.by_paths:
+            paths = relation_paths_to(self.store, self.topics, self.answers, self.rules, CAP)
+        rank = {(gold.topic, gold.steps): gold.rank for gold in reversed(self.gold)}
+        there = {(path.topic, path.steps) for path in paths}
+        for gold in self.gold:  # those that a hub kept the search from
+            hit = np.isin(gold.paths.ends(), self.answers)
+            if (gold.topic, gold.steps) not in there and hit.any():
+                there.add((gold.topic, gold.steps))
+                right = len(np.intersect1d(gold.tails, self.answers))
+                f1 = 2 * right / (len(gold.tails) + len(np.unique(self.answers)))
+                reaching = gold.paths.take(np.flatnonzero(hit))
+                paths.append(RelationPath(gold.topic, gold.steps, f1, gold.tails, reaching))
+        ids = self.store.relations().ids
+
+        def mark(path: RelationPath) -> float:
+            steps = [step for hop in path.steps for step in hop if step >= 0]
+            known = sum(ids[step // 2] in self.question.predicates for step in steps)
+            is_gold = (path.topic, path.steps) in rank and not self.question.loose
+            return path.f1 + known / len(steps) + GOLD * is_gold
+
+        def order(pair: tuple[RelationPath, float]) -> tuple[float, int]:
+            path, marked = pair
+            return -marked, rank.get((path.topic, path.steps), len(rank))
+
+        # stable: shorter ones stay before longer ones
+        return sorted(((path, mark(path)) for path in paths), key=order)
 
 
-def near_best(found: Sequence[tuple[RelationPath, float]], most: int) -> list[RelationPath]:
-    """Return at most ``most`` of what :func:`relation_paths_of` found: those like the best one."""
-    return [path for path, mark in found[:most] if mark >= _NEAR * found[0][1]]
+def meant_by(store: GraphStore, question: TrainingQuestion, rules: WalkRules) -> Meant:
+    """Return what ``question`` means; without answers those that its gold relation paths agree on.
 
-
-def _candidates(
-    store: GraphStore,
-    question: TrainingQuestion,
-    topics: IntArray,
-    answers: IntArray,
-    rules: WalkRules,
-) -> list[tuple[RelationPath, float]]:
+    Raises GraphError.
+    """
+    keys = store.keys_of(question.topics), store.keys_of(question.answers)
+    topics, answers = (some[some >= 0] for some in keys)
     gold = gold_paths(store, topics, question.relation_paths, rules, loose=question.loose)
-    if not len(answers):
+    if question.relation_paths and not question.answers:
         answers = agreed(gold)
-        found: list[RelationPath] = []
-    else:
-        found = relation_paths_to(store, topics, answers, rules, _CAP)
-    rank = {(one.topic, one.steps): one.rank for one in reversed(gold)}
-    there = {(path.topic, path.steps) for path in found}
-    for one in gold:  # those that a hub kept the search from
-        hit = np.isin(one.paths.ends(), answers)
-        if (one.topic, one.steps) not in there and hit.any():
-            there.add((one.topic, one.steps))
-            right = len(np.intersect1d(one.tails, answers))
-            f1 = 2 * right / (len(one.tails) + len(np.unique(answers)))
-            paths = one.paths.take(np.flatnonzero(hit))
-            found.append(RelationPath(one.topic, one.steps, f1, one.tails, paths))
-    ids = store.relations().ids
-
-    def mark(path: RelationPath) -> float:
-        is_gold = (path.topic, path.steps) in rank and not question.loose
-        return fit_of(path, question.predicates, ids) + _GOLD * is_gold
-
-    def order(pair: tuple[RelationPath, float]) -> tuple[float, int]:
-        path, marked = pair
-        return -marked, rank.get((path.topic, path.steps), len(rank))
-
-    # stable: shorter ones stay before longer ones
-    return sorted(((path, mark(path)) for path in found), key=order)
+    return Meant(store, question, rules, topics, answers, gold)
 
 
 def _shortest(tables: Sequence[PathTable]) -> PathTable:

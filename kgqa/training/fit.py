@@ -26,7 +26,7 @@ from kgqa.models.pretrained import quiet, with_adapter
 from kgqa.models.tokenizer import HFEncoder
 from kgqa.training.check import PathCheck
 from kgqa.training.checkpoints import Checkpoint, alone, digest_of, writing_to
-from kgqa.training.encode import IGNORED, Collator, encode, of_like_lengths
+from kgqa.training.encode import IGNORED, collated, encode, of_like_lengths
 from kgqa.training.loop import SHOWN, Checked, Fit, Schedule
 from kgqa.training.reports import AdapterReport, write_readme
 
@@ -171,7 +171,7 @@ def _fit(
         model.train()
         return Checked(None, figures)
 
-    weights = [one for one in loss.model.parameters() if one.requires_grad]
+    weights = [weight for weight in loss.model.parameters() if weight.requires_grad]
     fit = Fit(
         loss.model.train(),
         torch.optim.AdamW(weights, settings.learning_rate, weight_decay=0.0),
@@ -191,12 +191,13 @@ class _Loss:
         self.model = model
         self._device = kg_llm.device
         pad = kg_llm.tokenizer.pad_token_id
-        self._collate = Collator(pad if isinstance(pad, int) else kg_llm.encoder.eos_id)
+        self._pad = pad if isinstance(pad, int) else kg_llm.encoder.eos_id
         self._short: bool | None = None
 
     def __call__(self, batches: Sequence[Sequence[Row]]) -> Iterator[Tensor]:
         """Yield for each of the batches of a step its part of the mean loss."""
-        count = sum(one != IGNORED for rows in batches for row in rows for one in row["labels"][1:])
+        labels = (label for rows in batches for row in rows for label in row["labels"][1:])
+        count = sum(label != IGNORED for label in labels)
         for rows in batches:
             yield self._sum(rows) / count
 
@@ -206,7 +207,9 @@ class _Loss:
         return float(sum(self([rows[at : at + size] for at in range(0, len(rows), size)])))
 
     def _sum(self, rows: Sequence[Row]) -> Tensor:
-        inputs = {name: one.to(self._device) for name, one in self._collate(rows).items()}
+        inputs = {
+            name: tensor.to(self._device) for name, tensor in collated(rows, self._pad).items()
+        }
         labels = inputs.pop("labels")[:, 1:]
         there = labels != IGNORED
         model = self.model
@@ -225,7 +228,7 @@ class _Loss:
 
 def _head_is_plain(causal: Any, inputs: dict[str, Tensor]) -> bool:
     """Return whether nothing is done to the logits: some architectures scale or cap them."""
-    row = {name: one[:1] for name, one in inputs.items()}
+    row = {name: tensor[:1] for name, tensor in inputs.items()}
     training = causal.training
     causal.eval()
     try:
@@ -250,9 +253,9 @@ def _write_log(file: Path, fit: Fit[Any], settings: TrainingSettings) -> None:
         for step in range(SHOWN, fit.step + 1, SHOWN)
     ]
     lines += [{"step": step, **figures} for step, figures in fit.checks]
-    lines.sort(key=lambda one: one["step"])
+    lines.sort(key=lambda line: line["step"])
     with writing_to(file.parent):
-        write_whole(file, "".join(json.dumps(one) + "\n" for one in lines).encode())
+        write_whole(file, "".join(json.dumps(line) + "\n" for line in lines).encode())
 
 
 def with_markers(kg_llm: KgLLM, card: AdapterCard, seed: int = 0) -> KgLLM:
@@ -261,8 +264,8 @@ def with_markers(kg_llm: KgLLM, card: AdapterCard, seed: int = 0) -> KgLLM:
     A marker that the tokenizer lacks is named in the new card's ``added_tokens``; its embedding is
     the mean of all with a little noise, which ``seed`` decides.
     """
-    markers = [one for one in (card.start, card.end) if one]
-    missing = [one for one in markers if kg_llm.encoder.marker_id(one) is None]
+    markers = [marker for marker in (card.start, card.end) if marker]
+    missing = [marker for marker in markers if kg_llm.encoder.marker_id(marker) is None]
     if not missing:
         return kg_llm.with_card(card)
     card = replace(card, added_tokens=(*card.added_tokens, *missing))
@@ -274,7 +277,7 @@ def with_markers(kg_llm: KgLLM, card: AdapterCard, seed: int = 0) -> KgLLM:
             model.resize_token_embeddings(len(kg_llm.tokenizer), mean_resizing=False)
     weight = model.get_input_embeddings().weight
     added = kg_llm.tokenizer.get_added_vocab()
-    ids = [added[one] for one in missing]
+    ids = [added[marker] for marker in missing]
     random = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         output = model.get_output_embeddings()
@@ -317,7 +320,7 @@ def _trainable(kg_llm: KgLLM, settings: TrainingSettings, start_from: Path | Non
         if start_from is not None:
             return with_adapter(kg_llm.model, start_from, trainable=True)
         vocabulary = kg_llm.tokenizer.get_added_vocab()
-        tokens = [vocabulary[one] for one in kg_llm.card.added_tokens]
+        tokens = [vocabulary[token] for token in kg_llm.card.added_tokens]
         config = LoraConfig(
             r=settings.rank,
             lora_alpha=2 * settings.rank,
@@ -352,7 +355,7 @@ def save_model(kg_llm: KgLLM, model: Any, out: Path, *, full: bool = False) -> N
     for name in reversed(_LAST):
         (out / name).unlink(missing_ok=True)
     order = {name: place for place, name in enumerate(_LAST, 1)}
-    for path in sorted(part.iterdir(), key=lambda one: order.get(one.name, 0)):
+    for path in sorted(part.iterdir(), key=lambda file: order.get(file.name, 0)):
         sync(path)
         place = out / path.name
         if place.is_dir():

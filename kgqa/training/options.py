@@ -49,12 +49,12 @@ class QuestionSource(WalkOptions):
     @property
     def files(self) -> list[tuple[str, Path]]:
         """The question files, each with its format."""
-        found = []
+        files = []
         for text in self.questions:
             name, equals, file = text.partition("=")
             named = bool(equals) and name in QUESTION_FORMATS.names() and not Path(text).exists()
-            found.append((name, Path(file)) if named else (self.format, Path(text)))
-        return found
+            files.append((name, Path(file)) if named else (self.format, Path(text)))
+        return files
 
     @model_validator(mode="after")
     def _has_questions(self) -> QuestionSource:
@@ -125,7 +125,7 @@ class ExampleOptions(QuestionSource):
             "paths": self.paths is not None,
             "preset": self.preset not in (None, *CHAIN_PRESETS),
         }
-        for name in (one for one, given in unused.items() if given and self.method == "dog"):
+        for name in [name for name, given in unused.items() if given and self.method == "dog"]:
             raise UsageError(
                 f"`{name}` has no meaning for the method dog: a chain follows the relation path "
                 "that fits a question's answers best, and has a prompt of its own.",
@@ -196,7 +196,7 @@ class AdapterTraining(ExampleOptions, TrainingSettings):
         usual = _DOG if self.method == "dog" else _GCR if self.preset == "gcr" else {}
         chosen = {**usual, **self.given()}
         return TrainingSettings(
-            **{name: one for name, one in chosen.items() if name in TrainingSettings.model_fields}
+            **{name: chosen[name] for name in TrainingSettings.model_fields if name in chosen}
         )
 
     @model_validator(mode="after")

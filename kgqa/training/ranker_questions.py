@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kgqa.errors import EntityNotFoundError
 from kgqa.linking.resolve import resolve_entity
 from kgqa.paths.relation_paths import relation_paths
 from kgqa.paths.walk import relation_paths_to
-from kgqa.questions.meanings import known_topics, meanings_of
-from kgqa.training.gold import agreed, gold_paths
+from kgqa.training.data import CAP, meant_by
 from kgqa.training.ranker_fit import RankingBatch
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from kgqa.graph.store import GraphStore
     from kgqa.methods.rank_words import RankWords
     from kgqa.models.path_ranker import PathRanker
     from kgqa.paths.schema import Hop
-    from kgqa.paths.walk import WalkRules
-    from kgqa.questions import Question
+    from kgqa.training.data import Meant, TrainingQuestion
 
-_CAP = 100_000  # paths of a topic entity that gold relation paths are looked for in
 _NEARLY = 0.9  # part of the best F1 from which a relation path is right, too
 _RIGHT = 0.5  # F1 that the best one has at least; for several topics it may have less
 _CANDIDATES = 32  # relation paths that a question chooses among, beside its topic's others
@@ -56,9 +51,9 @@ def kg_question(
     """Return the question ``asked`` with its candidates among ``steps``; ``gold`` are right."""
     order = words.nearest(ranker, asked, steps)
     kept = [steps[at] for place, at in enumerate(order) if place < _CANDIDATES or steps[at] in gold]
-    paths = {words.path(one): len(one) for one in kept}
+    paths = {words.path(path): len(path) for path in kept}
     return KgQuestion(
-        asked, topic, paths, frozenset(words.path(one) for one in kept if one in gold)
+        asked, topic, paths, frozenset(words.path(path) for path in kept if path in gold)
     )
 
 
@@ -67,65 +62,52 @@ def batch_of(questions: Sequence[KgQuestion]) -> RankingBatch:
     place: dict[str, int] = {}
     hops: list[int] = []
     among: dict[int, dict[int, None]] = {}
-    for one in questions:
-        for path, count in one.paths.items():
+    for question in questions:
+        for path, count in question.paths.items():
             if path not in place:
                 place[path] = len(hops)
                 hops.append(count)
-            among.setdefault(one.topic, {})[place[path]] = None
+            among.setdefault(question.topic, {})[place[path]] = None
     return RankingBatch(
         paths=list(place),
         hops=hops,
         stands_for=[1.0] * len(place),
-        questions=[one.asked for one in questions],
-        candidates=[list(among.get(one.topic, ())) for one in questions],
-        gold=[[place[path] for path in sorted(one.gold)] for one in questions],
+        questions=[question.asked for question in questions],
+        candidates=[list(among.get(question.topic, ())) for question in questions],
+        gold=[[place[path] for path in sorted(question.gold)] for question in questions],
     )
 
 
 def kg_questions(
-    words: RankWords, questions: Sequence[Question], ranker: PathRanker, *, loose: bool = False
+    words: RankWords, questions: Sequence[TrainingQuestion], ranker: PathRanker
 ) -> tuple[list[KgQuestion], int]:
     """Return what questions are in the KG, one for each topic entity, and how many are unusable.
 
-    One without answers has those that its gold relation paths lead to; ``loose``: they do not say
-    in which direction a predicate is walked. Raises GraphError.
+    Raises GraphError.
     """
     store, rules = words.store, words.rules
-    found: list[KgQuestion] = []
+    made: list[KgQuestion] = []
     unusable = 0
     for question in questions:
-        try:
-            topics = [resolve_entity(store, one) for one in known_topics(store, question)]
-        except EntityNotFoundError:
-            topics = []
-        answers = store.keys_of(list(meanings_of(store, question.answers, question.names).same))
-        answers = answers[answers >= 0]
-        if topics and not question.answers and question.relation_paths:
-            starts = np.array([topic.key for topic in topics], np.int64)
-            answers = agreed(gold_paths(store, starts, question.relation_paths, rules, loose=loose))
-        answered = bool(question.answers or question.relation_paths)
-        names = words.names(topics)
-        usable = False
-        for topic in topics:
-            paths, _ = relation_paths(store, topic.key, rules)
-            gold = _gold(store, topic.key, answers, rules, several=len(topics) > 1)
-            if not paths.steps or (answered and not gold.intersection(paths.steps)):
+        meant, before = meant_by(store, question, rules), len(made)
+        names = words.names([resolve_entity(store, topic) for topic in question.topics])
+        for topic in meant.topics.tolist():
+            paths, _ = relation_paths(store, topic, rules)
+            gold = _gold(meant, topic)
+            answerable = bool(question.answers or question.relation_paths)
+            if not paths.steps or (answerable and not gold.intersection(paths.steps)):
                 continue
-            asked = words.question(question.question, topic.key, names)
-            found.append(kg_question(words, ranker, asked, topic.key, paths.steps, gold))
-            usable = True
-        unusable += not usable
-    return found, unusable
+            asked = words.question(question.question, topic, names)
+            made.append(kg_question(words, ranker, asked, topic, paths.steps, gold))
+        unusable += len(made) == before
+    return made, unusable
 
 
-def _gold(
-    store: GraphStore, topic: int, answers: Any, rules: WalkRules, *, several: bool
-) -> set[tuple[tuple[int, int], ...]]:
+def _gold(meant: Meant, topic: int) -> set[tuple[tuple[int, int], ...]]:
     """Return the relation paths from ``topic`` that lead to little but the answers."""
-    if not len(answers):
+    if not len(meant.answers):
         return set()
-    found = relation_paths_to(store, np.array([topic]), answers, rules, _CAP)
-    if not found or (found[0].f1 < _RIGHT and not several):
+    paths = relation_paths_to(meant.store, np.array([topic]), meant.answers, meant.rules, CAP)
+    if not paths or (paths[0].f1 < _RIGHT and len(meant.topics) == 1):
         return set()
-    return {one.steps for one in found if one.f1 >= _NEARLY * found[0].f1}
+    return {path.steps for path in paths if path.f1 >= _NEARLY * paths[0].f1}

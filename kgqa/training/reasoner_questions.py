@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from kgqa.graph.model import Kind
-from kgqa.paths.walk import TAIL, relation_paths_to
-from kgqa.training.data import DataReport, fit_of, known_keys
-from kgqa.training.gold import agreed, gold_paths
+from kgqa.paths.walk import TAIL
+from kgqa.training.data import GOLD, DataReport, meant_by, near_best
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from kgqa.graph.model import IntArray
-    from kgqa.graph.store import GraphStore
     from kgqa.methods.kg_cot.hops import HopTable
     from kgqa.paths.walk import WalkRules
     from kgqa.progress import Progress
-    from kgqa.training.data import TrainingQuestion
+    from kgqa.training.data import Meant, TrainingQuestion
 
-_CAP = 100_000  # paths of a topic entity that are looked at
 _NEAR = 0.95  # of the best mark: relation paths that are as good
 _LEAST = 0.7  # F1 of the tails against the answers: a relation path with less is not meant
 
@@ -68,86 +65,67 @@ def walk_questions(
     """
     store, rules = table.store, table.rules
     report = DataReport()
-    found = []
+    usable = []
     relations = store.relations().ids
     mediated = rules.mediators == "collapse" and store.info.mediators > 0
     number = {} if mediated else {name: at for at, name in enumerate(relations)}
     with progress.task("finding answers", total, "questions") as task:
-        for one, hops in questions:
+        for question, hops in questions:
             report.questions += 1
             task.advance()
-            topics, answers = _keys(store, one, rules)
+            paths = _spelt(question, rules, number)
+            if paths and question.answers:  # what is spelt need not be walked
+                question = replace(question, relation_paths=())
+            meant = meant_by(store, question, rules)
+            topics, answers = np.unique(meant.topics), np.unique(meant.answers)
             if not len(topics) or not len(answers):
-                report.unknown.append(one.id)
+                report.unknown.append(question.id)
                 continue
-            paths = _spelt(one, rules, number)
             if not paths and not np.isin(answers, _around(table, topics)).any():
-                report.unreachable.append(one.id)
+                report.unreachable.append(question.id)
                 continue
-            paths = paths or _meant(store, one, topics, answers, rules)
+            paths = paths or _fitting(meant)
             lengths = {len(path) for path in paths}
             hops = hops or (lengths.pop() if len(lengths) == 1 else 0)
-            found.append(WalkQuestion(one.id, one.question, topics, answers, hops, paths))
-    report.used = len(found)
-    return found, report
+            asked = question.question
+            usable.append(WalkQuestion(question.id, asked, topics, answers, hops, paths))
+    report.used = len(usable)
+    return usable, report
 
 
 def _around(table: HopTable, topics: IntArray) -> IntArray:
     reached = frontier = np.unique(topics)
-    found = [np.empty(0, np.int64)]
+    ends = [np.empty(0, np.int64)]
     for _ in range(table.rules.hops):
         out = table.out_of(frontier)
         tails, first = np.unique(out.hop[:, TAIL], return_index=True)
-        found.append(tails)
+        ends.append(tails)
         onward = tails[out.kind[first] != Kind.VALUE]
         frontier = np.setdiff1d(onward, reached, assume_unique=True)
         reached = np.union1d(reached, frontier)
         if not len(frontier):
             break
-    return np.unique(np.concatenate(found))
+    return np.unique(np.concatenate(ends))
 
 
-def _spelt(one: TrainingQuestion, rules: WalkRules, number: Mapping[str, int]) -> tuple[Steps, ...]:
+def _spelt(
+    question: TrainingQuestion, rules: WalkRules, number: Mapping[str, int]
+) -> tuple[Steps, ...]:
     """Return the gold relation paths whose predicates are steps; ``number`` are the relations'."""
-    found = []
-    for path in () if one.loose else one.relation_paths:
+    spelt = []
+    for path in () if question.loose else question.relation_paths:
         names = [step.removeprefix("^") for step in path]
         if path and len(path) <= rules.hops and all(name in number for name in names):
             keys = (
                 2 * number[name] + (name != step) for name, step in zip(names, path, strict=True)
             )
-            found.append(tuple((key, -1) for key in keys))
-    return tuple(dict.fromkeys(found))
+            spelt.append(tuple((key, -1) for key in keys))
+    return tuple(dict.fromkeys(spelt))
 
 
-def _meant(
-    store: GraphStore,
-    one: TrainingQuestion,
-    topics: IntArray,
-    answers: IntArray,
-    rules: WalkRules,
-) -> tuple[Steps, ...]:
+def _fitting(meant: Meant) -> tuple[Steps, ...]:
     """Return the gold paths that lead to an answer, else those whose tails are most like them."""
-    gold = gold_paths(store, topics, one.relation_paths, rules, loose=one.loose)
-    right = [path.steps for path in gold if np.isin(path.tails, answers).any()]
-    if right:
-        return tuple(dict.fromkeys(right))
-    fitting = [
-        path for path in relation_paths_to(store, topics, answers, rules, _CAP) if path.f1 >= _LEAST
-    ]
-
-    ids = store.relations().ids
-    marks = [fit_of(path, one.predicates, ids) for path in fitting]
-    near = [
-        path.steps
-        for path, marked in zip(fitting, marks, strict=True)
-        if marked >= _NEAR * max(marks)
-    ]
-    return tuple(dict.fromkeys(near))
-
-
-def _keys(store: GraphStore, one: TrainingQuestion, rules: WalkRules) -> tuple[IntArray, IntArray]:
-    topics, answers = map(np.unique, known_keys(store, one))
-    if not one.answers and one.relation_paths and len(topics):
-        answers = agreed(gold_paths(store, topics, one.relation_paths, rules, loose=one.loose))
-    return topics, answers
+    candidates = meant.relation_paths()
+    gold = [path for path, mark in candidates if mark >= GOLD or meant.by_paths]
+    fitting = near_best([pair for pair in candidates if pair[0].f1 >= _LEAST], near=_NEAR)
+    return tuple(dict.fromkeys(path.steps for path in gold or fitting))

@@ -112,7 +112,7 @@ def write_readme(
     if GRAPH in card.prompt:  # it was tuned to write chains
         use = f"--method dog {use}"
     left_out = {"full", *(("rank", "dropout") if settings.full else ())}
-    shown = {name: one for name, one in settings.fixed().items() if name not in left_out}
+    shown = {name: value for name, value in settings.fixed().items() if name not in left_out}
     held = result.held_out_loss
     accuracy = "not measured"
     if result.path_accuracy is not None:
@@ -155,12 +155,12 @@ def _base_licence(kg_llm: KgLLM) -> str:
         return f"{SMOLLM}, Apache-2.0"
     readme = Path(str(kg_llm.model.config.name_or_path or "")) / "README.md"
     try:
-        found = _LICENCE.search(readme.read_text("utf-8"))
+        licence = _LICENCE.search(readme.read_text("utf-8"))
     except (OSError, UnicodeDecodeError):
-        found = None
-    if found is None:
+        licence = None
+    if licence is None:
         return f"{kg_llm.name}; its folder does not say which, see where it is published"
-    return f"{kg_llm.name}, {found[1].strip()}"
+    return f"{kg_llm.name}, {licence[1].strip()}"
 
 
 def _text(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""A token trie for a person: lines, a Graphviz drawing, its branching; what is cut is counted."""
+"""A token trie for a person: lines, and how it branches."""
 
 from __future__ import annotations
 
@@ -11,13 +11,10 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from kgqa.graph.model import IntArray
     from kgqa.trie.arrays import TokenTrie
-    from kgqa.trie.tokens import TokenEncoder
+    from kgqa.trie.lexicon import TokenEncoder
 
-_STRUCTURE = {"|": "\\|", "{": "\\{", "}": "\\}"}  # what a line or a node means something by
-# Graphviz reads backslash escapes and HTML entities inside a quoted label
-_IN_DOT = str.maketrans({"\\": "\\\\", '"': '\\"', "&": "&amp;"})
+_STRUCTURE = {"|": "\\|", "{": "\\{", "}": "\\}"}  # what a line means something by
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,53 +87,9 @@ def _mark(children: int) -> str:
     return f"{{{children}}}" if children > 1 else ""
 
 
-def dot(trie: TokenTrie, encoder: TokenEncoder, limit: int, title: str = "") -> str:
-    """Return a Graphviz drawing of the first ``limit`` sequences; what is left out is counted."""
-    show = _shower(encoder)
-    counts = np.diff(trie.first_child)
-    parent = _parents(trie)
-    drawn = np.zeros(trie.nodes, bool)
-    drawn[0] = True
-    for nodes in _sequences(trie, limit):
-        drawn[nodes] = True
-    total = int((trie.leaf >= 0).sum())
-    left_out = total - int((trie.leaf[drawn] >= 0).sum())
-    label = f"{title}: " if title else ""
-    label += f"{total:,} token sequences" + (f", {left_out:,} left out" if left_out else "")
-    lines = [
-        "digraph trie {",
-        f'  label="{_visible(label, {}).translate(_IN_DOT)}";',
-        '  rankdir=LR; node [shape=box, fontname="monospace"];',
-        '  n0 [label="", shape=point];',
-    ]
-    # a node opens a box where its parent branches or ends a sequence; others go on with it
-    opens = np.zeros(trie.nodes, bool)
-    opens[1:] = (counts[parent[1:]] > 1) | (trie.leaf[parent[1:]] >= 0) | (parent[1:] == 0)
-    inner_drawn = np.bincount(parent[1:][drawn[1:]], minlength=trie.nodes)
-    for first in [0, *np.flatnonzero(drawn & opens).tolist()]:
-        last = first
-        if first:
-            run = [show(int(trie.token[first]))]
-            while counts[last] == 1 and trie.leaf[last] < 0:
-                last = int(trie.first_child[last])
-                run.append(show(int(trie.token[last])))
-            end = ", peripheries=2" if trie.leaf[last] >= 0 else ""
-            lines.append(f'  n{last} [label="{"|".join(run).translate(_IN_DOT)}"{end}];')
-            lines.append(f"  n{parent[first]} -> n{last};")
-        if missing := int(counts[last] - inner_drawn[last]):
-            lines.append(f'  more{last} [label="{missing:,} more", style=dashed];')
-            lines.append(f"  n{last} -> more{last} [style=dashed];")
-    return "\n".join([*lines, "}", ""])
-
-
-def _parents(trie: TokenTrie) -> IntArray:
-    above = np.repeat(np.arange(trie.nodes), np.diff(trie.first_child))
-    parents: IntArray = np.concatenate([np.full(1, -1, np.int64), above])
-    return parents
-
-
 def _sequences(trie: TokenTrie, limit: int) -> Iterator[list[int]]:
-    parent = _parents(trie)
+    above = np.repeat(np.arange(trie.nodes), np.diff(trie.first_child))
+    parent = np.concatenate([np.full(1, -1, np.int64), above])
     ends = np.flatnonzero(trie.leaf >= 0)
     for end in ends[np.argsort(trie.leaf[ends], kind="stable")][:limit].tolist():
         nodes = []
@@ -155,14 +108,14 @@ def token_text(encoder: TokenEncoder, token: int) -> str:
 def _shower(encoder: TokenEncoder) -> Callable[[int], str]:
     @cache
     def show(token: int) -> str:
-        return _visible(token_text(encoder, token), _STRUCTURE)
+        return _visible(token_text(encoder, token))
 
     return show
 
 
-def _visible(text: str, escapes: dict[str, str]) -> str:
+def _visible(text: str) -> str:
     return "".join(
-        escapes.get(letter)
+        _STRUCTURE.get(letter)
         or (
             letter
             if letter.isprintable() and letter != "\\"

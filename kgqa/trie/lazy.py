@@ -111,7 +111,7 @@ class LazyConstraint(ABC):
 
     def expand(self, states: Sequence[int]) -> Expansion:
         """Return the moves out of every one of ``states``."""
-        wanted = [self._states[one] for one in dict.fromkeys(states)]
+        wanted = [self._states[state] for state in dict.fromkeys(states)]
         if fresh := [state for state in wanted if state.moves is None]:
             self._enter_following(fresh)
             for state in fresh:

@@ -1,33 +1,45 @@
 """Precomputing tries: the topic entities an index lacks, as work units that give whole shards.
 
 The shards of a unit depend on its entities alone and are entered together and in order, so a
-stopped run goes on and writes the same files.
+stopped run goes on and writes the same files. Nothing here imports a model library, so that workers
+start at once and stay small.
 """
 
 from __future__ import annotations
 
 import time
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kgqa.errors import WorkerError
-from kgqa.parallel import LocalExecutor
+from kgqa.errors import IndexFault, WorkerError
+from kgqa.graph.model import keys_array
+from kgqa.paths.walk import joined_tables, walk
 from kgqa.progress import Rate
-from kgqa.trie.units import UnitSettings, open_worker
+from kgqa.trie.index.shard import encode_shard
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
     from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
     from kgqa.parallel import Executor
+    from kgqa.paths.walk import PathTable, WalkRules
     from kgqa.progress import Progress
+    from kgqa.trie.index.shard import NewShard
     from kgqa.trie.index.writer import IndexWriter
-    from kgqa.trie.units import Resources
+    from kgqa.trie.lexicon import PathLexicon
+
+    Resources = Callable[[], tuple[GraphStore, PathLexicon]]
 
 UNIT = 512  # entities of a work unit, and so of a shard, unless they have very many paths
+_TOGETHER = 16, 512  # entities that are walked at once, at first and at most
+_WALKED = 1 << 18  # paths that a walk should find; the next one has as many entities as that needs
+_REMEMBERED = 200_000  # names after which those that were read are forgotten
+PATHS_IN_SHARD = 1 << 20  # a unit with more gets several shards
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +72,15 @@ def precompute(
     writer: IndexWriter,
     *,
     topics: IntArray | None = None,
-    workers: int = 1,
-    executor: Executor | None = None,
+    executor: Executor,
     unit: int = UNIT,
     progress: Progress,
 ) -> PrecomputeResult:
     """Write the tries of ``topics`` (keys; None: all named entities) that ``writer`` lacks.
 
     ``resources`` opens a store and makes a lexicon, wherever units run; picklable for another
-    process. Units of ``unit`` entities run in ``workers`` processes, or by ``executor``. Raises
-    what the store raises, IndexFault, WorkerError.
+    process. Units of ``unit`` entities run by ``executor``. Raises what the store raises,
+    IndexFault, WorkerError.
     """
     began = time.monotonic()
     key = writer.manifest.key
@@ -79,9 +90,7 @@ def precompute(
         todo = all_topics(store) if topics is None else np.unique(topics)
         todo = np.setdiff1d(todo, store.keys_of(sorted(writer.done())))
     units = [todo[start : start + unit] for start in range(0, len(todo), unit)]
-    results = (executor or LocalExecutor(workers)).run(
-        partial(open_worker, resources, settings), units
-    )
+    results = executor.run(partial(open_worker, resources, settings), units)
     without = 0
     with closing(results), progress.task("precomputing tries", len(todo), "entities") as task:
         rate = Rate(task, "entities")
@@ -103,3 +112,104 @@ def precompute(
         added=len(todo),
         without_paths=without,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class UnitSettings:
+    """What is the same for all units of a run, entity keys being those of ``kg_version``."""
+
+    rules: WalkRules
+    cap: int
+    kg_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """The shards of a unit's entities, and the ids of those that have more paths than the cap."""
+
+    shards: list[NewShard]
+    composed: list[str]
+    without_paths: int
+
+
+@contextmanager
+def open_worker(
+    resources: Resources, settings: UnitSettings
+) -> Iterator[Callable[[IntArray], Unit]]:
+    """Open a store and a lexicon, inside ``with``; gives what makes the unit of some topic keys."""
+    store, lexicon = resources()
+    with store:
+        worker = Worker(store, lexicon)
+        yield lambda topics: worker.work(topics, settings)
+
+
+class Worker:
+    """Makes units one after another with one store and one lexicon, in bounded memory."""
+
+    def __init__(self, store: GraphStore, lexicon: PathLexicon) -> None:
+        self.store = store
+        self._lexicon = lexicon
+
+    def work(self, topics: IntArray, settings: UnitSettings) -> Unit:
+        """Return the shards of ``topics``, and the ids of those with too many paths.
+
+        Raises IndexFault.
+        """
+        version = self.store.info.version
+        if version != settings.kg_version:
+            raise IndexFault(
+                f"The graph {self.store.url} holds version {version[:12]} of the KG, not "
+                f"{settings.kg_version[:12]}, for which this run was started.",
+                "Every worker must read the same graph. If it was loaded again meanwhile, run the "
+                "same command again.",
+            )
+        shards: list[NewShard] = []
+        composed: list[str] = []
+        without = 0
+        held: list[tuple[IntArray, PathTable]] = []
+        for keys, table, over in self._walks(topics, settings):
+            composed += self.store.entities(over).ids if len(over) else []
+            without += len(keys) - len(np.unique(table.topic))
+            for part in _parts(keys, table):
+                if held and _size(held) + len(part[1]) > PATHS_IN_SHARD:
+                    shards.append(self._shard(held))
+                held.append(part)
+        if held:
+            shards.append(self._shard(held))
+        if self._lexicon.names > _REMEMBERED:
+            self._lexicon.clear()
+        return Unit(shards, composed, without)
+
+    def _walks(
+        self, topics: IntArray, settings: UnitSettings
+    ) -> Iterator[tuple[IntArray, PathTable, IntArray]]:
+        """Yield some of the topics at a time, their paths, and the topics with too many."""
+        start, count = 0, _TOGETHER[0]
+        while start < len(topics):
+            keys = topics[start : start + count]
+            start += count
+            table, over = walk(self.store, keys, settings.rules, settings.cap)
+            yield np.setdiff1d(keys, over, assume_unique=True), table, over
+            wanted = _WALKED * len(keys) // max(1, len(table) + settings.cap * len(over))
+            count = min(max(wanted, _TOGETHER[0]), 4 * count, _TOGETHER[1])
+
+    def _shard(self, held: list[tuple[IntArray, PathTable]]) -> NewShard:
+        """Return the shard of what is held, which then is not."""
+        keys = np.concatenate([keys for keys, _ in held])
+        table = joined_tables([table for _, table in held])
+        held.clear()
+        return encode_shard(self.store, self._lexicon, keys, table)
+
+
+def _size(held: Iterable[tuple[IntArray, PathTable]]) -> int:
+    return sum(len(table) for _, table in held)
+
+
+def _parts(keys: IntArray, table: PathTable) -> Iterator[tuple[IntArray, PathTable]]:
+    """Yield entities with their paths, as many as a shard may have; one by one if they are more."""
+    if len(table) <= PATHS_IN_SHARD // 8:
+        if len(keys):
+            yield keys, table
+        return
+    for key in keys.tolist():
+        yield keys_array([key]), table.of(key)

@@ -1,4 +1,4 @@
-"""What benchmarks share: their arguments, their machine, goals, JSON, a Neo4j of their own."""
+"""What benchmarks share: arguments, machine, goals, JSON, asking, a Neo4j of their own."""
 
 from __future__ import annotations
 
@@ -11,33 +11,39 @@ import shlex
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections import defaultdict
 from contextlib import contextmanager
 from importlib import metadata
+from itertools import islice
 from pathlib import Path
 from shutil import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from kgqa import KG
+    from kgqa.answers.answer import Answer
+    from kgqa.graph.model import IntArray
+    from kgqa.graph.store import GraphStore
 
 T = TypeVar("T")
 
 
 def arguments(
-    about: str | None, *, shared: bool | None = None, quick: str = "", out: str = ""
+    about: str | None, *, shared: bool = False, quick: str = "", out: str = ""
 ) -> argparse.ArgumentParser:
     """Return a parser with ``--json``, or with ``--out`` where ``out`` says what is written there.
 
-    With ``--quick`` if ``quick`` says what it does, and with ``--shared``, needed if ``shared``,
-    unless that is None.
+    With ``--shared`` if ``shared``, and with ``--quick`` if ``quick`` says what it does.
     """
     parser = argparse.ArgumentParser(
         description=about, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    if shared is not None:
-        parser.add_argument("--shared", type=Path, required=shared, help="the folder with data/")
+    if shared:
+        parser.add_argument("--shared", type=Path, required=True, help="the folder with data/")
     if quick:
         parser.add_argument("--quick", action="store_true", help=quick)
     if out:
@@ -63,19 +69,19 @@ def write_json(file: Path | None, figures: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def neo4j_server(work: Path, dump: Path | None = None) -> Iterator[tuple[str, str, int]]:
-    """Start a Neo4j in ``work``; give its URL, password and process, and stop it afterwards.
+def neo4j_server(work: Path, dump: Path | None = None) -> Iterator[tuple[str, int]]:
+    """Start a Neo4j in ``work``; give its URL and process, and stop it afterwards.
 
-    It serves the database ``dump`` if one is given.
+    It serves the database ``dump`` if one is given. Name and password stand in the environment.
     """
     script = Path(__file__).resolve().parents[1] / "neo4j"
     home = work / "neo4j"
     jars = Path(os.environ.get("KGQA_NEO4J_HOME") or script.parents[1] / ".neo4j") / "jars"
     env = {name: value for name, value in os.environ.items() if not name.startswith("NEO4J_")}
     with socket.socket() as bolt, socket.socket() as http:
-        for each in (bolt, http):
-            each.bind(("127.0.0.1", 0))
-        ports = [str(each.getsockname()[1]) for each in (bolt, http)]
+        for probe in (bolt, http):
+            probe.bind(("127.0.0.1", 0))
+        ports = [str(probe.getsockname()[1]) for probe in (bolt, http)]
 
     def run(command: str, *words: str) -> str:
         place = ["--home", str(home), "--jars", str(jars)]
@@ -87,19 +93,70 @@ def neo4j_server(work: Path, dump: Path | None = None) -> Iterator[tuple[str, st
 
     where = ["--bolt-port", ports[0], "--http-port", ports[1], "--heap", "1g"]
     try:
-        said = run("start", *where)
+        printed = run("start", *where)
         if dump is not None:  # the first start makes the folder
             run("stop")
             copy(dump, work / "neo4j.dump")
             load = ("database", "load", "neo4j", f"--from-path={work}")
             run("admin", *load, "--overwrite-destination=true")
-            said = run("start", *where)
-        process = re.search(r"\(process (\d+)\)", said)
+            printed = run("start", *where)
+        process = re.search(r"\(process (\d+)\)", printed)
         assert process
         password = (home / "password").read_text().strip()
-        yield f"bolt://localhost:{ports[0]}", password, int(process[1])
+        os.environ |= {"NEO4J_USERNAME": "neo4j", "NEO4J_PASSWORD": password}
+        yield f"bolt://localhost:{ports[0]}", int(process[1])
     finally:
         run("stop")
+
+
+def ask(
+    kg: KG, rows: Sequence[Mapping[str, Any]], method: str, *, linked: bool, **given: Any
+) -> list[Answer]:
+    """Return the answer to each question; one that failed has an error.
+
+    ``linked``: topic entities are found by the linker, not those of the question.
+    """
+    from kgqa import Question
+
+    asked = [
+        Question(
+            id=row["id"],
+            question=row["question"],
+            topic_entities=[] if linked else row["topic_entities"],
+            answers=row.get("answers", []),
+        )
+        for row in rows
+    ]
+    with kg.qa(method=method, **given) as session:
+        return list(session.batch(asked))
+
+
+@contextmanager
+def question_graph(file: Path) -> Iterator[tuple[dict[str, Any], GraphStore, IntArray]]:
+    """Load a file of data/gcr_question_graphs; give it, its graph, and the key of its topic."""
+    import kgqa
+
+    question = json.loads(file.read_text("utf-8"))
+    triples = sorted({tuple(edge) for edge in question["edges"]})
+    with (
+        tempfile.TemporaryDirectory() as home,
+        kgqa.ingest("triples", triples, kg="question", home=home) as kg,
+    ):
+        yield question, kg.store, kg.store.keys_of(question["topic_entities"])
+
+
+def json_lines(file: Path) -> list[dict[str, Any]]:
+    """Return the objects of a file of JSON lines."""
+    return [json.loads(line) for line in file.read_text("utf-8").splitlines() if line.strip()]
+
+
+def print_misses(misses: Iterable[tuple[Mapping[str, Any], Answer, Any]], most: int) -> None:
+    """Print up to ``most`` questions with what was answered and wanted."""
+    for row, answer, wanted in islice(misses, most):
+        shown = [(round(path.score, 2), path.text) for path in answer.paths[:3]]
+        best = answer.best.name if answer.best else None
+        got = answer.error or f"{best} {shown} {answer.notes}"
+        print(f"  - {row['kind']}: {row['question']} | {wanted} | {got}")
 
 
 def print_machine(*packages: str) -> None:
@@ -147,20 +204,11 @@ def write_between(place: str, text: str) -> None:
     document.write_text(pattern.sub(lambda _: f"{begin}\n{text}\n{end}", whole), "utf-8")
 
 
-def timed(work: Callable[..., T], *given: Any) -> tuple[float, T]:
-    """Return the milliseconds that ``work(*given)`` took and what it gave."""
-    return _timed(time.perf_counter, work, *given)
-
-
 def worked(work: Callable[..., T], *given: Any) -> tuple[float, T]:
     """Return the milliseconds of CPU, of all threads, that it took, and what it gave.
 
     On an idle machine one thread takes as long; on a busy one only this can be compared.
     """
-    return _timed(time.process_time, work, *given)
-
-
-def _timed(clock: Callable[[], float], work: Callable[..., T], *given: Any) -> tuple[float, T]:
-    began = clock()
+    began = time.process_time()
     result = work(*given)
-    return 1_000 * (clock() - began), result
+    return 1_000 * (time.process_time() - began), result

@@ -1,10 +1,10 @@
-# ruff: noqa: E501  # templates
-"""Questions that the plan scorer learns from: people's and models', and made ones over made schemas.
+"""What the plan scorer learns from: questions of people and models, and made ones over schemas.
 
 Three sources: questions with Cypher over databases whose schemas are known, the words of classes
 and properties exchanged for others now and then, so that no schema is learnt by heart; the people's
 questions of the invented domains (:mod:`universal.domains`); and questions made from templates
-over the schemas of these domains.
+over the schemas of these domains (``tests/data/training/query_templates.json``: forms of questions,
+what they need of a schema: h a hop, p a property, x a name, w none of, and their gold).
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from kgqa.models.plan_scorer import WHOLE, Part
 from kgqa.paths.words import relation_phrase
-from planner.gold import PlanGold, plan_gold, schema_relations
+from scripts.planner.gold import PlanGold, plan_gold, schema_relations
+from scripts.universal.domains import DATA
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
     from random import Random
 
@@ -32,13 +33,18 @@ _MARKED = 0.9  # part of the conditions on text whose value is known to be the g
 _FALSELY = 0.03  # part of the other properties that are marked so
 _WORDS = "name date number count average type time title user users text list value score order"
 _GENERIC = frozenset(_WORDS.split())
+TEMPLATES: list[tuple[str, str, dict[str, Any]]] = [
+    (form, group["needs"], group["gold"])
+    for group in json.loads((DATA / "query_templates.json").read_text("utf-8"))
+    for form in group["forms"]
+]
 _NUMERIC = {"INTEGER": "number", "FLOAT": "number", "DATE": "date", "DATE_TIME": "date"}
 _OTHER = {"BOOLEAN": "yes or no", "LIST": "list", "POINT": "place", "STRING": "text"}
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A question with parts of a schema: 0 or 1 for each role of each, and what it is as a whole."""
+    """A question with parts of a schema: 0 or 1 for each role of each, and what the whole is."""
 
     question: str
     parts: list[Part]
@@ -135,7 +141,6 @@ class Database:
                 for word in relation_phrase(name).split():
                     if len(word) > 3 and word not in _GENERIC and random.random() < 0.7:
                         renamed.setdefault(stem(word), random.choice(nouns))
-        words = Words(self.kinds, renamed)
         hops, kinds = list(self.relations), dict(self.kinds)
         if phrases:  # other relations and properties of the same classes, as graphs have them
             for head, _, tail in random.choices(sorted(gold.hops) or hops, k=random.randint(0, 5)):
@@ -239,21 +244,16 @@ class MadeSchema:
 
     def example(self, random: Random) -> Example | None:
         """Return a question of people's, or one made of a template."""
-        asked = self.asked(random)
+        asked = self._peoples(random) if random.random() < 0.5 else self._made(random)
         if asked is None:
             return None
-        question, gold = asked
         words = Words(self.kinds)
-        return _example(random, question, gold, words, self.classes, self.hops, list(self.kinds))
-
-    def asked(self, random: Random) -> tuple[str, PlanGold] | None:
-        """Return a question, and what it uses of the schema."""
-        return self._peoples(random) if random.random() < 0.5 else self._made(random)
+        return _example(random, *asked, words, self.classes, self.hops, list(self.kinds))
 
     def _name(self, random: Random, type_: str) -> str:
         return str(random.choice(self.types[type_]["names"]))
 
-    def _peoples(self, random: Random) -> tuple[str, PlanGold] | None:
+    def _peoples(self, random: Random) -> tuple[str, PlanGold]:
         if self.chains and random.random() < 0.3:
             chain = random.choice(self.chains)
             steps, texts = chain["path"], chain["questions"]
@@ -295,7 +295,7 @@ class MadeSchema:
 
     def _made(self, random: Random) -> tuple[str, PlanGold] | None:
         numbers = [owned for owned in self.kinds if owned[1] != "name"]
-        form, needs, setting = random.choice(_TEMPLATES)
+        form, needs, setting = random.choice(TEMPLATES)
         gold = PlanGold(**{key: value for key, value in setting.items() if key != "role"})
         fill: dict[str, str] = {"n": str(random.randint(2, 10)), "k": _number(random)}
         if "h" in needs:
@@ -356,79 +356,7 @@ def plural_of(noun: str) -> str:
 
 def _number(random: Random) -> str:
     return random.choice(
-        [str(random.randint(2, 100)), f"{random.randint(1, 900)},000", str(random.randint(1950, 2024)),
-         f"{random.randint(1, 90) / 10}", f"{random.randint(1, 20)} million"]
+        [str(random.randint(2, 100)), f"{random.randint(1, 900)},000",
+         str(random.randint(1950, 2024)), f"{random.randint(1, 90) / 10}",
+         f"{random.randint(1, 20)} million"]
     )  # fmt: skip
-
-
-def _templates() -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Yield the form of a question, what it needs (h hop, p property, x a name, w none of), gold."""
-    count, group = {"aggregate": "count"}, {"aggregate": "group", "direction": "desc"}
-    few = {"aggregate": "group", "direction": "asc", "limit": True}
-    top = {**group, "limit": True}
-    having = {"aggregate": "group", "having": True}
-    yield from ((form, "", count) for form in (
-        "How many {A} are there?", "number of {A}", "count the {A}", "How many {A} do we have in total?",
-        "what's the total number of {A}", "how many different {A} exist"))  # fmt: skip
-    yield from ((form, "hx", count) for form in (
-        "How many {A} does {x} have?", "How many {A} are there for {x}?", "number of {A} of {x}",
-        "count {A} with {b} {x}", "How many {A} have {r} {x}?"))  # fmt: skip
-    yield from ((form, "h", top) for form in (
-        "Which {a} has the most {B}?", "the {n} {A} with the most {B}", "top {n} {A} by number of {B}",
-        "What {a} has the highest number of {B}?", "Which {n} {A} have the largest number of {B}?",
-        "List the {A} with most {B}, first {n}", "who or what has most {B} among the {A}"))  # fmt: skip
-    yield from ((form, "h", group) for form in (
-        "Number of {B} for each {a}", "How many {B} per {a}?", "{A} ranked by how many {B} they have",
-        "How many {B} does each {a} have?"))  # fmt: skip
-    yield from ((form, "h", few) for form in (
-        "Which {a} has the fewest {B}?", "the {n} {A} with the least {B}",
-        "Which {n} {A} have the smallest number of {B}?"))  # fmt: skip
-    yield from ((form, "h", having) for form in (
-        "Which {A} have more than {n} {B}?", "{A} with at least {n} {B}", "{A} having over {n} {B}",
-        "Which {A} have fewer than {n} {B}?", "List {A} with exactly {n} {B}",
-        "{A} that have several {B}", "Which {A} have more than one {b}?"))  # fmt: skip
-    yield from ((form, "hw", {}) for form in (
-        "Which {A} have no {B}?", "{A} without any {b}", "{A} that do not have a {b}",
-        "Which {A} have never had a {b}?", "list {A} with no {b}", "{A} lacking {B}"))  # fmt: skip
-    yield from ((form, "hx", {}) for form in (
-        "Which {A} have the {b} {x}?", "{A} of {x}", "List the {A} whose {b} is {x}",
-        "all {A} connected with the {b} {x}", "{A} {r} {x}"))  # fmt: skip
-    yield from ((form, "h", {}) for form in (
-        "Which {A} have a {b}?", "List {A} and their {B}", "{A} with their {B}"))  # fmt: skip
-    for role, aggregate, words in (
-        ("aggregated", "avg", ("What is the average {p} of {A}?", "average {p} of all {A}", "mean {p} of the {A}", "on average, what is the {p} of a {a}")),
-        ("aggregated", "sum", ("What is the total {p} of all {A}?", "sum of the {p} of {A}", "total {p} over all {A}")),
-        ("aggregated", "max", ("What is the maximum {p} of any {a}?",)),
-        ("aggregated", "min", ("What is the minimum {p} among {A}?",)),
-    ):  # fmt: skip
-        yield from ((form, "p number", {"aggregate": aggregate, "role": role}) for form in words)
-    yield from ((form, "hp number", {"aggregate": "avg", "role": "aggregated"}) for form in (
-        "average {p} of {A} for each {b}", "What is the mean {p} of {A} per {b}?"))  # fmt: skip
-    yield from ((form, "hpx number", {"aggregate": "avg", "role": "aggregated"}) for form in (
-        "average {p} of the {A} of {x}", "What is the average {p} of {A} with {b} {x}?"))  # fmt: skip
-    best = {"direction": "desc", "limit": True, "role": "order"}
-    yield from ((form, "p", best) for form in (
-        "Which {a} has the highest {p}?", "top {n} {A} by {p}", "the {n} {A} with the greatest {p}",
-        "Which {a} has the latest {p}?", "{a} with the largest {p}"))  # fmt: skip
-    worst = {**best, "direction": "asc"}
-    yield from ((form, "p", worst) for form in (
-        "Which {a} has the lowest {p}?", "the {n} {A} with the smallest {p}", "{A} with the earliest {p}",
-        "Which {n} {A} have the least {p}?"))  # fmt: skip
-    yield from ((form, "hpx", best) for form in (
-        "Which {a} of {x} has the highest {p}?", "{a} with the greatest {p} with {b} {x}"))  # fmt: skip
-    yield from ((form, "p", {"role": "conditions"}) for form in (
-        "Which {A} have a {p} over {k}?", "{A} with {p} below {k}", "{A} whose {p} is more than {k}",
-        "list {A} with {p} between {n} and {k}", "{A} with a {p} of {k}", "{A} with {p} at least {k}"))  # fmt: skip
-    yield from ((form, "p", {"role": "conditions", **count}) for form in (
-        "How many {A} have a {p} over {k}?", "number of {A} with {p} under {k}"))  # fmt: skip
-    yield from ((form, "hpx", {"role": "conditions"}) for form in (
-        "Which {A} of {x} have a {p} over {k}?", "{A} with {b} {x} and {p} below {k}"))  # fmt: skip
-    yield from ((form, "p", {"role": "given"}) for form in (
-        "List all {A} with their {p}", "What is the {p} of each {a}?", "{p} of every {a}"))  # fmt: skip
-    yield from (
-        (form, "", {}) for form in ("List all {A}", "Which {A} are there?", "show me the {A}")
-    )
-    yield from ((form, "", {"limit": True}) for form in ("Name {n} {A}", "show {n} of the {A}"))
-
-
-_TEMPLATES = tuple(_templates())

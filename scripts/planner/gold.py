@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -33,7 +33,12 @@ _AGGREGATE = re.compile(r"\b(count|sum|avg|min|max|collect|size)\s*[({]", re.IGN
 _STRING = re.compile(r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"")
 _PRESENT = re.compile(r"\b\w+\.`?\w+`?\s+IS\s+NOT\s+NULL\b", re.IGNORECASE)
 _NOT_THERE = re.compile(r"\bNOT\s*(?:\(|EXISTS\s*[({])", re.IGNORECASE)
+_VARIABLE = re.compile(r"\b[A-Za-z_]\w*")
 _INLINE = re.compile(r"`?(\w+)`?\s*:")
+
+
+Hop: TypeAlias = tuple[str, str, str]
+Edge: TypeAlias = tuple[str, set[str], str, str, bool]  # head, types, tail, name, whether denied
 
 
 @dataclass(slots=True)
@@ -49,8 +54,8 @@ class PlanGold:
     classes: set[str] = field(default_factory=set)
     answer: set[str] = field(default_factory=set)
     counted: set[str] = field(default_factory=set)
-    hops: dict[tuple[str, str, str], bool] = field(default_factory=dict)
-    without: set[tuple[str, str, str]] = field(default_factory=set)
+    hops: dict[Hop, bool] = field(default_factory=dict)
+    without: set[Hop] = field(default_factory=set)
     conditions: dict[tuple[str, str], str] = field(default_factory=dict)  # and its text, if text
     order: set[tuple[str, str]] = field(default_factory=set)
     given: set[tuple[str, str]] = field(default_factory=set)
@@ -61,7 +66,7 @@ class PlanGold:
     limit: bool = False
 
 
-def plan_gold(cypher: str, relations: Iterable[tuple[str, str, str]]) -> PlanGold | None:
+def plan_gold(cypher: str, relations: Iterable[Hop]) -> PlanGold | None:
     """Return what a query uses; None if it is not one that is read here."""
     try:
         return CypherReader(cypher, list(relations)).read()
@@ -72,11 +77,11 @@ def plan_gold(cypher: str, relations: Iterable[tuple[str, str, str]]) -> PlanGol
 class CypherReader:
     """Reads one query; what it cannot read raises KeyError, ValueError or IndexError."""
 
-    def __init__(self, cypher: str, relations: list[tuple[str, str, str]]) -> None:
+    def __init__(self, cypher: str, relations: list[Hop]) -> None:
         self._text = _STARTS_OR_ENDS.sub(r"\1_WITH", " ".join(cypher.split()))
         self._relations = relations
         self._class: dict[str, set[str]] = {}  # of a variable
-        self._edges: list[tuple[str, set[str], str, str, bool]] = []  # head, types, tail, name, not
+        self._edges: list[Edge] = []
         self._alias: dict[str, str] = {}
         self._unnamed = 0
         self._gold = PlanGold()
@@ -90,12 +95,10 @@ class CypherReader:
         returned: list[str] = []
         order = ""
         for clause, body in self._clauses():
-            if clause in ("WITH", "RETURN"):
-                items = self._items(body)
-                if clause == "RETURN":
-                    returned = items
-                elif not returned:
-                    pass
+            if clause == "WITH":
+                self._items(body)
+            elif clause == "RETURN":
+                returned = self._items(body)
             elif clause == "WHERE":
                 self._where(body)
             elif clause == "ORDER" and not order:
@@ -169,44 +172,38 @@ class CypherReader:
 
     def _infer(self) -> None:
         """Give variables without labels the classes that the relations of the schema leave."""
-        labels = {one for head, _, tail in self._relations for one in (head, tail)}
         for _ in range(3):
-            for head, of, tail, *_ in self._edges:
-                fits = [
-                    one
-                    for one in self._relations
-                    if (not of or one[1] in of)
-                    and (not self._class[head] or one[0] in self._class[head])
-                    and (not self._class[tail] or one[2] in self._class[tail])
-                ]
-                for name, ends in (
-                    (head, {one[0] for one in fits}),
-                    (tail, {one[2] for one in fits}),
-                ):
+            for edge in self._edges:
+                fits = self._fitting(edge)
+                for name, end in ((edge[0], 0), (edge[2], 2)):
+                    ends = {relation[end] for relation in fits}
                     if not self._class[name] and len(ends) == 1:
-                        self._class[name] |= ends & labels
+                        self._class[name] |= ends
 
-    def _hops(self, edge: tuple[str, set[str], str, str, bool]) -> list[tuple[str, str, str]]:
-        head, of, tail, *_ = edge
+    def _fitting(self, edge: Edge) -> list[Hop]:
+        """Return the relations of the schema that an edge may be, as far as its ends are known."""
+        head, types, tail, *_ = edge
+        heads, tails = self._class[head], self._class[tail]
         return [
-            one
-            for one in self._relations
-            if (not of or one[1] in of)
-            and one[0] in self._class[head]
-            and one[2] in self._class[tail]
+            hop
+            for hop in self._relations
+            if (not types or hop[1] in types)
+            and (not heads or hop[0] in heads)
+            and (not tails or hop[2] in tails)
         ]
 
+    def _hops(self, edge: Edge) -> list[Hop]:
+        known = self._class[edge[0]] and self._class[edge[2]]
+        return self._fitting(edge) if known else []
+
     def _items(self, body: str) -> list[str]:
-        found = []
+        items = []
         for item in split_list(re.sub(r"^\s*DISTINCT\b", "", body, flags=re.I)):
-            expression, _, alias = (
-                item.partition(" AS ") if " AS " in item else item.partition(" as ")
-            )
-            expression = expression.strip()
+            expression, _, alias = item.partition(" AS " if " AS " in item else " as ")
+            items.append(self._resolved(expression))
             if alias.strip():
-                self._alias[alias.strip().strip("`")] = self._resolved(expression)
-            found.append(self._resolved(expression))
-        return found
+                self._alias[alias.strip().strip("`")] = items[-1]
+        return items
 
     def _resolved(self, expression: str) -> str:
         return self._alias.get(expression.strip().strip("`"), expression.strip())
@@ -228,8 +225,7 @@ class CypherReader:
     def _where(self, body: str) -> None:
         body = _PRESENT.sub("", body)
         for part in re.split(r"\b(?:AND|OR)\b", body, flags=re.I):
-            literal = _STRING.search(part)
-            text = next((one for one in literal.groups() if one), "") if literal else ""
+            text = first_string(part)
             for owned in self._properties(part):
                 self._gold.conditions[owned] = text
             first = re.match(r"\s*\(?\s*(\w+)\s*[<>=]", part)
@@ -261,32 +257,25 @@ class CypherReader:
 
     def _returned(self, items: list[str]) -> str:
         """Read what is returned; return the variable of the first thing that is given."""
-        gold, answer = self._gold, ""
+        gold = self._gold
         for item in items:
             if not self._plain(item):
                 self._aggregated(item)
                 continue
             gold.given |= set(self._properties(item))
-            for name in re.findall(r"\b[A-Za-z_]\w*", _STRING.sub("", item)):
-                if not answer and self._class.get(name):
-                    answer = name
-        if not answer:
-            for item in items:
-                for name in re.findall(r"\b[A-Za-z_]\w*", item):
-                    if not answer and self._class.get(name):
-                        answer = name
+        plain = [_STRING.sub("", item) for item in items if self._plain(item)]
+        names = _VARIABLE.findall(" ".join([*plain, *items]))
+        answer = next((name for name in names if self._class.get(name)), "")
         gold.answer |= self._class.get(answer, set())
         return answer
 
     def _ordered(self, body: str) -> None:
-        gold = self._gold
-        first = split_list(body)[0]
-        words = first.split()
-        descending = bool(words) and words[-1].upper() in ("DESC", "DESCENDING")
-        if words[-1].upper() in ("DESC", "ASC", "DESCENDING", "ASCENDING"):
+        gold, words = self._gold, split_list(body)[0].split()
+        last = words[-1].upper()
+        if last in ("DESC", "ASC", "DESCENDING", "ASCENDING"):
             words = words[:-1]
         expression = self._resolved(" ".join(words))
-        gold.direction = "desc" if descending else "asc"
+        gold.direction = "desc" if last.startswith("DESC") else "asc"
         if self._plain(expression):
             gold.order |= set(self._properties(expression))
         else:
@@ -317,10 +306,14 @@ class CypherReader:
         for place, text in self._alias.items():
             if place.startswith("\0"):
                 name, _, property_ = place[1:].partition(".")
-                literal = _STRING.search(text)
-                value = next((one for one in literal.groups() if one), "") if literal else ""
                 for owner in self._owner(name):
-                    gold.conditions[owner, property_] = value
+                    gold.conditions[owner, property_] = first_string(text)
+
+
+def first_string(text: str) -> str:
+    """Return what the first string literal of a text holds, "" without one."""
+    literal = _STRING.search(text)
+    return (literal[1] or literal[2] or "") if literal else ""
 
 
 def split_list(text: str) -> list[str]:
@@ -341,6 +334,6 @@ def split_list(text: str) -> list[str]:
     return [*parts, text[start:]]
 
 
-def schema_relations(schema: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+def schema_relations(schema: Mapping[str, Any]) -> list[Hop]:
     """Return the relation patterns of a schema in ``schemas.json``."""
     return [(one["start"], one["type"], one["end"]) for one in schema["relationships"]]

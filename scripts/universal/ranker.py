@@ -8,18 +8,23 @@ Learning 2001), and attributes that people ask for everywhere (a phone number, a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from kgqa.models.path_ranker import RankerCard
+from kgqa.cli.terminal import TerminalProgress
+from kgqa.config import Settings
+from kgqa.models.path_ranker import PathRanker, RankerCard, save_path_ranker
 from kgqa.models.pretrained import quiet
+from kgqa.models.sentences import load_trainable_encoder
 from kgqa.models.sentences_torch import TorchSentenceEncoder
 from kgqa.paths.words import relation_path_text
 from kgqa.training.loop import Fit, Schedule
-from scripts.universal.domains import DATA
+from kgqa.training.ranker_fit import rights
+from scripts.universal.domains import DATA, DOMAINS, HELD_OUT, Domain, batches_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,15 +34,14 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from kgqa.models.folders import Changes
-    from kgqa.models.path_ranker import PathRanker
     from kgqa.progress import Progress
     from kgqa.training.ranker_fit import RankingBatch
-    from scripts.universal.domains import Domain
 
 ATTRIBUTES = DATA / "attributes.tsv"
 GROUPS = 254
 _ROUNDS = 15
 _TARGETS = ["query", "key", "value", "dense"]  # linear layers of an encoder of BERT's family
+_SEED = 1
 _BESIDE = 2e-2  # learning rate of the numbers beside the encoder
 
 
@@ -149,3 +153,32 @@ def relations_elsewhere(
             if len(mine):
                 means[group] = mine.mean(axis=0) / np.linalg.norm(mine.mean(axis=0))
     return means
+
+
+def train(_: Path, out: Path, steps: int) -> None:
+    """Train the universal ranker on the invented domains; print how it does on those held out."""
+    files = sorted(DOMAINS.glob("*.json"))
+    domains = [Domain(file) for file in files]
+    checks = [domain.checks() for domain in domains if domain.name in HELD_OUT]
+    taught = [file for file in files if file.stem not in HELD_OUT]
+    cache, progress = Settings().cache_folder, TerminalProgress()  # type: ignore[call-arg]
+    encoder = load_trainable_encoder(None, device="cpu", cache=cache, progress=progress)
+    start = PathRanker("untrained", RankerCard(encoder="all-MiniLM-L6-v2", none=4.0), encoder)
+
+    def first_right(ranker: PathRanker) -> float:
+        return round(100 * float(np.concatenate([rights(ranker, one) for one in checks]).mean()), 1)
+
+    before = first_right(start)
+    batches = batches_of(taught, Random(_SEED))
+    fitted = fit_ranker(start, batches, steps=steps, seed=_SEED, progress=progress)
+    trained = PathRanker("trained", fitted.card, encoder)
+    described = {
+        "domains": len(taught), "steps": steps, "seed": _SEED,
+        "held_out": {
+            "domains": len(checks), "untrained": before, "trained": first_right(trained),
+        },
+    }  # fmt: skip
+    elsewhere = np.vstack([relations_elsewhere(trained, domains), trained.vectors(attributes())])
+    card = replace(fitted.card, described=described)
+    save_path_ranker(out, card, fitted.changes, elsewhere)
+    print(described, f"loss {fitted.loss:.3f}")

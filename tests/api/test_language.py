@@ -58,12 +58,7 @@ def test_a_prompt_may_be_given_by_its_length(kg: kgqa.KG, loaded: tuple[Any, Any
         for one in (prompt, length)
     ]
     assert outs[0].tolist() == outs[1].tolist()
-    allowed = model.generate(
-        **prompt, prefix_allowed_tokens_fn=language.prefix_allowed_tokens_fn(prompt), **given
-    )
-    assert [path.text for path in language.read(allowed, prompt)] == [
-        path.text for path in language.read(outs[0], length)
-    ]
+    assert language.read(outs[0], prompt) == language.read(outs[0], length) != []
 
 
 def test_a_batch_has_a_language_for_each_prompt(kg: kgqa.KG, loaded: tuple[Any, Any]) -> None:

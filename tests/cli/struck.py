@@ -12,15 +12,17 @@ plus a half, right after. The fault strikes at ``moment``, and ``delay`` seconds
 - ``hold``: it waits there until the file that is named is gone;
 - ``clock``: from then on it is a day earlier.
 
-``room``: how many bytes a file may have at most. ``as_user``: without root's powers. The
-answer is the process's id, and that to a line with
-``wait`` by its exit status. The last line of ``out`` + ``.err`` is the number of moments.
+``room``: how many bytes a file may have at most. ``as_user``: without root's powers. ``little``:
+so little is held at once that there are many batches, each of which is a moment. The answer is the
+process's id, and that to a line with ``wait`` by its exit status. The last line of ``out`` +
+``.err`` is the number of moments.
 """
 
 from __future__ import annotations
 
 import ctypes
 import errno
+import functools
 import json
 import os
 import resource
@@ -46,6 +48,7 @@ class Fault:
         self.watch = tuple(spec["watch"])
 
     def __call__(self, event: str, given: tuple[Any, ...]) -> None:
+        """Count an event of Python's if it changes a file."""
         if event != "open" and event not in _CHANGES:
             return
         path = given[0]
@@ -57,13 +60,30 @@ class Fault:
         # what is removed with a whole folder is named relative to that
         if place.startswith("/") and not place.startswith(self.watch):
             return
+        self.happen()
+        if event in _MAKES and self.struck and self.spec["fault"] == "full":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), place)
+
+    def happen(self) -> None:
+        """Count a moment."""
         number, self.count = self.count, self.count + 1
         if number == self.moment:
             self.strike()
         elif number == self.moment - 0.5:
             sys.setprofile(self._after)
-        if event in _MAKES and self.struck and self.spec["fault"] == "full":
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), place)
+
+    def watch_calls(self, owner: Any, name: str) -> None:
+        """Count a moment before and after each call."""
+        plain = getattr(owner, name)
+
+        @functools.wraps(plain)
+        def watched(*given: Any, **named: Any) -> Any:
+            self.happen()
+            result = plain(*given, **named)
+            self.happen()
+            return result
+
+        setattr(owner, name, watched)
 
     def _after(self, frame: Any, event: str, what: Any) -> None:
         if event in ("c_return", "c_exception"):
@@ -90,6 +110,33 @@ class Fault:
             time.time_ns = lambda: now_ns() - back * 10**9
 
 
+def hold_little(fault: Fault) -> None:
+    """Let a load go through many batches and spill, and an index have many shards."""
+    from kgqa.graph import neo4j_write, sqlite_write
+    from kgqa.loaders import blocks
+    from kgqa.loading import edges, files, nodes
+    from kgqa.loading.columns import Buckets, ColumnWriter
+    from kgqa.loading.stages import Stages
+    from kgqa.trie.precompute import precompute
+
+    blocks.BLOCK_BYTES = 1 << 19
+    nodes._SPAN = files._SPAN = 1 << 11
+    edges._ROWS = files._EDGES_AT_ONCE = files._NAMES_AT_ONCE = 1 << 13
+    Buckets.__init__.__defaults__ = (1 << 18,)
+    assert precompute.__kwdefaults__ is not None
+    precompute.__kwdefaults__["unit"] = 4
+    for owner, names in (
+        (ColumnWriter, ("append", "close")),
+        (Buckets, ("add", "take")),
+        (Stages, ("finish",)),
+        (sqlite_write, ("sync", "_remove")),
+        (neo4j_write.Neo4jWriter, ("begin", "finish", "run")),
+        (neo4j_write._Load, ("_write",)),
+    ):
+        for name in names:
+            fault.watch_calls(owner, name)
+
+
 def without_powers() -> None:
     """Give up what root may do beyond others, for good."""
     library = ctypes.CDLL(None, use_errno=True)
@@ -113,6 +160,8 @@ def run(spec: dict[str, Any]) -> None:
         without_powers()
     if room := spec.get("room"):
         resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
+    if spec.get("little"):
+        hold_little(fault)
     sys.addaudithook(fault)
     sys.argv = ["kgqa", *spec["args"]]
     code = 0

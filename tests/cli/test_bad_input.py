@@ -1,11 +1,11 @@
 """What each wrong input gets: which one it was, what is near, what to do next; never a traceback.
 
-What an index or a server that is out of order gets is in ``test_faults``.
+What an index or a server that is out of order gets is in ``test_faults``, what a dump gets in
+``tests.loading.test_bad_input``.
 """
 
 from __future__ import annotations
 
-import gzip
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -99,60 +99,6 @@ def test_a_home_that_cannot_be_written(kgqa: Kgqa, tmp_path: Path) -> None:
     assert home.read_text("utf-8") == "in the way"
 
 
-def kgs(kgqa: Kgqa, home: Path) -> list[tuple[str, int]]:
-    found = kgqa("status", "--json", "--home", home).json["kgs"]
-    return [(kg["name"], kg["edges"]) for kg in found]
-
-
-def test_a_dump_that_is_not_there(kgqa: Kgqa, tmp_path: Path) -> None:
-    dump = tmp_path / "no.gz"
-    assert str(dump) in kgqa("ingest", "freebase", dump, "--home", tmp_path / "home").error
-    assert kgs(kgqa, tmp_path / "home") == []
-
-
-def test_a_folder_without_a_dump(kgqa: Kgqa, tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    error = kgqa("ingest", "umls", tmp_path / "empty", "--home", tmp_path / "home").error
-    assert str(tmp_path / "empty") in error
-    assert "MRCONSO" in error
-
-
-def test_a_dump_that_is_no_gzip(kgqa: Kgqa, tmp_path: Path) -> None:
-    dump = tmp_path / "dump.gz"
-    dump.write_bytes(b"<html>404</html>\n" * 100)
-    error = kgqa("ingest", "freebase", dump, "--home", tmp_path / "home").error
-    assert str(dump) in error
-    assert "gzip" in error
-    assert kgs(kgqa, tmp_path / "home") == []
-
-
-@pytest.mark.parametrize("share", [0.1, 0.9])
-def test_a_dump_cut_short_names_the_byte_and_keeps_the_older_kg(
-    kgqa: Kgqa, tmp_path: Path, share: float
-) -> None:
-    home = tmp_path / "home"
-    older = tmp_path / "older.nt"
-    older.write_bytes(b"".join(gzip.decompress(SAMPLE.read_bytes()).splitlines(True)[:5000]))
-    assert kgqa("ingest", "freebase", older, "--home", home).code == 0
-    before = kgs(kgqa, home)
-    whole = SAMPLE.read_bytes()
-    dump = tmp_path / "cut.nt.gz"
-    dump.write_bytes(whole[: int(len(whole) * share)])
-    error = kgqa("ingest", "freebase", dump, "--home", home).error
-    assert str(dump) in error
-    assert any(word.strip(".,").replace(",", "").isdigit() for word in error.split()), error
-    assert kgs(kgqa, home) == before
-
-
-@pytest.mark.parametrize("kind", ["freebase", "conceptnet", "umls"])
-def test_a_dump_of_another_form(kgqa: Kgqa, tmp_path: Path, kind: str) -> None:
-    dump = tmp_path / "other.txt"
-    dump.write_text("once upon a time\n" * 50, encoding="utf-8")
-    error = kgqa("ingest", kind, dump, "--home", tmp_path / "home").error
-    assert "other.txt" in error
-    assert kgs(kgqa, tmp_path / "home") == []
-
-
 def test_a_model_that_is_nowhere(
     kgqa: Kgqa, plain_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,3 +145,9 @@ def test_a_topic_entity_without_paths(kgqa: Kgqa, tmp_path: Path) -> None:
     error = kgqa("ask", "Who is it?", "--entity", "Bob", "--home", tmp_path).error
     assert "Bob" in error
     assert "path" in error
+
+
+def test_rm_says_that_there_is_no_such_kg_before_it_asks(kgqa: Kgqa, tmp_path: Path) -> None:
+    error = kgqa("rm", "nothing", "--home", tmp_path).error
+    assert "no KG named nothing" in error
+    assert "--yes" not in error

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.model
 # as small as a graph can be: the real model reads it, on a CPU
 OPTIONS = ("triplets=4", "cap=20", "beams=2", "steps=2")
 SMALL = ("--method", "dog", *(part for one in OPTIONS for part in ("--set", one)))
+ONE = ("--set", "beams=1", "--set", "steps=1")
 OBAMA = "m.02mjmr"
 WRITTEN = {"score": float, "written": str}
 
@@ -41,7 +42,7 @@ def test_ask_has_the_contracts_fields(kgqa: Kgqa, plain_home: Path) -> None:
             assert edge["head"]["id"] in visited
             visited |= {edge["head"]["id"], edge["tail"]["id"]}
         assert len(path["text"].split(" | ")) == len(path["edges"])
-    other = kgqa("ask", QUESTION, *flags, "--preset", "dog", "--json").json
+    other = kgqa("ask", QUESTION, *flags, *ONE, "--preset", "dog", "--json").json
     assert other["kg_llm"]["adapter"] is None  # the model as it comes
     assert other["kg_llm"]["prompt_tokens"] > asked["kg_llm"]["prompt_tokens"]
     assert all(path["grounded"] for path in other["paths"])
@@ -51,17 +52,7 @@ def test_ask_has_the_contracts_fields(kgqa: Kgqa, plain_home: Path) -> None:
 def test_paths_are_shown_and_rog_graphs_are_walked_in(
     kgqa: Kgqa, plain_home: Path, tmp_path: Path
 ) -> None:
-    flags = (
-        "--entity",
-        OBAMA,
-        *SMALL,
-        "--set",
-        "beams=1",
-        "--set",
-        "steps=1",
-        "--home",
-        plain_home,
-    )
+    flags = ("--entity", OBAMA, *SMALL, *ONE, "--home", plain_home)
     shown = kgqa("ask", QUESTION, "-v", *flags)
     assert shown.code == 0
     assert "paths (each edge is in the graph)" in shown.out

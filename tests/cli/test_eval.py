@@ -79,9 +79,13 @@ def test_what_cannot_be_meant_is_said(kgqa: Kgqa, plain_home: Path, tmp_path: Pa
     assert "no run" in kgqa("eval", "--compare", tmp_path, tmp_path).error
     file = questions(tmp_path / "q.jsonl", 1)
     assert "--compare" in kgqa("eval", "jsonl", file, "--compare", tmp_path, tmp_path).error
+    assert (
+        "--engine" in kgqa("eval", "jsonl", file, "--address", "auto", "--home", plain_home).error
+    )
     assert "form webqsp" in kgqa("eval", "webqsp", file, "--home", plain_home).error
 
 
+@pytest.mark.long
 def test_workers_print_the_figures_of_one_process(
     kgqa: Kgqa, plain_home: Path, tmp_path: Path
 ) -> None:
@@ -92,4 +96,3 @@ def test_workers_print_the_figures_of_one_process(
     assert shared.pop("seconds").keys() == alone.pop("seconds").keys()
     assert shared == alone
     assert len((out / "results.jsonl").read_bytes().splitlines()) == 6
-    assert "--engine" in kgqa(*base, "--home", plain_home, "--address", "auto").error

@@ -20,36 +20,14 @@ SAMPLE = Path(package.__file__).parent / "data" / "freebase" / "sample.nt.gz"
 CONCEPTNET = Path(package.__file__).parent / "data" / "conceptnet" / "assertions.csv.gz"
 
 
-def test_the_filters_are_shown_and_what_is_shown_can_be_given_back(
-    kgqa: Kgqa, tmp_path: Path
-) -> None:
-    shown = kgqa("ingest", "freebase", "--show-filters", "--home", tmp_path / "home")
-    assert shown.code == 0
-    assert "- user" in shown.out.splitlines()
+def test_a_list_of_filters_takes_the_place_of_the_bundled_one(kgqa: Kgqa, tmp_path: Path) -> None:
+    bundled = Path(package.__file__).parent / "loaders" / "freebase_filters.txt"
     mine = tmp_path / "mine.txt"
-    mine.write_text(shown.out + "- people\n", encoding="utf-8")
-    usual = kgqa("ingest", "freebase", SAMPLE, "--kg", "usual", "--json", "--home", tmp_path).json
-    fewer = kgqa(
-        "ingest",
-        "freebase",
-        SAMPLE,
-        "--filters",
-        mine,
-        "--kg",
-        "mine",
-        "--json",
-        "--home",
-        tmp_path,
-    ).json
+    mine.write_text(bundled.read_text("utf-8") + "- people\n", encoding="utf-8")
+    load = ("ingest", "freebase", SAMPLE, "--json", "--home", tmp_path)
+    usual = kgqa(*load, "--kg", "usual").json
+    fewer = kgqa(*load, "--kg", "mine", "--filters", mine).json
     assert 0 < fewer["edges"] < usual["edges"]
-    listed = kgqa("ingest", "freebase", "--show-filters", "--filters", mine, "--json").json
-    assert listed["filters"][-1] == "- people"
-    assert not (tmp_path / "home").exists(), "showing loads nothing"
-
-
-def test_other_loaders_have_no_filters_to_show(kgqa: Kgqa, tmp_path: Path) -> None:
-    error = kgqa("ingest", "umls", "--show-filters", "--home", tmp_path).error
-    assert "umls has no filters" in error
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,7 @@ def general(server: OpenAIServer) -> tuple[str, str, str, str]:
     return ("--general-model", server.model, "--set", "answer_tokens=8")
 
 
+@pytest.mark.long
 def test_free_paths_are_looked_up_and_only_those_of_the_graph_are_grounded(
     plain_home: Path, file: Path, model_cache: Path
 ) -> None:

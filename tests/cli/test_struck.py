@@ -6,15 +6,19 @@ given again ends as if nothing had been. The moments are drawn by seed.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import random
+import runpy
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,6 +26,7 @@ import pytest
 from kgqa.errors import KGNotFoundError, ModelError, ModelNotFoundError
 from kgqa.evaluation.log import read_run
 from kgqa.graph.open import open_store
+from kgqa.graph.sqlite_file import FILE_NAME
 from kgqa.models.adapter import ADAPTERS, CARD_FILE
 from kgqa.models.path_ranker import CARD_FILE as RANKER_CARD
 from kgqa.models.path_ranker import (
@@ -52,14 +57,17 @@ pytestmark = [
 ]
 
 KG = "services"
+LINES = 20_000  # of a dump
 KILLS = 30  # of each command
-USUAL = ("update", "learn", "train kg-cot", "eval")  # without --full; others have kills elsewhere
+USUAL = ("ingest freebase", "update", "learn", "train kg-cot", "eval")  # without --full
+KILLED: dict[str, tuple[int, ...]] = dict.fromkeys(USUAL, (1,))  # the kills without --full
+KILLED |= {"ingest freebase": (0, 1, 2, 4, 5, 8), "precompute-tries": (1, 2)}
 
 
 class Faults:
     """The process whose children are struck."""
 
-    def __init__(self, folder: Path, cache: Path) -> None:
+    def __init__(self, folder: Path, cache: Path, **env: str) -> None:
         self._folder = folder
         self._number = 0
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("KGQA_", "NEO4J_"))}
@@ -68,7 +76,7 @@ class Faults:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.cli.struck"],
             cwd=CHECKOUT,
-            env={**kept, **ours, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"},
+            env={**kept, **ours, **env, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -83,7 +91,7 @@ class Faults:
     def start(self, args: list[str], watch: Path, **fault: Any) -> tuple[int, Path]:
         self._number += 1
         out = self._folder / str(self._number)
-        spec = {"args": args, "watch": [str(watch)], "out": str(out), **fault}
+        spec = {"args": args, "watch": [str(watch)], "out": str(out), "fault": "none", **fault}
         return self._asked(spec), out
 
     def end(self, started: tuple[int, Path]) -> tuple[Outcome, int]:
@@ -120,6 +128,7 @@ class Command:
     begins: str  # the folder of what is there before
     args: tuple[str, ...]
     seen: Callable[[Path], object]
+    little: bool = False
 
 
 def kg_seen(home: Path) -> object:
@@ -128,14 +137,28 @@ def kg_seen(home: Path) -> object:
     except KGNotFoundError:
         return None
     with store:
-        info = store.info
-        every = range(info.entities + info.mediators + info.values)
-        assert len(store.neighbours(list(every), "out")) == info.edges  # type: ignore[arg-type]
         for folder, manifest in all_manifests(home / KG / "tries"):
             assert isinstance(manifest, Manifest), "a manifest is whole"
             with TrieIndex(folder, manifest) as index:
                 assert index.verify() == []
-        return info.version
+        return store.info.version, content(home)
+
+
+def content(home: Path) -> str:
+    """Return a hash over all that a KG's file holds."""
+    digest = hashlib.sha256()
+    with closing(sqlite3.connect(home / KG / FILE_NAME)) as db:
+        assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        tables = db.execute(
+            "SELECT name, sql FROM sqlite_master WHERE sql NOT LIKE '%VIRTUAL%' ORDER BY name"
+        ).fetchall()
+        assert len(tables) > 7
+        for name, sql in tables:
+            digest.update(f"{name} {sql}\n".encode())
+            if sql.startswith("CREATE TABLE"):
+                for row in db.execute(f'SELECT * FROM "{name}"'):
+                    digest.update(repr(row).encode())
+    return digest.hexdigest()
 
 
 def index_seen(home: Path) -> object:
@@ -208,6 +231,13 @@ ASKED = [  # of these a ranker learns something that is kept
 EVAL = ("--out", "{home}/out", "--method", "rank")
 COMMANDS = [
     Command("ingest", "old", ("ingest", "triples", f"{DATA}/new.tsv", "--kg", KG), kg_seen),
+    Command(
+        "ingest freebase",
+        "old",
+        ("ingest", "freebase", f"{DATA}/dump.gz", "--kg", KG),
+        kg_seen,
+        little=True,
+    ),
     Command("ingest tables", "old", ("ingest", "tables", f"{DATA}/tables", "--kg", KG), kg_seen),
     Command(
         "ingest text",
@@ -218,7 +248,8 @@ COMMANDS = [
     Command(
         "update", "indexed", ("update", f"{DATA}/more.tsv", "--remove", f"{DATA}/less.tsv"), kg_seen
     ),
-    Command("precompute-tries", "new", ("precompute-tries",), index_seen),
+    Command("precompute-tries", "new", ("precompute-tries",), index_seen, little=True),
+    Command("rebuild", "indexed", ("precompute-tries", "--rebuild"), index_seen),
     Command("learn", "new", ("learn", "--questions", f"{DATA}/asked.jsonl", *TINY), ranker_seen),
     Command(
         "train kg-cot",
@@ -246,6 +277,15 @@ class Place:
     before: object
     after: object
     moments: int
+    faults: Faults
+
+    def start(self, args: list[str], home: Path, **fault: Any) -> tuple[int, Path]:
+        """Start a command that a fault strikes, if one is named."""
+        return self.faults.start(args, home, little=self.command.little, **fault)
+
+    def run(self, args: list[str], home: Path, **fault: Any) -> tuple[Outcome, int]:
+        """Run it to its end."""
+        return self.faults.end(self.start(args, home, **fault))
 
     def fresh(self, home: Path) -> list[str]:
         """Make a home of one's own; return the command's arguments."""
@@ -283,6 +323,8 @@ def data(kgqa: Kgqa, model_cache: Path, tmp_path_factory: pytest.TempPathFactory
         file = write(f"{name}.tsv", triples)
         done = kgqa("ingest", "triples", file, "--kg", KG, "--home", folder / name)
         assert done.code == 0, done.err
+    script = runpy.run_path(str(CHECKOUT / "scripts" / "synthetic_dump.py"))
+    script["write_dump"](folder / "dump.gz", LINES, seed=4)
     write("more.tsv", [("login", "onCallEngineer", "Ada Birch"), ("Go", "madeBy", "Some Firm")])
     write("less.tsv", every[1:3])
     (folder / "tables").mkdir()
@@ -310,39 +352,47 @@ def data(kgqa: Kgqa, model_cache: Path, tmp_path_factory: pytest.TempPathFactory
     return folder
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        pytest.param(one, marks=[] if one.name in USUAL else [pytest.mark.long], id=one.name)
-        for one in COMMANDS
-    ],
-)
+@pytest.fixture(scope="module")
+def places() -> dict[str, Place]:
+    """Those of the commands that were run, by name."""
+    return {}
+
+
+@pytest.fixture
 def place(
     request: pytest.FixtureRequest,
+    places: dict[str, Place],
     faults: Faults,
     data: Path,
     tiny_folder: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Place:
     command: Command = request.param
+    if command.name in places:
+        return places[command.name]
     known = {"{data}": str(data), "{tiny}": str(tiny_folder)}
     args = list(command.args)
     for name, value in known.items():
         args = [one.replace(name, value) for one in args]
     home = tmp_path_factory.mktemp("undisturbed") / "home"
-    plain = Place(command, data, args, command.seen(data / command.begins), None, 0)
-    done, moments = faults.end(faults.start(plain.fresh(home), home, fault="none"))
+    before = command.seen(data / command.begins)
+    plain = Place(command, data, args, before, None, 0, faults)
+    done, moments = plain.run(plain.fresh(home), home)
     assert done.code == 0, done.err
     after = command.seen(home)
-    assert after != plain.before
+    assert (after == before) == (command.name == "rebuild")
     assert moments > 4
-    return Place(command, data, args, plain.before, after, moments)
+    places[command.name] = replace(plain, after=after, moments=moments)
+    return places[command.name]
 
 
-def ends_well(faults: Faults, place: Place, home: Path) -> None:
+def ends_well(place: Place, home: Path) -> None:
     """The command is given again, and ends as if nothing had been."""
-    done, _ = faults.end(faults.start(place.with_home(home), home, fault="none"))
+    stages = home / KG / "ingest" / "stages.json"
+    are_done = stages.exists() and json.loads(stages.read_text("utf-8"))["done"]
+    done, _ = place.run(place.with_home(home), home)
     assert done.code == 0, done.err
+    assert ("Going on with the load" in done.err) == bool(are_done)
     assert place.command.seen(home) == place.after
     # an index whose change was cut short does not fit any more, and is left to the next precompute
     left = {path.name for path in home.rglob("*")} - {".manifest.json.partial"}
@@ -355,21 +405,39 @@ def moments(number: int) -> list[tuple[float, float]]:
     return [(dice.random(), dice.uniform(0, 0.05) if at % 3 == 2 else 0.0) for at in range(number)]
 
 
+def commands(*usual: str) -> pytest.MarkDecorator:
+    """Run a test for every command, without --full for some."""
+    marks = {one.name: [] if one.name in usual else [pytest.mark.long] for one in COMMANDS}
+    every = [pytest.param(one, marks=marks[one.name], id=one.name) for one in COMMANDS]
+    return pytest.mark.parametrize("place", every, indirect=True)
+
+
+every_command = commands(*USUAL)
+quick_command = commands(*(one for one in USUAL if one not in ("learn", "train kg-cot")))
+
+
 @pytest.mark.parametrize(
-    ("share", "delay"),
+    ("place", "share", "delay"),
     [
-        pytest.param(*one, id=f"{one[0]:.2f}", marks=[pytest.mark.long] if at != 1 else [])
-        for at, one in enumerate(moments(KILLS))
+        pytest.param(
+            command,
+            *moment,
+            id=f"{command.name}-{moment[0]:.2f}",
+            marks=[] if at in KILLED.get(command.name, ()) else [pytest.mark.long],
+        )
+        for command in COMMANDS
+        for at, moment in enumerate(moments(KILLS))
     ],
+    indirect=["place"],
 )
-def test_killed(faults: Faults, place: Place, tmp_path: Path, share: float, delay: float) -> None:
+def test_killed(place: Place, tmp_path: Path, share: float, delay: float) -> None:
     home = tmp_path / "home"
     moment = int(share * 2 * place.moments) / 2
     fault = {"fault": "kill", "moment": moment, "delay": delay}
-    done, _ = faults.end(faults.start(place.fresh(home), home, **fault))
+    done, _ = place.run(place.fresh(home), home, **fault)
     assert done.code == -signal.SIGKILL or (delay and done.code == 0), done.err
     assert_old_or_new(place, home)
-    ends_well(faults, place, home)
+    ends_well(place, home)
 
 
 def assert_old_or_new(place: Place, home: Path) -> None:
@@ -379,18 +447,19 @@ def assert_old_or_new(place: Place, home: Path) -> None:
     assert seen in (place.before, place.after)
 
 
+@every_command
 @pytest.mark.parametrize(
     "share",
     [pytest.param(at / 12, marks=[pytest.mark.long] if at != 9 else []) for at in range(12)],
 )
-def test_a_full_disk(faults: Faults, place: Place, tmp_path: Path, share: float) -> None:
+def test_a_full_disk(place: Place, tmp_path: Path, share: float) -> None:
     home = tmp_path / "home"
     fault = {"fault": "full", "moment": int(share * place.moments)}
-    done, _ = faults.end(faults.start(place.fresh(home), home, **fault))
+    done, _ = place.run(place.fresh(home), home, **fault)
     if done.code:  # what was left was to be removed, else
         assert_full(done)
     assert_old_or_new(place, home)
-    ends_well(faults, place, home)
+    ends_well(place, home)
 
 
 def assert_full(done: Outcome) -> None:
@@ -398,6 +467,7 @@ def assert_full(done: Outcome) -> None:
     assert any(word in done.error for word in ("No space left", "too large", "disk", "full"))
 
 
+@quick_command
 @pytest.mark.parametrize(
     "room",
     [
@@ -405,15 +475,15 @@ def assert_full(done: Outcome) -> None:
         for r in (300, 3000, 30_000)  # with less, errors cannot be written either
     ],
 )
-def test_files_that_may_not_grow(faults: Faults, place: Place, tmp_path: Path, room: int) -> None:
+def test_files_that_may_not_grow(place: Place, tmp_path: Path, room: int) -> None:
     """Beside what Python writes, this strikes what SQLite, Arrow and PyTorch write."""
     home = tmp_path / "home"
     args = place.fresh(home)
-    done, _ = faults.end(faults.start(args, home, fault="none", room=room))
+    done, _ = place.run(args, home, room=room)
     if done.code:
         assert_full(done)
     assert_old_or_new(place, home)
-    ends_well(faults, place, home)
+    ends_well(place, home)
 
 
 def mount(folder: Path, size: int, *more: str) -> None:
@@ -428,12 +498,11 @@ def mount(folder: Path, size: int, *more: str) -> None:
         pytest.skip(f"a small disk cannot be mounted: {done.stderr.decode().strip()}")
 
 
+@quick_command
 @pytest.mark.parametrize(
     "room", [pytest.param(r, marks=[pytest.mark.long] if r != 4 else []) for r in (0, 4, 40)]
 )
-def test_a_disk_that_is_really_small(
-    faults: Faults, place: Place, tmp_path: Path, room: int
-) -> None:
+def test_a_disk_that_is_really_small(place: Place, tmp_path: Path, room: int) -> None:
     """``room``: the pages of 4 KiB that are free when the command begins."""
     disk = tmp_path / "disk"
     disk.mkdir()
@@ -444,27 +513,28 @@ def test_a_disk_that_is_really_small(
         state = os.statvfs(disk)
         used = (state.f_blocks - state.f_bfree) * state.f_frsize
         mount(disk, used + room * 4096, "remount")
-        done, _ = faults.end(faults.start(args, home, fault="none"))
+        done, _ = place.run(args, home)
         assert done.code or room, "nothing can be written"
         if done.code:
             assert_full(done)
         assert_old_or_new(place, home)
         mount(disk, 64 << 20, "remount")
-        ends_well(faults, place, home)
+        ends_well(place, home)
     finally:
         subprocess.run(["umount", str(disk)], check=True, timeout=60)
 
 
-def test_a_folder_that_may_only_be_read(faults: Faults, place: Place, tmp_path: Path) -> None:
+@every_command
+def test_a_folder_that_may_only_be_read(place: Place, tmp_path: Path) -> None:
     home = tmp_path / "home"
     args = place.fresh(home)
     folders = [home, *(one for one in home.rglob("*") if one.is_dir())]
     for folder in folders:
         folder.chmod(0o555)
     try:
-        done, _ = faults.end(faults.start(args, home, fault="none", as_user=True))
+        done, _ = place.run(args, home, as_user=True)
         asked = ["paths", "login", "--json", "--home", str(home)]
-        served, _ = faults.end(faults.start(asked, home, fault="none", as_user=True))
+        served, _ = place.run(asked, home, as_user=True)
     finally:
         for folder in folders:
             folder.chmod(0o755)
@@ -476,37 +546,39 @@ def test_a_folder_that_may_only_be_read(faults: Faults, place: Place, tmp_path: 
     assert place.command.seen(home) == place.before
 
 
-def test_two_at_once(faults: Faults, place: Place, tmp_path: Path) -> None:
+@every_command
+def test_two_at_once(place: Place, tmp_path: Path) -> None:
     home, hold = tmp_path / "home", tmp_path / "hold"
     args = place.fresh(home)
     fault = {"fault": "hold", "hold": str(hold), "moment": place.moments // 2}
-    first = faults.start(args, home, **fault)
+    first = place.start(args, home, **fault)
     try:
         while not hold.exists():
             time.sleep(0.01)
-        second, _ = faults.end(faults.start(args, home, fault="none"))
+        second, _ = place.run(args, home)
     finally:
         hold.unlink(missing_ok=True)
-    done, _ = faults.end(first)
+    done, _ = place.faults.end(first)
     assert "Another" in second.error
     assert done.code == 0, done.err
     assert place.command.seen(home) == place.after
 
 
-def test_a_clock_that_jumps_back(faults: Faults, place: Place, tmp_path: Path) -> None:
+@quick_command
+def test_a_clock_that_jumps_back(place: Place, tmp_path: Path) -> None:
     """In the middle of a run; then files are from the future for the run that goes on."""
     home = tmp_path / "home"
     args = place.fresh(home)
     half = place.moments // 2
-    done, _ = faults.end(faults.start(args, home, fault="clock", moment=half))
+    done, _ = place.run(args, home, fault="clock", moment=half)
     assert done.code == 0, done.err
     assert place.command.seen(home) == place.after
     again = tmp_path / "again"
     args = place.fresh(again)
-    faults.end(faults.start(args, again, fault="kill", moment=half))
+    place.run(args, again, fault="kill", moment=half)
     ahead = time.time() + 86_400
     for path in again.rglob("*"):
         os.utime(path, (ahead, ahead))
-    done, _ = faults.end(faults.start(args, again, fault="clock", moment=0))
+    done, _ = place.run(args, again, fault="clock", moment=0)
     assert done.code == 0, done.err
     assert place.command.seen(again) == place.after

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -100,34 +97,6 @@ def test_what_was_trained_answers_and_is_measured(
     assert settings["reasoner"] == str(reasoner)
     more = kgqa("eval", "jsonl", questions, *flags, "--out", out, "--set", "paths_each=2")
     assert "another paths_each" in more.error
-
-
-def test_a_killed_run_goes_on(kgqa: Kgqa, graph: str, questions: Path, tmp_path: Path) -> None:
-    encoder, out = encoder_folder(tmp_path / "encoder"), tmp_path / "reasoner"
-    small = ("--hidden", "16", "--epochs", "60", "--checkpoint-every", "5")
-    named = ("--questions", str(questions), "--encoder", str(encoder), "--out", str(out))
-    command = ("train", "kg-cot", *named, *small, "--graph", graph)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "kgqa", *command],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        while process.poll() is None and not any(out.glob("checkpoint.pt")):
-            time.sleep(0.005)
-    finally:
-        process.kill()
-        process.wait()
-    assert not (out / "reasoner.json").exists()
-    other = kgqa(*command, "--dropout", "0")
-    assert "is of a run with another dropout (0.2, not 0.0)" in other.error
-    again = kgqa(*command, "--json")
-    assert again.json["resumed_from"] >= 5
-    assert "Going on from step" in again.err
-    assert sorted(one.name for one in out.iterdir() if one.suffix) == [
-        "reasoner.json",
-        "reasoner.safetensors",
-    ]
 
 
 def test_what_a_held_out_question_asks_is_not_trained_on(

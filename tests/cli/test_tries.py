@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -119,33 +116,12 @@ def test_two_workers_write_the_files_that_one_does(
     assert index_files(empty_home) == index_files(whole)
 
 
-def test_a_run_that_was_killed_is_gone_on_with_by_the_same_command(
-    kgqa: Kgqa, whole: Path, empty_home: Path, model_cache: Path
-) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "kgqa", "precompute-tries", "--home", str(empty_home)],
-        env={**os.environ, "KGQA_CACHE": str(model_cache)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        while not list(empty_home.glob("*/tries/*/shard-00001.parquet")):
-            assert process.poll() is None, "it ended before a second shard was written"
-            time.sleep(0.01)
-    finally:
-        process.kill()
-    assert process.wait() == -signal.SIGKILL
-    rest = kgqa("precompute-tries", "--json", "--home", empty_home).json
-    assert 0 < rest["added"] < rest["entities"]
-    assert index_files(empty_home) == index_files(whole)
-
-
 def test_a_second_run_at_the_same_time_is_told(kgqa: Kgqa, own_home: Path) -> None:
-    (folder,) = own_home.glob("*/tries/*/")
+    (folder,) = own_home.glob("*/tries/")
     before = index_files(own_home)
-    with FileLock(folder.parent / f".{folder.name}.lock"):
+    with FileLock(folder.parent / ".ingest.lock"):
         error = kgqa("precompute-tries", "--home", own_home).error
-    assert "Another run is writing the index" in error
+    assert "Another command is writing to" in error
     assert index_files(own_home) == before
 
 
@@ -176,7 +152,7 @@ def test_rows_do_not_depend_on_whether_transformers_tokenises(
     from kgqa.paths.walk import WalkRules
     from kgqa.progress import Silent
     from kgqa.trie.lexicon import PathLexicon
-    from kgqa.trie.units import UnitSettings, Worker
+    from kgqa.trie.precompute import UnitSettings, Worker
 
     full = load_encoder(None, None, cache=model_cache, progress=Silent()).encoder
     bare = bare_encoder(full)

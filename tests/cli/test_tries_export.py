@@ -58,20 +58,6 @@ def test_other_hops_are_built_from_the_graph(kgqa: Kgqa, home: Path) -> None:
     assert "token sequences for" in done.out
 
 
-def test_a_drawing_stands_alone_on_stdout_and_says_what_it_leaves_out(
-    kgqa: Kgqa, home: Path
-) -> None:
-    command = ("tries", "export", OBAMA, "--format", "dot", "--limit", "3", "--home", home)
-    done = kgqa(*command)
-    assert done.code == 0
-    assert done.out.startswith("digraph trie {\n")
-    assert done.out.endswith("}\n")
-    result = kgqa(*command, "--json").json
-    assert set(result) == KEYS | {"dot"}
-    assert result["dot"] == done.out
-    assert f"{result['sequences'] - 3:,} left out" in done.out
-
-
 def test_a_damaged_shard_is_told_and_the_graph_serves(kgqa: Kgqa, own_home: Path) -> None:
     (shard,) = own_home.rglob("shard-*.parquet")
     data = bytearray(shard.read_bytes())
@@ -103,7 +89,6 @@ def test_an_entity_that_has_no_path_is_named(kgqa: Kgqa, tmp_path: Path) -> None
     ("arguments", "said"),
     [
         (("export", "Nobody At All"), "Nobody At All"),
-        (("export", OBAMA, "--format", "svg"), "svg"),
         (("export", OBAMA, "--limit", "0"), "--limit"),
         (("export", OBAMA, "--preset", "nope"), "nope"),
         (("import", OBAMA), "import"),

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgqa.decoding.engine import DecodingRequest, Engine
-from kgqa.decoding.generate import PrefixAllowedTokens
+from kgqa.decoding.generate import ConstraintLogitsProcessor
 from kgqa.decoding.search import Hypothesis, run
 from kgqa.decoding.searches import beam
 from kgqa.errors import UsageError
@@ -49,7 +49,7 @@ def generated(
             num_return_sequences=k,
             do_sample=False,
             eos_token_id=eos,
-            prefix_allowed_tokens_fn=PrefixAllowedTokens(constraint, len(prompt), eos_token_id=eos),
+            logits_processor=[ConstraintLogitsProcessor(constraint, len(prompt), eos_token_id=eos)],
             return_dict_in_generate=True,
             output_scores=True,
             **({"max_new_tokens": 100} | options),

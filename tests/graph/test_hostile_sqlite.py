@@ -151,6 +151,9 @@ def test_changed_bytes_are_a_named_error_or_invent_no_edge(
         changed = bytearray(whole)
         for _ in range(dice.choice([1, 1, 4, 64])):
             changed[dice.randrange(len(changed))] = dice.randrange(256)
+        if number % 3 == 2:  # of those beside each other, too
+            at, some = dice.randrange(len(changed)), dice.randrange(1, 200)
+            changed[at : at + some] = dice.randbytes(len(changed[at : at + some]))
         file = tmp_path / f"{number}.sqlite"
         file.write_bytes(changed)
         with contextlib.suppress(KgqaError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import sqlite3
 import subprocess
 import sys
@@ -34,7 +33,7 @@ from tests.graph.store_conformance import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from kgqa.graph.model import GraphTables, IntArray
+    from kgqa.graph.model import GraphTables
 
 
 SLOW = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -215,35 +214,6 @@ def test_a_changed_byte_among_the_edges_is_noticed(path: Path) -> None:
         db.commit()
     with SqliteStore(path) as store, pytest.raises(StoreUnavailableError, match="damaged"):
         store.neighbours(keys_array([key]), "out")
-
-
-@given(st.data())
-@settings(SLOW, max_examples=60)
-def test_damage_anywhere_is_an_error_of_ours_or_invents_no_edge(
-    path: Path, data: st.DataObject
-) -> None:
-    def edges(store: SqliteStore, keys: IntArray) -> set[tuple[int, int, int]]:
-        near = store.neighbours(keys, "both")
-        starts = keys[near.row].tolist()
-        return set(zip(starts, near.step.tolist(), near.target.tolist(), strict=True))
-
-    with SqliteStore(path) as store:
-        written = edges(store, keys_array(range(store.info.next_key)))
-    good = path.read_bytes()
-    start = data.draw(st.integers(0, len(good) - 1))
-    bad = good[:start] + data.draw(st.binary(min_size=1, max_size=200))
-    other = path.with_name("damaged.sqlite")
-    other.write_bytes(bad + good[len(bad) :])
-    # any other exception than ours fails
-    with contextlib.suppress(KgqaError), SqliteStore(other) as store:
-        keys = store.topic_keys()
-        assert edges(store, keys) <= written
-        store.entities(keys)
-        store.find_names(["Berlin"])
-        store.suggest("Berlin")
-        store.relations()
-        for key in keys.tolist():
-            store.details(key)
 
 
 def test_another_thread_is_reported_to_open_its_own(path: Path) -> None:

@@ -6,7 +6,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import sqlite3
 import subprocess
 import tempfile
@@ -20,6 +19,7 @@ import pytest
 
 from kgqa.errors import DumpMalformedError, UsageError
 from kgqa.loaders.memory import as_files
+from tests.graph.neo4j_server import free_ports
 from tests.loaders.tables_read import read_tables
 
 if TYPE_CHECKING:
@@ -75,9 +75,7 @@ def postgres() -> Iterator[str]:
         if user is None:
             pytest.skip("PostgreSQL does not run as root, and there is no user nobody")
     binaries = Path(found).resolve().parent
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     with tempfile.TemporaryDirectory(prefix="kgqa-pg-", ignore_cleanup_errors=True) as folder:
         if user:
             shutil.chown(folder, user)

@@ -1,15 +1,12 @@
-"""What a load does without permission to read or write, on a full disk, and beside another load.
+"""What a load does without permission to read or write, and beside another load.
 
-The command runs in processes of its own.
+The command runs in processes of its own. Full disks and other faults: ``tests.cli.test_struck``.
 """
 
 from __future__ import annotations
 
-import bz2
 import ctypes
-import gzip
 import os
-import resource
 import subprocess
 import sys
 import time
@@ -20,19 +17,10 @@ import pytest
 from tests.cli.conftest import Outcome
 from tests.graph.neo4j_server import CHECKOUT
 from tests.loading.dumps import (
-    EDGE,
-    MANY,
-    NAME,
     PLAIN,
-    dump_of,
-    line,
-    rejects_of,
-    visible,
-    zstd,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from tests.cli.conftest import Kgqa
@@ -56,20 +44,6 @@ def start(*arguments: str | Path, **options: Any) -> subprocess.Popen[bytes]:
 def outcome(process: subprocess.Popen[bytes], given: bytes | None = None) -> Outcome:
     out, err = process.communicate(given, timeout=300)
     return Outcome(process.returncode, out.decode(), err.decode())
-
-
-@pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress, zstd])
-def test_standard_input(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
-    command = ("ingest", "freebase", "-", "--json", "--home", tmp_path / "home")
-    process = start(*command, stdin=subprocess.PIPE)
-    result = outcome(process, pack(MANY + b"no triple\n")).json
-    assert (result["lines"], result["edges"], result["rejected"]) == (3004, 3001, 1)
-    assert rejects_of(result)[0][:2] == ["standard input", "3004"]
-
-
-def test_empty_standard_input(tmp_path: Path) -> None:
-    command = ("ingest", "freebase", "-", "--home", tmp_path / "home")
-    assert "is empty" in outcome(start(*command, stdin=subprocess.PIPE), b"").error
 
 
 def test_another_process_is_loading_the_same_kg(kgqa: Kgqa, tmp_path: Path) -> None:
@@ -145,49 +119,3 @@ def test_a_folder_that_may_not_be_written(tmp_path: Path, where: str) -> None:
             home.chmod(0o755)
     assert str(home) in error
     assert "ermission" in error
-
-
-def test_a_read_only_home_with_a_kg_still_serves_it(kgqa: Kgqa, tmp_path: Path) -> None:
-    dump, home = tmp_path / "dump.nt", tmp_path / "home"
-    dump.write_bytes(PLAIN)
-    assert kgqa("ingest", "freebase", dump, "--home", home).code == 0
-    before = visible(home)
-    for path in (home / "freebase", home):
-        path.chmod(0o555)
-    try:
-        error = outcome(start("ingest", "freebase", dump, "--home", home, **as_a_user())).error
-        assert str(home) in error
-        served = outcome(start("paths", "One", "--json", "--home", home, **as_a_user()))
-        assert served.json["total"] == 1
-    finally:
-        for path in (home, home / "freebase"):
-            path.chmod(0o755)
-    assert visible(home) == before
-
-
-def bigger(count: int) -> bytes:
-    """A dump whose columns and store are of some size."""
-    named = (line(f"m.0{n}", NAME, f'"Some name {n}"@en') for n in range(count))
-    edges = (line(f"m.0{n}", EDGE, f"m.0{n * 7919 % count}") for n in range(count))
-    return dump_of([*named, *edges])
-
-
-@pytest.mark.parametrize("room", [1, 64, 256, 512, 700])
-def test_a_full_disk_at_every_stage(kgqa: Kgqa, tmp_path: Path, room: int) -> None:
-    """A file may grow to ``room`` KB: the scan's do not fit, then the stages' and the store's."""
-    dump, home = tmp_path / "dump.nt", tmp_path / "home"
-    (tmp_path / "older.nt").write_bytes(PLAIN)
-    assert kgqa("ingest", "freebase", tmp_path / "older.nt", "--home", home).code == 0
-    before = visible(home)
-    dump.write_bytes(bigger(9000))
-
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (room << 10, room << 10))
-
-    error = outcome(start("ingest", "freebase", dump, "--home", home, preexec_fn=limit)).error
-    assert "disk" in error
-    assert visible(home) == before
-    # with room again the load goes on, and ends
-    result = kgqa("ingest", "freebase", dump, "--json", "--home", home).json
-    assert (result["entities"], result["edges"]) == (9000, 9000)
-    assert visible(home) != before

@@ -11,13 +11,14 @@ from kgqa.models.sentences import load_sentence_encoder
 from kgqa.progress import Silent
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from kgqa.models.sentence_encoder import SentenceEncoder
 
 
-@pytest.fixture(scope="module")
-def encoder(tmp_path_factory: pytest.TempPathFactory) -> SentenceEncoder:
-    cache = tmp_path_factory.mktemp("cache")
+@pytest.fixture(scope="session")
+def encoder(model_cache: Path) -> SentenceEncoder:
     try:
-        return load_sentence_encoder(None, device="cpu", cache=cache, progress=Silent())
+        return load_sentence_encoder(None, device="cpu", cache=model_cache, progress=Silent())
     except ModelNotFoundError as error:
         pytest.skip(error.message)

@@ -37,7 +37,7 @@ FORM = PathFormat()
 
 
 def said(text: str) -> list[str] | None:
-    return claimed([FreeText((), text, 0.0)])
+    return claimed([FreeText((), text)])
 
 
 @pytest.mark.parametrize(
@@ -70,9 +70,9 @@ def test_the_answer_line_is_read(text: str, names: list[str] | None) -> None:
 
 
 def test_the_last_text_that_claims_anything_counts() -> None:
-    pieces = [FreeText((), "the answer is * A.", 0.0), FreeText((), "no claim", 0.0)]
+    pieces = [FreeText((), "the answer is * A."), FreeText((), "no claim")]
     assert claimed(pieces) == ["A"]
-    assert claimed([*pieces, FreeText((), "the answer is * B.", 0.0)]) == ["B"]
+    assert claimed([*pieces, FreeText((), "the answer is * B.")]) == ["B"]
     assert claimed([]) is None
 
 
@@ -243,9 +243,9 @@ def test_a_known_name_is_never_cut(names: list[str], end: str) -> None:
     for size in range(len(SAYS), len(text) + 1):
         at = answer_end(text[:size], known)
         if at is not None:
-            said = claimed([FreeText((), text[:at], 0.0)])
-            whole = claimed([FreeText((), SAYS + names[0], 0.0)])
-            others = [claimed([FreeText((), SAYS + one, 0.0)]) for one in names]
+            said = claimed([FreeText((), text[:at])])
+            whole = claimed([FreeText((), SAYS + names[0])])
+            others = [claimed([FreeText((), SAYS + one)]) for one in names]
             assert said == whole or said in others
             return
     # it may go on where another name begins like this, or by an abbreviation; never after a line
@@ -260,7 +260,7 @@ def test_an_end_stands_whatever_follows(rest: str) -> None:
     if at is None:
         return
     assert len(SAYS) < at < len(text)
-    assert claimed([FreeText((), text[:at], 0.0)])
+    assert claimed([FreeText((), text[:at])])
     assert answer_end(text + " And more. \n") == at
 
 

@@ -194,22 +194,3 @@ def test_hops_are_kept_from_one_question_to_the_next(
     again = answered(sample, method, about(sample, TOLKIEN))
     assert method._in(sample) is bound
     assert (first.answers, first.paths) == (again.answers, again.paths)
-
-
-@pytest.mark.neo4j
-def test_both_stores_give_the_same_answers(
-    sample: SqliteStore, in_neo4j: GraphStore, encoder: SentenceEncoder
-) -> None:
-    reasoner = random_reasoner(sample, RULES, encoder, seed=4)
-    for id_ in (TOLKIEN, LINCOLN):
-        found = []
-        for store in (sample, in_neo4j):
-            answer = ask(store, reasoner, about(store, id_), k=8, paths_each=3)
-            found.append(
-                (
-                    [(one.id, round(one.score, 6)) for one in (*answer.answers, *answer.others)],
-                    [(one.text, one.groundings) for one in answer.paths],
-                    [one.grounding for one in answer.expanded],
-                )
-            )
-        assert found[0] == found[1]

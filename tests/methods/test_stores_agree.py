@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,10 +15,15 @@ from kgqa.methods.dog.graph import neighbourhood
 from kgqa.paths.triplets import StoreTriplets
 from kgqa.paths.walk import WalkRules, walk
 from kgqa.trie.precompute import all_topics
+from tests.fixtures import LINCOLN, TOLKIEN
 from tests.methods.dog_models import opening_model
-from tests.methods.given import answered, gcr
+from tests.methods.given import about, answered, gcr, kg_cot
+from tests.methods.reasoners import encoder_folder, random_reasoner, tiny_encoder
 from tests.methods.test_dog_chains import write
 from tests.trie.language import id_paths
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytestmark = pytest.mark.neo4j
 
@@ -94,3 +100,20 @@ def test_graphs_and_chains_are_the_same(sample, in_neo4j, kg_llm) -> None:
         found.append(chains)
     assert found[0] == found[1]
     assert any(shown for *_, shown in found[0])
+
+
+def test_answers_of_a_reasoner_are_the_same(sample, in_neo4j, tmp_path: Path) -> None:
+    encoder = tiny_encoder(encoder_folder(tmp_path / "tiny"))
+    method = kg_cot(random_reasoner(sample, WalkRules(), encoder, seed=4), k=8, paths_each=3)
+    for id_ in (TOLKIEN, LINCOLN):
+        found = []
+        for store in (sample, in_neo4j):
+            answer = answered(store, method, about(store, id_))
+            found.append(
+                (
+                    [(one.id, round(one.score, 6)) for one in (*answer.answers, *answer.others)],
+                    [(one.text, one.groundings) for one in answer.paths],
+                    [one.grounding for one in answer.expanded],
+                )
+            )
+        assert found[0] == found[1]

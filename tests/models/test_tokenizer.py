@@ -231,7 +231,7 @@ def test_a_tokenizer_that_may_join_words_does_not_split_at_spaces() -> None:
 
 def test_what_a_worker_imports_holds_no_model_library() -> None:
     code = (
-        "import sys, kgqa.cli.tries, kgqa.models.tokenizer, kgqa.graph.open, kgqa.trie.units;"
+        "import sys, kgqa.cli.tries, kgqa.models.tokenizer, kgqa.graph.open, kgqa.trie.precompute;"
         "print([name for name in ('torch', 'transformers') if name in sys.modules])"
     )
     done = subprocess.run(

@@ -92,8 +92,10 @@ def test_a_key_opens_its_kgs_alone(shared: Served) -> None:
 
 
 def test_a_client_has_its_own_limit(shared: Served) -> None:
-    asked = {"question": QUESTION}
-    replies = [shared.post("/api/ask", {**asked, "k": n}, **bearer(ANN)) for n in range(1, 6)]
+    with ThreadPoolExecutor(5) as pool:  # within the minute, however busy the machine is
+        asked = [{"question": QUESTION, "k": n} for n in range(1, 6)]
+        found = pool.map(lambda one: shared.post("/api/ask", one, **bearer(ANN)), asked)
+        replies = sorted(found, key=lambda one: one.status)
     assert [one.status for one in replies] == [200, 200, 200, 429, 429]
     assert "ann" in replies[-1].json["error"]["message"]
     assert 1 <= int(replies[-1].headers["retry-after"]) <= 60

@@ -20,6 +20,7 @@ import yaml  # type: ignore[import-untyped]
 from kgqa.config import Settings
 from kgqa.server.api import PUBLIC
 from kgqa.server.options import ServeOptions
+from tests.graph.neo4j_server import free_ports
 from tests.server.conftest import QUESTION, Served, ready, serving
 
 if TYPE_CHECKING:
@@ -35,8 +36,7 @@ def behind(home: Path, model_cache: Path, tmp_path: Path) -> Iterator[tuple[Serv
     if NGINX is None:
         pytest.skip("nginx is not installed (Debian: nginx-light)")
     text = (CHECKOUT / "examples" / "nginx.conf").read_text()
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     given = home, model_cache, "--workers", "1", "--cache-mb", "0"
     with serving(*given) as first, serving(*given) as second:
         for old, new in (

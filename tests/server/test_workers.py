@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import kgqa
-from kgqa.server.answers import AnswerCache
+from kgqa.server.sessions import AnswerCache
 from tests.server.conftest import TRIPLES, Served, ready, serving
 
 if TYPE_CHECKING:
@@ -93,19 +93,6 @@ def command(process: int) -> str:
         return Path(f"/proc/{process}/cmdline").read_text()
     except OSError:
         return ""
-
-
-def test_workers_end_with_a_server_that_is_killed(home: Path, model_cache: Path) -> None:
-    with serving(home, model_cache, "--workers", "2") as server:
-        ready(server)
-        workers = below(server.process.pid)
-        assert len(workers) >= 3  # the one that forks, and two
-        server.process.kill()
-        server.process.wait()
-        end = time.monotonic() + 60
-        while any(command(one) for one in workers):
-            assert time.monotonic() < end
-            time.sleep(0.1)
 
 
 def test_an_answer_is_kept_for_the_state_of_the_kg_that_gave_it(

@@ -94,7 +94,7 @@ def check_decodable(store: GraphStore, llm: KgLLM, chain: ChainExample, rules: W
         free = []
     assert spans == len(chain.steps)
     assert free[-1] == llm.encoder.eos_id
-    last = claimed([FreeText(tuple(free), llm.encoder.decode(free[:-1]), 0.0)])
+    last = claimed([FreeText(tuple(free), llm.encoder.decode(free[:-1]))])
     assert last is not None
     assert [form_of(one) for one in last] == [form_of(one) for one in chain.answers]
     reached = {

@@ -23,8 +23,8 @@ from kgqa.models.sentences import load_trainable_encoder
 from kgqa.paths.phrases import PHRASES_FILE, phrases_of
 from kgqa.paths.walk import WalkRules
 from kgqa.progress import Silent
-from kgqa.questions import Question
 from kgqa.registry import validated
+from kgqa.training.data import TrainingQuestion
 from kgqa.training.options import LearnOptions
 from kgqa.training.ranker_fit import joined, rights
 from kgqa.training.ranker_learn import learn
@@ -76,23 +76,22 @@ def shops(tmp_path_factory: pytest.TempPathFactory) -> SqliteStore:
     return store_of(tables, tmp_path_factory.mktemp("shops"))
 
 
-def questions() -> list[Question]:
-    found = []
-    for letter in "KLMNOPQRSTUV":
-        about = (f"Shop {letter}",)
-        for text, answer in (("who runs", f"Owner {letter}"), ("where is", f"City {letter}")):
-            found.append(
-                Question(f"{text} {letter}", f"{text} Shop {letter}", list(about), [answer])
-            )
-    return found
+def questions() -> list[TrainingQuestion]:
+    return [
+        TrainingQuestion(
+            f"{text} {letter}", f"{text} Shop {letter}", (f"Shop {letter}",), (answer,)
+        )
+        for letter in "KLMNOPQRSTUV"
+        for text, answer in (("who runs", f"Owner {letter}"), ("where is", f"City {letter}"))
+    ]
 
 
 def test_questions_know_the_relation_paths_to_their_answers(
     shops: SqliteStore, ranker: PathRanker
 ) -> None:
-    odd = Question("odd", "who is Nobody", ["Nobody"], ["Owner K"])
-    lost = Question("lost", "who is Shop K", ["Shop K"], ["Owner L"])
-    none = Question("none", "how old is Shop K", ["Shop K"], [])
+    odd = TrainingQuestion("odd", "who is Nobody", (), ("Owner K",))
+    lost = TrainingQuestion("lost", "who is Shop K", ("Shop K",), ("Owner L",))
+    none = TrainingQuestion("none", "how old is Shop K", ("Shop K",), ())
     made, unusable = kg_questions(words_of(shops, ranker), [*questions(), odd, lost, none], ranker)
     assert unusable == 2
     assert len(made) == 25
@@ -100,7 +99,9 @@ def test_questions_know_the_relation_paths_to_their_answers(
     assert first.asked == "who runs x"
     assert [one.partition(" such as ")[0] for one in first.gold] == ["x owner ?"]
     assert made[-1].gold == frozenset()
-    gold = Question("gold", "who runs Shop K", ["Shop K"], [], relation_paths=[("owner",)])
+    gold = TrainingQuestion(
+        "gold", "who runs Shop K", ("Shop K",), (), relation_paths=(("owner",),)
+    )
     (by_path,), unusable = kg_questions(words_of(shops, ranker), [gold], ranker)
     assert (by_path.gold, unusable) == (first.gold, 0)
     batch = batch_of(made)
@@ -121,7 +122,7 @@ def test_what_is_learnt_is_kept_only_if_it_is_better(
     save_path_ranker(start, RankerCard(encoder=str(encoder), hop_bias=(0.0, -9.0)), {})
     file = tmp_path / "questions.jsonl"
     rows = [
-        {"id": q.id, "question": q.question, "topic_entities": q.topic_entities,
+        {"id": q.id, "question": q.question, "topic_entities": q.topics,
          "answers": q.answers}
         for q in questions()
     ]  # fmt: skip

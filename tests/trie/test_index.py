@@ -15,6 +15,7 @@ import pytest
 from kgqa.errors import IndexMissingError, IndexStaleError, ShardDamagedError
 from kgqa.graph.model import keys_array
 from kgqa.graph.sqlite import SqliteStore
+from kgqa.parallel import LocalExecutor
 from kgqa.paths.walk import ordered, walk
 from kgqa.trie.index import IndexWriter, index_folder, open_index
 from kgqa.trie.index.writer import rebase_index
@@ -53,16 +54,22 @@ def test_the_result_counts_what_the_index_holds(graph: Path, tmp_path: Path) -> 
     assert result.paths == len(table)
 
 
-def test_a_second_run_adds_nothing_and_a_wider_one_only_the_rest(
-    graph: Path, tmp_path: Path
-) -> None:
-    first = build(graph, tmp_path, topics=keys_array([3, 70]))
-    assert (first.added, first.stored) == (2, 2)
-    rest = build(graph, tmp_path)
-    assert rest.added == rest.stored - 2
-    assert build(graph, tmp_path).added == 0
-    with open_index(tmp_path, KEY) as index:
-        assert len(index.stored_ids()) == rest.stored
+def test_a_second_run_adds_nothing_and_others_only_the_rest(graph: Path, tmp_path: Path) -> None:
+    with SqliteStore(graph) as store:
+        keys = store.topic_keys()
+    some, whole = tmp_path / "some", tmp_path / "whole"
+    first = build(graph, some, topics=keys[10:60])
+    assert (first.added, first.stored) == (50, 50)
+    before = precomputed.files(some)
+    assert build(graph, some, topics=keys[50:80]).added == 20
+    del before["manifest.json"]
+    assert before.items() < precomputed.files(some).items(), "shards that are there stay"
+    rest = build(graph, some)
+    assert rest.added == rest.stored - 70
+    assert build(graph, some).added == 0
+    build(graph, whole)
+    assert precomputed.content(some) == precomputed.content(whole)
+    assert precomputed.files(some) != precomputed.files(whole), "shards have other borders"
 
 
 def test_what_the_manifest_does_not_name_is_swept_away(graph: Path, tmp_path: Path) -> None:
@@ -75,7 +82,7 @@ def test_what_the_manifest_does_not_name_is_swept_away(graph: Path, tmp_path: Pa
 
 def test_two_processes_write_what_one_does(graph: Path, tmp_path: Path) -> None:
     build(graph, tmp_path / "one")
-    build(graph, tmp_path / "two", workers=2)
+    build(graph, tmp_path / "two", executor=LocalExecutor(2))
     with open_index(tmp_path / "one", KEY) as one, open_index(tmp_path / "two", KEY) as two:
         assert [shard.sha256 for shard in one.manifest.shards] == [
             shard.sha256 for shard in two.manifest.shards
@@ -143,10 +150,10 @@ def test_no_index_is_a_named_error(tmp_path: Path) -> None:
 def test_an_index_of_an_older_kg_version_is_replaced(graph: Path, tmp_path: Path) -> None:
     build(graph, tmp_path)
     newer = replace(KEY, kg_version="v2")
-    with IndexWriter(
+    writer = IndexWriter(
         tmp_path, newer, PathLexicon(CHARACTERS, FORM), cap=10_000, tokenizer_name="x"
-    ) as writer:
-        assert writer.done() == set()
+    )
+    assert writer.done() == set()
     with pytest.raises(IndexStaleError, match="KG version"):
         open_index(tmp_path, KEY)
 

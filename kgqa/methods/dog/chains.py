@@ -21,7 +21,7 @@ import torch
 
 from kgqa.answers.answer import ScoredPath
 from kgqa.deadline import deadline
-from kgqa.decoding.pieces import Ending, FreeText, Limits, Markers, SpanOptions
+from kgqa.decoding.pieces import Ending, FreeText, Markers, SpanOptions
 from kgqa.decoding.spans import Writer
 from kgqa.decoding.text import Text, TextForward
 from kgqa.errors import ConstraintError, EmptyLanguageError, ModelError, TimeLimitError
@@ -43,8 +43,7 @@ if TYPE_CHECKING:
     from kgqa.models.kg_llm import KgLLM
     from kgqa.paths.ground import PathEdge
     from kgqa.trie.composed import TripletConstraint, TripletLanguage
-    from kgqa.trie.lexicon import PathLexicon
-    from kgqa.trie.tokens import TokenEncoder
+    from kgqa.trie.lexicon import PathLexicon, TokenEncoder
 
 OPENING, CLOSING = "<", " >"  # literal, for models that were trained with no markers
 BETWEEN = " | "  # triplets of a chain, and of a graph
@@ -136,7 +135,9 @@ class ChainWriter:
         freely = SpanOptions(
             self.markers,
             end_tokens=end_tokens(kg_llm),
-            limits=Limits(options.chain_tokens, SPAN_TOKENS, options.steps),
+            tokens=options.chain_tokens,
+            spans=options.steps,
+            span_tokens=SPAN_TOKENS,
             stop=_STOPS,
             rule=kg_llm.card.score_rule,
             ending=self._ending,
@@ -204,7 +205,7 @@ class ChainWriter:
             writer.keep(found)
         return found
 
-    def _constraint_for(self, _number: int, spans: Sequence[Span]) -> TripletConstraint | None:
+    def _constraint_for(self, spans: Sequence[Span]) -> TripletConstraint | None:
         visited = frozenset().union(*(one.visited for one in self._known(tuple(spans)).readings))
         try:
             return self._language.constraint(visited)

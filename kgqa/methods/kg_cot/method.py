@@ -103,29 +103,33 @@ class KgCot(Method[KgCotOptions]):
             missing = lacking(store, question.topics, scores.node, bound.rules)
             scores = scores.times(LACKING ** missing.astype(np.float64))
         walked = time.perf_counter()
-        found = _Found(bound, scores, self.form)
+        reached = _Found(bound, scores, self.form)
         answers: Sequence[RankedAnswer]
         others: Sequence[RankedAnswer] = ()
         expanded: list[ExpandedPath] = []
         if choices:
-            ends = [key for one in choices for key in one.keys]
+            ends = [key for choice in choices for key in choice.keys]
             rank = {key: at for at, key in enumerate(scores.node.tolist())}
             shown = sorted({key for key in ends if key in rank}, key=rank.__getitem__)
-            paths = found.paths(shown, self.options.paths_each)
+            paths = reached.paths(shown, self.options.paths_each)
             grounded = time.perf_counter()
             of = dict(zip(scores.node.tolist(), scores.score.tolist(), strict=True))
-            names = {path.tail.id: path.tail.name for one in paths for path in one.groundings}
+            names = {
+                path.tail.id: path.tail.name
+                for shown_path in paths
+                for path in shown_path.groundings
+            }
             answers = rank_by_score(choices, of, names)
         else:
             near = int((scores.score >= self.answer_threshold * scores.score[0]).sum())
             chosen = min(max(near, 1), MOST_ANSWERS)
-            paths = found.paths(scores.node[:k].tolist(), self.options.paths_each)
-            beyond, expanded = found.expanded(scores.node[k : max(k, chosen)].tolist(), paths)
+            paths = reached.paths(scores.node[:k].tolist(), self.options.paths_each)
+            beyond, expanded = reached.expanded(scores.node[k : max(k, chosen)].tolist(), paths)
             paths += beyond
             grounded = time.perf_counter()
             ranked = _ranked(store, scores, max(chosen, k), paths, expanded)
-            answers = [one for one, place in ranked if place < chosen]
-            others = [one for one, place in ranked if place >= chosen]
+            answers = [answer for answer, place in ranked if place < chosen]
+            others = [answer for answer, place in ranked if place >= chosen]
         return Findings(
             answers=tuple(answers),
             others=tuple(others),
@@ -148,7 +152,7 @@ def _scores(
 ) -> QuestionScores:
     """Return what the reasoner says of entities that may be answers. Raises EmptyLanguageError."""
     topics = np.unique(np.array([topic.key for topic in question.topics], np.int64))
-    ends = np.array([key for one in choices for key in one.keys], np.int64)
+    ends = np.array([key for choice in choices for key in choice.keys], np.int64)
     for floor in (_LOW,) if choices else (FLOOR, _LOW):
         scores = score_question(bound, question.question, topics, floor)
         keep = scores.kind != Kind.MEDIATOR
@@ -198,9 +202,9 @@ class _Found:
         The first of these as paths of their own; the second stand for a shown one's other tails.
         """
         source = {
-            (path.head.id, path.relation_path): one.text
-            for one in reversed(shown)
-            for path in one.groundings
+            (path.head.id, path.relation_path): scored.text
+            for scored in reversed(shown)
+            for path in scored.groundings
         }
         beyond: list[ScoredPath] = []
         expanded: list[ExpandedPath] = []
@@ -214,17 +218,17 @@ class _Found:
         return beyond, expanded
 
     def _grounded(self, nodes: Sequence[int], most: int) -> list[tuple[float, GroundedPath]]:
-        found = [path for node in nodes for path in self._search.best(node, most)]
-        lengths = np.array([len(path.hops) for path in found], np.int64)
-        taken = np.full((len(found), self._bound.rules.hops, 4), -1, np.int64)
-        for row, path in enumerate(found):
+        best = [path for node in nodes for path in self._search.best(node, most)]
+        lengths = np.array([len(path.hops) for path in best], np.int64)
+        taken = np.full((len(best), self._bound.rules.hops, 4), -1, np.int64)
+        for row, path in enumerate(best):
             taken[row, : len(path.hops)] = path.hops
-        topics = np.array([path.topic for path in found], np.int64)
+        topics = np.array([path.topic for path in best], np.int64)
         checked = ground(self._bound.store, PathTable(topics, lengths, taken), self._form)
         return [
-            (math.log(max(path.score, 1e-30)), one)
-            for path, one in zip(found, checked, strict=True)
-            if one is not None
+            (math.log(max(path.score, 1e-30)), grounded)
+            for path, grounded in zip(best, checked, strict=True)
+            if grounded is not None
         ]
 
 
@@ -236,8 +240,8 @@ def _ranked(
     expanded: Sequence[ExpandedPath],
 ) -> list[tuple[RankedAnswer, int]]:
     """Return the first ``most`` entities that a path ends in, each with its place."""
-    ends = {path.tail.id for one in paths for path in one.groundings}
-    ends |= {one.grounding.tail.id for one in expanded}
+    ends = {path.tail.id for scored in paths for path in scored.groundings}
+    ends |= {walked.grounding.tail.id for walked in expanded}
     total = float(scores.score.sum(dtype=np.float64)) or 1.0
     entities = store.entities(scores.node[:most])
     ranked = []

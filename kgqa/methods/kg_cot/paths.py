@@ -88,16 +88,16 @@ class PathSearch:
 
         Of paths that differ in a collapsed mediator alone, one is taken.
         """
-        found: list[FoundPath] = []
+        paths: list[FoundPath] = []
         seen = set()
         for path in self._paths(node):
             said = (path.topic, tuple((hop[FIRST], hop[SECOND], hop[TAIL]) for hop in path.hops))
             if said not in seen:
                 seen.add(said)
-                found.append(path)
-                if len(found) == most:
+                paths.append(path)
+                if len(paths) == most:
                     break
-        return found
+        return paths
 
     def _paths(self, node: int) -> Iterator[FoundPath]:
         heap: list[_Way] = []
@@ -139,5 +139,5 @@ class PathSearch:
 
 def _fits(hop: Hop, after: tuple[Hop, ...]) -> bool:
     # the walk itself sees to it that nothing comes back to the topic entity
-    visited = {one[place] for one in after for place in (MEDIATOR, TAIL)} - {-1}
+    visited = {hop_after[place] for hop_after in after for place in (MEDIATOR, TAIL)} - {-1}
     return hop[TAIL] not in visited and hop[MEDIATOR] not in visited

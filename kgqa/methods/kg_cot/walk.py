@@ -17,6 +17,7 @@ import torch
 from kgqa.graph.model import Kind
 from kgqa.models.graph_reasoner import clamped, relation_logits, transition
 from kgqa.paths.walk import MEDIATOR, TAIL, ranges
+from kgqa.trie.arrays import dense
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,12 +25,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from kgqa.graph.model import BoolArray, IntArray
+    from kgqa.graph.model import IntArray
     from kgqa.methods.kg_cot.hops import HopTable
     from kgqa.models.graph_reasoner import Reading, Tables
 
 FLOOR = 1e-3  # what an edge carries at least, of 1 that starts at a topic entity
-_DENSE = 30_000_000  # cells of a table of rows and entities that is marked rather than sorted
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,42 +157,25 @@ def _pairs(
     row: IntArray, node: IntArray, kind: NDArray[np.uint8]
 ) -> tuple[IntArray, IntArray, NDArray[np.uint8], IntArray]:
     """Return rows, nodes and kinds of the distinct pairs, sorted, and which pair each entry is."""
-    nodes, local = _numbered(node)
+    nodes, local = dense(node)
     width = max(len(nodes), 1)
-    cells, at = _numbered(row * width + local)
+    cells, at = dense(row * width + local)
     kinds = np.zeros(len(nodes), np.uint8)
     kinds[local] = kind
     there = cells % width
     return cells // width, nodes[there], kinds[there], at
 
 
-def _numbered(values: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the distinct ``values``, sorted, and the place of each among them.
-
-    What ``np.unique`` gives; without sorting where the values are small enough to be marked.
-    """
-    most = int(values.max(initial=-1)) + 1
-    if most > min(_DENSE, 30 * len(values) + 1_000):
-        distinct, at = np.unique(values, return_inverse=True)
-        return distinct, at.astype(np.int64)
-    marked: BoolArray = np.zeros(most, np.bool_)
-    marked[values] = True
-    distinct = np.flatnonzero(marked)
-    place = np.zeros(most, np.int64)
-    place[distinct] = np.arange(len(distinct))
-    return distinct, place[values]
-
-
 def _together(levels: list[Level], beta: Tensor, question: IntArray) -> Walked:
     """Put the steps together: the scores of all of them, weighed by ``beta``, by question."""
     reached = levels[1:]
-    row = np.concatenate([one.row for one in reached])
-    node = np.concatenate([one.node for one in reached])
-    kind = np.concatenate([one.kind for one in reached])
-    depth = np.repeat(np.arange(len(reached)), [len(one.row) for one in reached])
+    row = np.concatenate([level.row for level in reached])
+    node = np.concatenate([level.node for level in reached])
+    kind = np.concatenate([level.kind for level in reached])
+    depth = np.repeat(np.arange(len(reached)), [len(level.row) for level in reached])
     of = question[row]
     pair, nodes, kinds, at = _pairs(of, node, kind)
     weight = beta[torch.from_numpy(of), torch.from_numpy(depth)]
-    parts = torch.cat([one.scores for one in reached]) * weight
+    parts = torch.cat([level.scores for level in reached]) * weight
     summed = torch.zeros(len(nodes)).index_add(0, torch.from_numpy(at), parts)
     return Walked(pair, nodes, kinds, clamped(summed), tuple(levels))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from kgqa.graph.model import KGInfo
     from kgqa.paths.format import PathFormat
-    from kgqa.trie.tokens import TokenEncoder
+    from kgqa.trie.lexicon import TokenEncoder
 
 SCHEMA_VERSION = 4
 MANIFEST = "manifest.json"

@@ -1,4 +1,4 @@
-"""Writing an index so that it can be stopped anywhere and continued, by one run at a time.
+"""Writing an index so that it can be stopped anywhere and continued.
 
 A shard is written, synced and renamed, the folder synced, and then the manifest names it. What that
 does not name is swept away by the next run.
@@ -7,11 +7,9 @@ does not name is swept away by the next run.
 from __future__ import annotations
 
 import shutil
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
-
-from filelock import FileLock, Timeout
 
 from kgqa.errors import IndexFault, KgqaError, ShardDamagedError
 from kgqa.graph.files import sync, write_whole
@@ -35,9 +33,9 @@ if TYPE_CHECKING:
 
 
 class IndexWriter:
-    """The one run that writes the index for ``key``, in ``with``; a stale one is dropped.
+    """Writes the index for ``key``; a stale one is dropped. Raises IndexFault if it cannot.
 
-    Raises IndexFault if another run writes it, or there is no space or permission.
+    Whoever makes one sees to it that nothing else writes to the KG (:mod:`kgqa.graph.files`).
     """
 
     def __init__(
@@ -59,18 +57,9 @@ class IndexWriter:
             tokenizer_name=tokenizer_name,
         )
         self._rebuild = rebuild
-
-    def __enter__(self) -> IndexWriter:
-        with ExitStack() as stack:
-            stack.enter_context(only_run(self.folder))
-            with writing(self.folder):
-                self.folder.mkdir(exist_ok=True)
-                self._take_over()
-            self._run = stack.pop_all()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._run.close()
+        with _named_if_unwritable(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._take_over()
 
     def _take_over(self) -> None:
         fresh = self.manifest
@@ -112,7 +101,7 @@ class IndexWriter:
         """Add the shards of a unit, and entities to be composed on the fly, in one step."""
         shards = self.manifest.shards
         number = 1 + max((int(shard.file[6:-8].split("-")[0]) for shard in shards), default=-1)
-        with writing(self.folder):
+        with _named_if_unwritable(self.folder):
             for part, shard in enumerate(new):
                 name = f"shard-{number:05}{f'-{part}' if part else ''}.parquet"
                 write_whole(self.folder / name, shard.data)
@@ -129,25 +118,7 @@ class IndexWriter:
 
 
 @contextmanager
-def only_run(folder: Path) -> Iterator[None]:
-    """Be the one run that writes an index, inside ``with``. Raises IndexFault if there is one."""
-    lock = FileLock(folder.parent / f".{folder.name}.lock", timeout=0)
-    with writing(folder):
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            lock.acquire()
-        except Timeout:
-            raise IndexFault(
-                f"Another run is writing the index {folder}.", "Wait for it to end."
-            ) from None
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-@contextmanager
-def writing(folder: Path) -> Iterator[None]:
+def _named_if_unwritable(folder: Path) -> Iterator[None]:
     """Name the index, inside ``with``, in the error if it cannot be written."""
     try:
         yield
@@ -170,23 +141,22 @@ def rebase_index(folder: Path, version: str, dropped_keys: IntArray) -> tuple[in
     paths their numbers. Returns how many rows are kept and how many were dropped. Stopped anywhere,
     the index is the old one or the new one. Raises IndexFault.
     """
-    with only_run(folder):
-        manifest = read_manifest(folder)
-        if manifest is None:
-            return 0, 0
-        shards = []
-        with TrieIndex(folder, manifest) as index:
-            for record in manifest.shards if len(dropped_keys) else ():
-                try:
-                    lost = index.shard(record).paths_by_id(dropped_keys)
-                except ShardDamagedError:
-                    continue
-                kept = replace(record, dropped=record.dropped | lost)
-                if len(kept.dropped) < kept.entities:
-                    shards.append(kept)
-        changed = replace(manifest, key=replace(manifest.key, kg_version=version))
-        if len(dropped_keys):
-            changed = replace(changed, shards=tuple(shards), composed=())
-        with writing(folder):
-            changed.write(folder)
+    manifest = read_manifest(folder)
+    if manifest is None:
+        return 0, 0
+    shards = []
+    with TrieIndex(folder, manifest) as index:
+        for record in manifest.shards if len(dropped_keys) else ():
+            try:
+                lost = index.shard(record).paths_by_id(dropped_keys)
+            except ShardDamagedError:
+                continue
+            kept = replace(record, dropped=record.dropped | lost)
+            if len(kept.dropped) < kept.entities:
+                shards.append(kept)
+    changed = replace(manifest, key=replace(manifest.key, kg_version=version))
+    if len(dropped_keys):
+        changed = replace(changed, shards=tuple(shards), composed=())
+    with _named_if_unwritable(folder):
+        changed.write(folder)
     return changed.entities, manifest.entities - changed.entities

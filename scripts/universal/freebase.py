@@ -1,43 +1,29 @@
-#!/usr/bin/env python3
-"""Train the path ranker for Freebase: the universal one with a head that is fitted to questions.
-
-    scripts/train_freebase_ranker --shared DIR --out DIR [--home DIR] [--heads N] [--steps N]
+"""Fitting the path ranker for Freebase: the universal one with a head that is fitted to questions.
 
 Questions: those that may be trained on (four fifths) of the WebQSP and CWQ development halves, with
 their answers, and of WebQSP's training questions with gold relation paths; all asked of the
-Freebase subgraph, topic entities given. N heads are fitted, each with a seed of its own, and
-averaged. Prints in how many questions of the validation fifths a right relation path comes first,
-before and after. Eight minutes on two cores.
+Freebase subgraph, topic entities given. Heads are fitted, each with a seed of its own, and
+averaged.
 """
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 import numpy as np
 
-import scripts.environment  # noqa: F401
 from kgqa.cli.terminal import TerminalProgress
 from kgqa.config import Settings
 from kgqa.methods.rank_words import RankWords
-from kgqa.models.path_ranker import (
-    HEAD,
-    UNIVERSAL,
-    load_path_ranker,
-    save_path_ranker,
-)
+from kgqa.models.path_ranker import HEAD, UNIVERSAL, load_path_ranker, save_path_ranker
 from kgqa.paths.walk import WalkRules
-from kgqa.progress import Silent
 from kgqa.questions.base import is_held_out
+from kgqa.training.gather import about
 from kgqa.training.questions import read_file
 from kgqa.training.ranker_fit import fit_head, rights
 from kgqa.training.ranker_questions import batch_of, kg_questions
-from scripts.benchmarks.common import arguments, print_machine
 from scripts.benchmarks.evals import loaded
 
 if TYPE_CHECKING:
@@ -49,6 +35,7 @@ FILES = (  # with their format, and a file of topic entities
     ("freebase_subgraph/cwq.dev-half.jsonl", "cwq-graph", None),
     ("webqsp/relation_paths.train.jsonl", "jsonl", TOPICS),
 )
+HEADS = 4
 RANK = 64  # of each head
 KEPT = 48  # of their mean
 RATE = 5e-3
@@ -66,55 +53,48 @@ def averaged(heads: list[Head], rank: int) -> Head:
     return half[:, None] * down[:rank], up[:, :rank] * half
 
 
-def main() -> int:
-    """Read the questions, fit the heads, write the ranker."""
-    parser = arguments(__doc__, shared=True, out="the ranker")
-    parser.add_argument("--home", type=Path, help="the folder of the loaded KG (beside --out)")
-    parser.add_argument("--heads", type=int, default=4)
-    parser.add_argument("--steps", type=int, default=150, help="of each head (150)")
-    given = parser.parse_args()
-    print_machine("torch", "transformers")
-    data = given.shared / "data"
-    home = (given.home or given.out.with_name(f"{given.out.name}-home")).absolute()
-    cache = Settings().cache_folder  # type: ignore[call-arg]  # from the environment
-    start = load_path_ranker(UNIVERSAL, device=None, cache=cache, progress=Silent())
-    progress = TerminalProgress()
-    with loaded("fbsub", data, home) as store:
+def train(data: Path, out: Path, steps: int) -> None:
+    """Fit the heads and write the ranker.
+
+    Prints in how many questions of the validation fifths a right relation path comes first, before
+    and after.
+    """
+    cache, progress = Settings().cache_folder, TerminalProgress()  # type: ignore[call-arg]
+    start = load_path_ranker(UNIVERSAL, device=None, cache=cache, progress=progress)
+    with loaded("fbsub", data, out.parents[1] / "home") as store:
         words = RankWords(store, WalkRules(start.card.hops, "both"))
         taught, apart, counts = [], [], []
         for file, form, topics in FILES:
             read = read_file(data / file, form, topics and data / topics, progress)
             for into, held_out in ((taught, False), (apart, True)):
-                some = [one for one in read.questions if is_held_out(one.id) == held_out]
-                found, unusable = kg_questions(words, some, start, loose=read.loose)
-                into += found
+                some = [
+                    read.in_graph(store, question)
+                    for question in read.questions if is_held_out(question.id) == held_out
+                ]  # fmt: skip
+                usable, unusable = kg_questions(words, some, start)
+                into += usable
                 if not held_out:
                     counts.append(f"{len(some) - unusable} of {len(some)} in {Path(file).name}")
         domains = sorted({one.partition(".")[0] for one in store.relations().known})
-        kg = f"fbsub (triples.tsv), {store.info.edges} edges, version {store.info.version[:12]}"
+        kg = about(store.info)
     print("; ".join(counts), flush=True)
     asked, checks = batch_of(taught), batch_of(apart)
     heads = [
-        fit_head(
-            start, asked, steps=given.steps, rate=RATE, rank=RANK, seed=seed, progress=progress
-        )
-        for seed in range(given.heads)
+        fit_head(start, asked, steps=steps, rate=RATE, rank=RANK, seed=seed, progress=progress)
+        for seed in range(HEADS)
     ]
     head = averaged(heads, KEPT)
-    figures = [100 * rights(one, checks).mean() for one in (start, replace(start, head=head))]
-    before, after = (round(one, 1) for one in figures)
+    before, after = (
+        round(100 * float(rights(one, checks).mean()), 1)
+        for one in (start, replace(start, head=head))
+    )
     described = {
         "questions": "; ".join(counts), "held out": "a fixed fifth by the hash of the id",
-        "KG": kg, "start": UNIVERSAL, "heads": given.heads, "steps": given.steps,
+        "KG": kg, "start": UNIVERSAL, "heads": HEADS, "steps": steps,
         "rank": KEPT, "learning_rate": RATE,
         "right relation path first": {"questions": len(apart), "before": before, "after": after},
     }  # fmt: skip
     card = replace(start.card, calibrated_on=tuple(domains), extends=UNIVERSAL,
                    refuse_above=REFUSE_ABOVE, described=described)  # fmt: skip
-    save_path_ranker(given.out, card, {HEAD: head})
+    save_path_ranker(out, card, {HEAD: head})
     print(f"{len(apart)} questions held out: right first {before}, after {after}")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
