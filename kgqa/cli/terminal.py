@@ -131,10 +131,10 @@ def say(line: str | Text = "", style: str = "") -> None:
     _console().print(shown, style=style, soft_wrap=True)
 
 
-def show_unused(counts: Mapping[str, Any], skipped: str = "skipped") -> None:
+def show_unused(counts: Mapping[str, Any]) -> None:
     """Print why lines were left out, and where those are that were rejected."""
     for reason, count in sorted(counts["dropped"].items(), key=lambda item: -item[1]):
-        say(f"  {skipped}: {count:,} {reason}", style="dim")
+        say(f"  skipped: {count:,} {reason}", style="dim")
     if counts["rejected"]:
         say(f"  {counts['rejected']:,} lines rejected, see {counts['rejects_file']}")
 
