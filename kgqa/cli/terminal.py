@@ -36,6 +36,7 @@ _PATHS = 10
 COUNTED = 8  # members of a counted set
 _FACTS = 3  # behind the first row of a plan
 _COLUMN = 44  # cells that a column is wide at most
+_SHORT = 20  # characters of an example of a property
 _TRIES = {"shard": "from the index", "composed": "built on the fly"}
 _EVERY = 10.0  # seconds between two plain lines if stderr is not a terminal
 
@@ -129,6 +130,25 @@ def say(line: str | Text = "", style: str = "") -> None:
         parts = line.render(_console())
         shown = Text.assemble(*((visible(part.text), part.style or "") for part in parts))
     _console().print(shown, style=style, soft_wrap=True)
+
+
+def show_schema(about: Mapping[str, Any]) -> None:
+    """Print the types and relations of a KG as plans write them, with examples."""
+    counted = "about " if about["sampled"] else ""
+    for entry in (*about["types"], *about["relations"]):
+        example = f", such as {entry['example']}" if entry.get("example") else ""
+        names = ", ".join(_property(each) for each in entry.get("properties", ()))
+        line = f"{entry['plan']} ({counted}{entry['count']:,}){example}"
+        say(f"{line}: {names}" if names else line)
+    left = [f"{count:,} more {what}" for what, count in about["more"].items() if count]
+    if left:
+        say(f"{' and '.join(left)}: --json", style="dim")
+
+
+def _property(entry: Mapping[str, Any]) -> str:
+    example = str(entry.get("example", ""))
+    shown = f": {example}" if 0 < len(example) <= _SHORT else ""
+    return f"{entry['name']} ({entry['type']}{shown})"
 
 
 def show_unused(counts: Mapping[str, Any]) -> None:
