@@ -275,9 +275,10 @@ def show_details(answer: Answer, candidates: Sequence[dict[str, Any]]) -> None:
     topics = ", ".join(f"{topic.name} ({topic.id})" for topic in answer.topic_entities)
     say()
     say(f"topic entities: {topics}", style="dim")
-    if answer.answers:
-        say()
-        _show_answers(answer)
+    known = [ranked for ranked in answer.answers[:_ANSWERS] if ranked.id is not None]
+    if known:
+        answers = ", ".join(f"{ranked.name} ({ranked.id})" for ranked in known)
+        say(f"answers: {answers}", style="dim")
     if answer.result is not None:
         say()
         say(f"plan: {answer.result.plan}")
@@ -372,29 +373,6 @@ def _show_names(answer: Answer) -> None:
         say(line)
     if len(answer.answers) > _ANSWERS:
         say(f"and {len(answer.answers) - _ANSWERS} more; --json gives all", style="dim")
-
-
-def _show_answers(answer: Answer) -> None:
-    """Print the first answers; scores are shown unless a general LLM only ranked them."""
-    voted = answer.general_llm is None
-    rows = [
-        (
-            rank,
-            f"{ranked_answer.name}{'' if ranked_answer.grounded else ' (in no path)'}",
-            *([percent(ranked_answer.score)] if voted else []),
-            ranked_answer.id or "-",
-        )
-        for rank, ranked_answer in enumerate(answer.answers[:_ANSWERS], 1)
-    ]
-    show_rows("", ["", "answer", *(["score"] if voted else []), "id"], rows)
-    more = len(answer.answers) - _ANSWERS
-    if more > 0:
-        rest = (
-            f", {percent(sum(ranked_answer.score for ranked_answer in answer.answers[_ANSWERS:]))}"
-            if voted
-            else ""
-        )
-        say(f"and {more} more{rest}; --json gives all", style="dim")
 
 
 def passes(count: int) -> str:
