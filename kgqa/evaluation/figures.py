@@ -75,8 +75,8 @@ def summarise(records: Sequence[Record], *, kg: str, method: str, format: str) -
         "intervals": {name: _interval(shares) for name, shares in columns.items()},
         "unanswerable": unanswerable_figures(records),
         "outcomes": dict(Counter(record.outcome for record in records).most_common()),
-        "seconds": _percentiles([o.seconds for o in answered if o.seconds is not None], 50, 95),
-        "forwards": _percentiles([o.forwards for o in answered if o.forwards is not None], 50),
+        "seconds": percentiles([o.seconds for o in answered if o.seconds is not None], 50, 95),
+        "forwards": percentiles([o.forwards for o in answered if o.forwards is not None], 50),
         "general_llm": _general(records),
         "linking": linking_figures(records),
         "triplets": triplet_figures(records, method),
@@ -128,7 +128,7 @@ def triplet_figures(records: Sequence[Record], method: str) -> dict[str, float |
         return None
     missed = _malformed(records)
     scores = {
-        name: mean_percent([*(one[name] for one in golden), *[0.0] * missed]) if golden else None
+        name: mean_percent([*(row[name] for row in golden), *[0.0] * missed]) if golden else None
         for name in TRIPLET_SCORES
     }
     ill, written = (sum(triplet[name] for triplet in triplets) for name in ("ill", "written"))
@@ -169,7 +169,8 @@ def _general(records: Sequence[Record]) -> dict[str, Any] | None:
     return {"model": uses[0]["model"], **{name: sum(use[name] for use in uses) for name in counts}}
 
 
-def _percentiles(values: Sequence[float], *which: int) -> dict[str, float | None]:
+def percentiles(values: Sequence[float], *which: int) -> dict[str, float | None]:
+    """Return percentiles by name (``p50``), each None of no values."""
     return {
         f"p{record}": round(float(np.percentile(values, record)), 3) if len(values) else None
         for record in which

@@ -79,7 +79,7 @@ def path_recall(
     gold: Sequence[Sequence[str]], paths: Iterable[GroundedPath], inverses: Mapping[str, str]
 ) -> float | None:
     """Return the share of gold relation paths that ``paths`` take, None if there are none."""
-    wanted = {same_spelling(one, inverses) for one in gold}
+    wanted = {same_spelling(path, inverses) for path in gold}
     if not wanted:
         return None
     taken = {relation_path(path, inverses) for path in paths}

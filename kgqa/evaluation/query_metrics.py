@@ -53,10 +53,10 @@ def same_rows(given: Sequence[Sequence[Any]], gold: Mapping[str, Any]) -> bool:
         if open_:
             sure = [cell_forms(row[column]) for row in gold["sure"] or []]
             pool = [cell_forms(row[column]) for row in gold["pool"]]
-            if any(_within(one, sure, [*sure, *pool], len(rows)) for one in ours):
+            if any(_within(cells, sure, [*sure, *pool], len(rows)) for cells in ours):
                 return True
         target = [cell_forms(row[column]) for row in rows]
-        if any(_covers(one, target) and _covers(target, one) for one in ours):
+        if any(_covers(cells, target) and _covers(target, cells) for cells in ours):
             return True
     return False
 

@@ -11,13 +11,15 @@ import json
 import time
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import numpy as np
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 from kgqa.errors import DataError, KgqaError
+from kgqa.evaluation.figures import percentiles
 from kgqa.evaluation.query_metrics import same_rows, shape_of
+from kgqa.evaluation.report import ReportTable, time_sentence
 from kgqa.paths.ground import Node
+from kgqa.questions.rows import file_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -31,13 +33,6 @@ QUERY_FORMAT = "text2cypher"
 _FIELDS = ("question", "cypher", "rows")
 
 
-class Table(NamedTuple):
-    """A table of figures."""
-
-    heads: list[str]
-    rows: list[list[str]]
-
-
 @dataclass(slots=True)
 class QueryEvaluation:
     """What was measured: ``figures`` as JSON has them, a record for each question."""
@@ -46,44 +41,37 @@ class QueryEvaluation:
     records: list[dict[str, Any]] = field(default_factory=list)
     reports: tuple[Path, ...] = ()
 
-    def tables(self) -> list[Table]:
+    def tables(self) -> list[ReportTable]:
         """Return the figures as tables: all of them, and by shape."""
-        shares = ["right", "wrong", "refused", "failed", "valid"]
-        every = Table(shares, [[f"{self.figures[name]:.1f}" for name in shares]])
+        shares = ("right", "wrong", "refused", "failed", "valid")
         shapes = [
-            [shape, str(figure["questions"]), f"{figure['right']:.1f}"]
+            (shape, str(figure["questions"]), f"{figure['right']:.1f}")
             for shape, figure in self.figures["by_shape"].items()
         ]
-        return [every, Table(["shape", "questions", "right"], shapes)]
+        return [
+            ReportTable("Rows", shares, [tuple(f"{self.figures[name]:.1f}" for name in shares)]),
+            ReportTable("By shape", ("shape", "questions", "right"), shapes),
+        ]
 
     def times(self) -> str:
-        """Return how long a question took."""
-        seconds = self.figures["seconds"]
-        middle, late = seconds["p50"], seconds["p95"]
-        return f"{middle:.2f} s a question in the middle, {late:.2f} s at the 95th per cent"
+        """Return how long questions took, in a sentence; empty if there were none."""
+        return time_sentence(self.figures)
 
 
 def read_gold(file: Path, limit: int | None = None) -> list[dict[str, Any]]:
     """Return the lines of a file of gold queries. Raises DataError."""
     golds = []
-    try:
-        with file.open(encoding="utf-8") as lines:
-            for number, line in enumerate(lines, 1):
-                if not line.strip():
-                    continue
-                row = json.loads(line)
-                if not isinstance(row, dict) or any(name not in row for name in _FIELDS):
-                    raise DataError(
-                        f"Line {number} of {file} is not a gold query.",
-                        f"Each has {', '.join(_FIELDS)}.",
-                    )
-                golds.append(row)
-                if limit is not None and len(golds) >= limit:
-                    break
-    except OSError as error:
-        raise DataError(f"{file} cannot be read: {error.strerror}.") from None
-    except ValueError as error:
-        raise DataError(f"Line {number} of {file} is not JSON: {error}.") from None
+    lines = enumerate(file_lines(file, "file of gold queries"), 1)
+    for number, line in islice(((at, line) for at, line in lines if line.strip()), limit):
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise DataError(f"Line {number} of {file} is not JSON: {error}.") from None
+        if not isinstance(row, dict) or any(name not in row for name in _FIELDS):
+            raise DataError(
+                f"Line {number} of {file} is not a gold query.", f"Each has {', '.join(_FIELDS)}."
+            )
+        golds.append(row)
     return golds
 
 
@@ -124,13 +112,12 @@ def evaluate_queries(
 
 def _figures(records: list[dict[str, Any]], kg: str, method: str) -> dict[str, Any]:
     def share(some: list[dict[str, Any]], *outcomes: str) -> float:
-        right = sum(one["outcome"] in outcomes for one in some)
+        right = sum(record["outcome"] in outcomes for record in some)
         return round(100 * right / len(some), 1) if some else 0.0
 
     shapes: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for record in records:
         shapes[record["shape"]].append(record)
-    seconds = [record["seconds"] for record in records] or [0.0]
     return {
         "format": QUERY_FORMAT,
         "kg": kg,
@@ -145,10 +132,7 @@ def _figures(records: list[dict[str, Any]], kg: str, method: str) -> dict[str, A
             shape: {"questions": len(some), "right": share(some, "right")}
             for shape, some in sorted(shapes.items(), key=lambda item: -len(item[1]))
         },
-        "seconds": {
-            "p50": round(float(np.median(seconds)), 3),
-            "p95": round(float(np.quantile(seconds, 0.95)), 3),
-        },
+        "seconds": percentiles([record["seconds"] for record in records], 50, 95),
     }
 
 

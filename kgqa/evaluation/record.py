@@ -59,7 +59,7 @@ class Record(BaseModel):
     ``{text, score, relation_path}``, the best first. ``hops``: the file's, else to the nearest
     answer. ``grounded``: whether the first answer has a path; ``grounded_paths``: share of checked
     ones, of a plan the share of rows that rest on facts. Precision, recall, F1 are of the answers;
-    Hits@1, Hit@K, MRR of the ranked list; all are 1 if there is no gold answer and none was given.
+    Hits@1, Hit@K, MRR of the ranked list; all are 1 without gold answers if none was given.
     ``refused``: nothing was answered, though what was ranked first is right.
     """
 
@@ -251,7 +251,8 @@ def _grounded_share(answer: Answer) -> float:
     """Return the share of the paths that are grounded; of a plan's rows that rest on something."""
     if answer.result is not None and not answer.paths:
         rows = [answer.result.evidence(row, 1) for row in range(len(answer.result))[:_KEPT]]
-        return sum(bool(one.facts or one.held or one.nodes) for one in rows) / max(len(rows), 1)
+        grounded = [bool(row.facts or row.held or row.nodes) for row in rows]
+        return sum(grounded) / max(len(grounded), 1)
     return sum(bool(path.groundings) for path in answer.paths) / max(len(answer.paths), 1)
 
 

@@ -156,7 +156,7 @@ class Asking:
         self, store: GraphStore | None, questions: Sequence[Question]
     ) -> Generator[Record, None, None]:
         """Yield the record of each question as it is answered, those of the KG first."""
-        of_kg = [one for one in questions if one.graph is None]
+        of_kg = [question for question in questions if question.graph is None]
         if of_kg:
             if store is None:
                 raise ValueError("questions without a graph of their own need a store")

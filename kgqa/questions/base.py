@@ -109,7 +109,7 @@ class QuestionFile:
         count = len(self.bad_entries)
         if not count:
             return ""
-        shown = "; ".join(str(one) for one in self.bad_entries[:_SHOWN])
+        shown = "; ".join(str(entry) for entry in self.bad_entries[:_SHOWN])
         rest = f"; and {count - _SHOWN} more" if count > _SHOWN else ""
         unit = self.bad_entries[0].unit
         entries = f"1 {unit} is" if count == 1 else f"{count} {unit}s are"
@@ -157,11 +157,11 @@ def read_questions(
 ) -> QuestionFile:
     """Return up to ``limit`` entries, with malformed ones. Raises DataError if none is valid."""
     file = QuestionFile([], [], path, format)
-    for one in islice(iter_questions(path, format, **options), limit):
-        if isinstance(one, Question):
-            file.questions.append(one)
+    for entry in islice(iter_questions(path, format, **options), limit):
+        if isinstance(entry, Question):
+            file.questions.append(entry)
         else:
-            file.bad_entries.append(one)
+            file.bad_entries.append(entry)
     if not file.questions:
         first = f" {file.bad_entries[0]}." if file.bad_entries else ""
         raise DataError(
@@ -196,7 +196,11 @@ def split_of(file: QuestionFile, split: Split) -> QuestionFile:
     """Return the held-out fifth (``validation``) or the rest. Raises DataError if empty."""
     if split == "all":
         return file
-    chosen = [one for one in file.questions if is_held_out(one.id) == (split == "validation")]
+    chosen = [
+        question
+        for question in file.questions
+        if is_held_out(question.id) == (split == "validation")
+    ]
     if not chosen:
         raise DataError(f"No question of the file is in the split '{split}'.", "Leave out `split`.")
     return replace(file, questions=chosen, split=split)

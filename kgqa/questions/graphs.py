@@ -99,9 +99,9 @@ class _EntityRow(Row):
         """Return entities by id, names noted, if each name has an id; else by name."""
         if names is not None and ids is not None and len(ids) == len(names):
             if not self.by_name:
-                noted.update((one, name) for one, name in zip(ids, names, strict=True) if name)
+                noted.update((id_, name) for id_, name in zip(ids, names, strict=True) if name)
                 return unique(ids)
-            names = [name or one for one, name in zip(ids, names, strict=True)]
+            names = [name or id_ for id_, name in zip(ids, names, strict=True)]
         if names is not None and not all(names):
             raise ValueError(f'a text in "{field}" is empty')
         return None if names is None else unique(names)
@@ -188,9 +188,9 @@ def own_tables(name: str, triples: Iterable[Triple], entities: Iterable[str]) ->
     kept = set(entities)
     nodes = sorted({end for head, _, tail in unique for end in (head, tail)})
     relations = sorted({relation for _, relation, _ in unique})
-    nameless = [one not in kept and _MID.fullmatch(one) is not None for one in nodes]
-    key = {one: number for number, one in enumerate(nodes)}
-    relation_key = {one: number for number, one in enumerate(relations)}
+    nameless = [node not in kept and _MID.fullmatch(node) is not None for node in nodes]
+    key = {node: number for number, node in enumerate(nodes)}
+    relation_key = {relation: number for number, relation in enumerate(relations)}
     # keys are ranks, so triples sorted by their texts are sorted by their keys
     columns = np.array(
         [(key[head], relation_key[relation], key[tail]) for head, relation, tail in unique],
@@ -208,8 +208,8 @@ def own_tables(name: str, triples: Iterable[Triple], entities: Iterable[str]) ->
         relations=len(relations),
         edges=len(unique),
     )
-    kinds = [NodeKind.MEDIATOR if one else NodeKind.ENTITY for one in nameless]
-    names = [None if less else one for one, less in zip(nodes, nameless, strict=True)]
+    kinds = [NodeKind.MEDIATOR if is_mediator else NodeKind.ENTITY for is_mediator in nameless]
+    names = [None if less else node for node, less in zip(nodes, nameless, strict=True)]
     no_texts: list[list[str]] = [[] for _ in nodes]
     return GraphTables(
         info,

@@ -61,7 +61,7 @@ class _CommonsenseRow(Row):
     answer_key: Text = Field(alias="answerKey")
 
     def to_question(self) -> Question:
-        choices = {one.label: one.text for one in self.question.choices}
+        choices = {choice.label: choice.text for choice in self.question.choices}
         concept = self.question.question_concept
         return Question(
             id=self.id,
@@ -104,5 +104,5 @@ class MedQA(JsonRows):
 
 def _chosen(choices: dict[str, str], label: str) -> str:
     if label not in choices:
-        raise ValueError(f'there is no choice "{label}"')
+        raise ValueError(f'"{label}" is not one of the choices')
     return choices[label]

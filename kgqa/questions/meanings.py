@@ -31,7 +31,7 @@ class Meanings:
 
     def canonical(self, ids: Sequence[str]) -> list[str]:
         """Return ``ids`` with each that is meant as its entry in ``self.ids``, each once."""
-        return list(dict.fromkeys(self.same.get(one, one) for one in ids))
+        return list(dict.fromkeys(self.same.get(id_, id_) for id_ in ids))
 
 
 def meanings_of(store: GraphStore, texts: Sequence[str], names: Mapping[str, str]) -> Meanings:
@@ -43,14 +43,14 @@ def meanings_of(store: GraphStore, texts: Sequence[str], names: Mapping[str, str
     unknown = set()
     for text in texts:
         group = groups.get(text) or [(text, names.get(text, text))]
-        if any(one in same for one, _ in group):  # another text means it too
-            for one, _ in group:
-                same.setdefault(one, same[next(o for o, _ in group if o in same)])
+        if any(id_ in same for id_, _ in group):  # another text means it too
+            for id_, _ in group:
+                same.setdefault(id_, same[next(o for o, _ in group if o in same)])
             continue
         first, name = group[0]
         ids.append(first)
         shown.append(name)
-        same.update((one, first) for one, _ in group)
+        same.update((id_, first) for id_, _ in group)
         if text not in groups:
             unknown.add(first)
     return Meanings(tuple(ids), tuple(shown), same, frozenset(unknown))
@@ -75,8 +75,8 @@ def _groups(
     groups: dict[str, list[tuple[str, str]]] = {}
 
     def by_id(spellings: Mapping[str, Sequence[str]]) -> None:
-        asked = [(text, one) for text, many in spellings.items() for one in many]
-        keys = store.keys_of([one for _, one in asked])
+        asked = [(text, spelling) for text, many in spellings.items() for spelling in many]
+        keys = store.keys_of([spelling for _, spelling in asked])
         batch = store.entities(keys[keys >= 0])
         rows = iter(range(len(batch)))
         for (text, _), key in zip(asked, keys.tolist(), strict=True):
@@ -100,7 +100,7 @@ def _groups(
         groups.setdefault(text, []).append((batch.ids[number], batch.label(number)))
     for text in left:
         # a name as it is written comes before one that is only like it, or an alias
-        exact = [one for one in groups.get(text, []) if one[1] == names.get(text, text)]
+        exact = [entity for entity in groups.get(text, []) if entity[1] == names.get(text, text)]
         if exact:
             groups[text] = exact
     by_id(

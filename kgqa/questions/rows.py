@@ -41,7 +41,7 @@ def _listed(value: object) -> object:
 
 
 def _not_empty(value: object) -> object:
-    return [one for one in value if one] if isinstance(value, list) else value or []
+    return [item for item in value if item] if isinstance(value, list) else value or []
 
 
 def unique(values: list[str]) -> list[str]:
@@ -164,7 +164,8 @@ def reason_of(error: ValueError) -> str:
     if not first["loc"]:
         return "not a JSON object" if first["type"] == "model_type" else first["msg"]
     place = " of ".join(
-        f"item {one + 1}" if isinstance(one, int) else f'"{one}"' for one in reversed(first["loc"])
+        f"item {part + 1}" if isinstance(part, int) else f'"{part}"'
+        for part in reversed(first["loc"])
     )
     message = first["msg"].removeprefix("Input ").removeprefix("Value error, ")
     return f"{place} {_REASONS.get(first['type'], message)}"

@@ -54,7 +54,7 @@ class MetaQA(QuestionFormat):
             topic = _TOPIC.search(text)
             if not topic:
                 raise ValueError("no topic entity in brackets")
-            wanted = [one.strip() for one in answers.split("|")]
+            wanted = [answer.strip() for answer in answers.split("|")]
             if not all(wanted):
                 raise ValueError("an empty answer")
             kind = types[number - 1] if number <= len(types) else ""
@@ -129,7 +129,7 @@ def _path_question(line: str, id_: str) -> Question:
     chain = tuple(steps[1::2])
     first, opening, listed = answers.partition("(")
     if opening and listed.endswith(")"):
-        wanted = [one.strip() for one in listed[:-1].split("/") if one.strip()]
+        wanted = [answer.strip() for answer in listed[:-1].split("/") if answer.strip()]
     else:
         wanted = [answers]
     if not all((wanted, wanted[0], first.strip())):

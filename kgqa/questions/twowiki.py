@@ -71,7 +71,7 @@ class _TwoWikiRow(Row):
         )
         names: dict[str, str] = {}
         chains = chains_of(evidences)
-        ends = {normalise(one) for one in answers}
+        ends = {normalise(answer) for answer in answers}
         paths = [
             tuple(relation for _, relation, _ in chain)
             for chain in chains
@@ -92,16 +92,16 @@ class _TwoWikiRow(Row):
     def _titles(self) -> list[str]:
         paragraphs = [] if self.context is None else context({"context": self.context})
         facts = [title for (title,) in self.supporting_facts or ()]
-        return unique(facts or [one.title for one in paragraphs])
+        return unique(facts or [paragraph.title for paragraph in paragraphs])
 
     def _ids(self, evidences: Sequence[Triple]) -> dict[str, str]:
         ids: dict[str, str] = {}
         given = self.evidences_id or []
         if len(given) == len(evidences):  # comparisons mostly have none
-            for (head, _, tail), one in zip(evidences, given, strict=True):
-                if not isinstance(one, list) or len(one) != 3:
+            for (head, _, tail), ids_given in zip(evidences, given, strict=True):
+                if not isinstance(ids_given, list) or len(ids_given) != 3:
                     raise ValueError('"evidences_id" is not a list of triplets')
-                for name, id_ in ((head, one[0]), (tail, one[2])):
+                for name, id_ in ((head, ids_given[0]), (tail, ids_given[2])):
                     if isinstance(id_, str) and _WIKIDATA.fullmatch(id_):
                         ids.setdefault(normalise(name), id_)
         if self.answer is not None and _WIKIDATA.fullmatch(self.answer_id):
@@ -120,15 +120,15 @@ def chains_of(evidences: Sequence[Triple]) -> list[tuple[Triple, ...]]:
     [(('Kes', 'director', 'Ken Loach'), ('Ken Loach', 'born', '1936'))]
     """
     objects = {normalise(tail) for _, _, tail in evidences}
-    starts = [one for one in evidences if normalise(one[0]) not in objects] or list(evidences)
-    chains: list[tuple[Triple, ...]] = [(one,) for one in starts]
+    starts = [fact for fact in evidences if normalise(fact[0]) not in objects]
+    chains: list[tuple[Triple, ...]] = [(fact,) for fact in starts or evidences]
     whole = []
     while chains:
         chain = chains.pop(0)
         end = normalise(chain[-1][2])
-        onward = [one for one in evidences if normalise(one[0]) == end and one not in chain]
+        onward = [fact for fact in evidences if normalise(fact[0]) == end and fact not in chain]
         if onward and len(chain) < _LONGEST_CHAIN:
-            chains += [(*chain, one) for one in onward]
+            chains += [(*chain, fact) for fact in onward]
         else:
             whole.append(chain)
     return list(dict.fromkeys(whole))
@@ -151,7 +151,7 @@ def titles_in(question: str, titles: Sequence[str]) -> list[str]:
             if normalise(way):
                 spelled.setdefault(way, title)
     names: dict[str, str] = {}
-    for way in sorted(spelled, key=lambda one: -len(normalise(one))):
+    for way in sorted(spelled, key=lambda way: -len(normalise(way))):
         wanted = f" {normalise(way)} "
         if spelled[way] not in names and wanted in left:
             left = left.replace(wanted, " | ")

@@ -44,15 +44,16 @@ class _WebQSPRow(_PascalRow):
         text = (self.raw_question or self.processed_question).strip()
         if not text:
             raise ValueError('"RawQuestion" and "ProcessedQuestion" are empty')
-        topics = [(one.topic_entity_mid, one.topic_entity_name) for one in self.parses]
-        answers = [(a.answer_argument, a.entity_name) for one in self.parses for a in one.answers]
-        chains = [tuple(one.inferential_chain) for one in self.parses if one.inferential_chain]
+        topics = [(parse.topic_entity_mid, parse.topic_entity_name) for parse in self.parses]
+        given = [answer for parse in self.parses for answer in parse.answers]
+        answers = [(answer.answer_argument, answer.entity_name) for answer in given]
+        chains = [tuple(parse.inferential_chain or ()) for parse in self.parses]
         return Question(
             id=self.question_id,
             question=text,
             topic_entities=list(dict.fromkeys(id_ for id_, _ in topics if id_)),
             answers=list(dict.fromkeys(id_ for id_, _ in answers if id_)),
-            relation_paths=list(dict.fromkeys(chains)),
+            relation_paths=[chain for chain in dict.fromkeys(chains) if chain],
             names={id_: name for id_, name in (*topics, *answers) if id_ and name},
         )
 
@@ -66,7 +67,7 @@ class WebQSP(QuestionFormat):
         """Yield the questions of a file."""
         entries = _entries(path)
         if entries is not None:
-            yield from ((n, question_of(_WebQSPRow, one)) for n, one in enumerate(entries, 1))
+            yield from ((n, question_of(_WebQSPRow, entry)) for n, entry in enumerate(entries, 1))
         else:
             for number, _, line in raw_lines(path):
                 yield number, question_of(_WebQSPRow, line)

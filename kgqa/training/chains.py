@@ -74,7 +74,7 @@ class ChainExample(TrainingExample):
     @property
     def hops(self) -> tuple[tuple[str, str, str], ...]:
         """The triplets, one for each step."""
-        return tuple((one.head, one.relation, one.tail) for one in self.steps)
+        return tuple((step.head, step.relation, step.tail) for step in self.steps)
 
     @property
     def conclusion(self) -> str:
@@ -88,7 +88,7 @@ def concluded(answers: Sequence[str]) -> str:
     >>> concluded(["Inn", "Sava"])
     'Therefore, the answer is * Inn, and * Sava.'
     """
-    return f"Therefore, the answer is {', and '.join(f'* {one}' for one in answers)}."
+    return f"Therefore, the answer is {', and '.join(f'* {answer}' for answer in answers)}."
 
 
 @dataclass(slots=True)
@@ -126,11 +126,11 @@ def build_chains(
     random = np.random.default_rng(seed)
     with progress.task("chains to answers", len(questions), "questions") as task:
         for question in questions:
-            found = relation_paths_of(store, question, rules, report)
-            paths = near_best(found, per_question)
+            candidates = relation_paths_of(store, question, rules, report)
+            paths = near_best(candidates, per_question)
             if paths:
                 maker = _Maker(store, question, rules, chosen)
-                chains = [one for path in paths if (one := maker.chain(path, random, report))]
+                chains = [chain for path in paths if (chain := maker.chain(path, random, report))]
                 report.used += bool(chains)
                 report.unwritable += not chains
                 made += chains
@@ -165,16 +165,16 @@ class _Maker:
         store, form = self._store, self._filter.form
         rows, walked, answers = _rows(store, path, random)
         # both ways of reading are checked in the store, edge by edge
-        stored, walked_paths = (ground(store, as_paths(one), form) for one in (rows, walked))
+        stored, walked_paths = (ground(store, as_paths(way), form) for way in (rows, walked))
         steps = _steps(stored, walked_paths)
         if not steps:
             return None
         if self._graph is None:
             self._graph = self._shown()
         own = dict.fromkeys(
-            " ".join(form.path(one.head, [(one.relation, one.tail)]).split()) for one in steps
+            " ".join(form.path(step.head, [(step.relation, step.tail)]).split()) for step in steps
         )
-        shown, missing = self._graph, [one for one in own if one not in self._graph]
+        shown, missing = self._graph, [text for text in own if text not in self._graph]
         if missing:
             report.put_in += 1
             shown = _with(shown, missing, set(own), self._filter.most, random)
@@ -227,9 +227,9 @@ def _rows(
         new = np.concatenate([starts[:, None], hops], axis=1)
         stored = list(map(tuple, as_stored(new).tolist()))
         fresh = {
-            one: tuple(walk)
-            for one, walk in zip(stored, new.tolist(), strict=True)
-            if one not in walked
+            triplet: tuple(walk)
+            for triplet, walk in zip(stored, new.tolist(), strict=True)
+            if triplet not in walked
         }
         if len(walked) + len(fresh) > _MOST:
             continue
@@ -252,9 +252,9 @@ def as_stored(rows: IntArray) -> IntArray:
     """
     first, second = rows[:, 1 + FIRST], rows[:, 1 + SECOND]
     back = (first % 2 == 1) & ((rows[:, 1 + MEDIATOR] < 0) | (second % 2 == 1))
-    found = rows.copy()
-    found[back] = turned(rows[back])
-    return found
+    stored = rows.copy()
+    stored[back] = turned(rows[back])
+    return stored
 
 
 def can_be_said(name: str) -> bool:
@@ -266,10 +266,7 @@ def can_be_said(name: str) -> bool:
     if OPENING in name:
         return False
     read = claimed([FreeText((), text)])
-    return read is not None and [form_of(one) for one in read] == [
-        form_of(name),
-        form_of(name + " x"),
-    ]
+    return read is not None and list(map(form_of, read)) == [form_of(name), form_of(name + " x")]
 
 
 def _steps(
@@ -278,10 +275,10 @@ def _steps(
 ) -> list[Step]:
     asked: set[tuple[str, str]] = set()
     steps: list[Step] = []
-    for one, walk in zip(stored, walked, strict=True):
-        if one is None or walk is None:
+    for grounded, walk in zip(stored, walked, strict=True):
+        if grounded is None or walk is None:
             return []
-        edge, hop = one.edges[0], walk.edges[0]
+        edge, hop = grounded.edges[0], walk.edges[0]
         here = (hop.head.id, hop.relation)
         thought = _ANOTHER if here in asked else _thought(hop.head.name, hop.relation)
         if here not in asked:
@@ -320,9 +317,9 @@ def _with(
 ) -> list[str]:
     """Return ``shown`` with what is missing at drawn places; the last others make room."""
     shown = list(shown)
-    for one in missing:
-        shown.insert(int(random.integers(len(shown) + 1)), one)
-    others = [at for at, one in enumerate(shown) if one not in own]
+    for text in missing:
+        shown.insert(int(random.integers(len(shown) + 1)), text)
+    others = [at for at, text in enumerate(shown) if text not in own]
     for at in reversed(others[max(0, most - len(own)) :]):
         shown.pop(at)
     return shown

@@ -92,11 +92,6 @@ class Example(TrainingExample):
         """The path."""
         return self.head, self.hops
 
-    @property
-    def relations(self) -> tuple[str, ...]:
-        """The relation path, as text."""
-        return tuple(relation for relation, _ in self.hops)
-
 
 @dataclass(slots=True)
 class DataReport:
@@ -110,8 +105,8 @@ class DataReport:
 
     def add(self, other: DataReport) -> None:
         """Count what another report counts too."""
-        for one in fields(other):
-            setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
+        for count in fields(other):
+            setattr(self, count.name, getattr(self, count.name) + getattr(other, count.name))
 
     def __str__(self) -> str:
         """Return the report as a sentence."""
@@ -139,8 +134,8 @@ def build_examples(
     random = np.random.default_rng(seed)
     with progress.task("paths to answers", len(questions), "questions") as task:
         for question in questions:
-            found = relation_paths_of(store, question, rules, report)
-            tables = _chosen(found, per_question, selection, random)
+            candidates = relation_paths_of(store, question, rules, report)
+            tables = _chosen(candidates, per_question, selection, random)
             made = list(_examples(store, question, tables, form))
             report.used += bool(made)
             examples.extend(made)
@@ -158,12 +153,12 @@ def without_repeats(
     question and topic entities are, whatever their ids: a data set may hold a question twice.
     """
     kept_apart = {_asked(example) for example in held_out}
-    found: dict[object, ExampleT] = {}
+    kept: dict[object, ExampleT] = {}
     for example in examples:
         asked = _asked(example)
         if asked not in kept_apart:
-            found.setdefault((asked, example.written), example)
-    return list(found.values())
+            kept.setdefault((asked, example.written), example)
+    return list(kept.values())
 
 
 def _asked(example: TrainingExample) -> tuple[str, tuple[str, ...]]:
@@ -171,21 +166,21 @@ def _asked(example: TrainingExample) -> tuple[str, tuple[str, ...]]:
 
 
 def _chosen(
-    found: Sequence[tuple[RelationPath, float]],
+    candidates: Sequence[tuple[RelationPath, float]],
     per_question: int | None,
     selection: Selection,
     random: np.random.Generator,
 ) -> list[PathTable]:
     """Return the paths of one question that examples are made of, the best ones first."""
-    if not found:
+    if not candidates:
         return []
     if selection == "shortest":
-        shortest = _shortest([path.paths for path, _ in found])
+        shortest = _shortest([path.paths for path, _ in candidates])
         if per_question is not None and len(shortest) > per_question:
             rows = random.permutation(len(shortest))[:per_question]
             shortest = shortest.take(np.sort(rows))
         return [shortest]
-    chosen = near_best(found, per_question or len(found))
+    chosen = near_best(candidates, per_question or len(candidates))
     tables = []
     # the best relation path gets what the others leave of the question's examples
     share = None if per_question is None else per_question - len(chosen) + 1
@@ -207,17 +202,17 @@ def relation_paths_of(
     if not len(meant.topics) or not (len(meant.answers) or meant.by_paths):
         report.unknown.append(question.id)
         return []
-    found = meant.relation_paths()
-    if not found:
+    candidates = meant.relation_paths()
+    if not candidates:
         report.unreachable.append(question.id)
-    return found
+    return candidates
 
 
 def near_best(
-    found: Sequence[tuple[RelationPath, float]], most: int | None = None, near: float = _NEAR
+    candidates: Sequence[tuple[RelationPath, float]], most: int | None = None, near: float = _NEAR
 ) -> list[RelationPath]:
     """Return at most ``most`` of the relation paths found: those whose mark is near the best."""
-    return [path for path, mark in found[:most] if mark >= near * found[0][1]]
+    return [path for path, mark in candidates[:most] if mark >= near * candidates[0][1]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,19 +236,19 @@ class Meant:
 
         Gold ones, unless they are loose, have a mark of more than 2.
         """
-        found: list[RelationPath] = []
+        paths: list[RelationPath] = []
         if not self.by_paths:
-            found = relation_paths_to(self.store, self.topics, self.answers, self.rules, CAP)
-        rank = {(one.topic, one.steps): one.rank for one in reversed(self.gold)}
-        there = {(path.topic, path.steps) for path in found}
-        for one in self.gold:  # those that a hub kept the search from
-            hit = np.isin(one.paths.ends(), self.answers)
-            if (one.topic, one.steps) not in there and hit.any():
-                there.add((one.topic, one.steps))
-                right = len(np.intersect1d(one.tails, self.answers))
-                f1 = 2 * right / (len(one.tails) + len(np.unique(self.answers)))
-                paths = one.paths.take(np.flatnonzero(hit))
-                found.append(RelationPath(one.topic, one.steps, f1, one.tails, paths))
+            paths = relation_paths_to(self.store, self.topics, self.answers, self.rules, CAP)
+        rank = {(gold.topic, gold.steps): gold.rank for gold in reversed(self.gold)}
+        there = {(path.topic, path.steps) for path in paths}
+        for gold in self.gold:  # those that a hub kept the search from
+            hit = np.isin(gold.paths.ends(), self.answers)
+            if (gold.topic, gold.steps) not in there and hit.any():
+                there.add((gold.topic, gold.steps))
+                right = len(np.intersect1d(gold.tails, self.answers))
+                f1 = 2 * right / (len(gold.tails) + len(np.unique(self.answers)))
+                reaching = gold.paths.take(np.flatnonzero(hit))
+                paths.append(RelationPath(gold.topic, gold.steps, f1, gold.tails, reaching))
         ids = self.store.relations().ids
 
         def mark(path: RelationPath) -> float:
@@ -267,7 +262,7 @@ class Meant:
             return -marked, rank.get((path.topic, path.steps), len(rank))
 
         # stable: shorter ones stay before longer ones
-        return sorted(((path, mark(path)) for path in found), key=order)
+        return sorted(((path, mark(path)) for path in paths), key=order)
 
 
 def meant_by(store: GraphStore, question: TrainingQuestion, rules: WalkRules) -> Meant:

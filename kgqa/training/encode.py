@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from kgqa.methods.dog.chains import BETWEEN, OPENING, SPAN_TOKENS, TOKENS, markers_of
 from kgqa.models.prompt import lead_to_answer
@@ -18,6 +19,8 @@ from kgqa.trie.lexicon import PathLexicon
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from torch import Tensor
 
     from kgqa.decoding.pieces import Markers
     from kgqa.models.kg_llm import KgLLM
@@ -84,10 +87,10 @@ def encode(
     return rows, too_long
 
 
-def _common(one: Sequence[int], other: Sequence[int]) -> int:
+def _common(ids: Sequence[int], other: Sequence[int]) -> int:
     """Return how many ids both begin with."""
-    pairs = zip(one, other, strict=False)
-    return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+    pairs = zip(ids, other, strict=False)
+    return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(ids), len(other)))
 
 
 def _chain_row(
@@ -145,24 +148,17 @@ def _opens(markers: Markers, tokens: list[int]) -> bool:
     return any(markers.completed(tokens[:end]) is not None for end in range(1, len(tokens) + 1))
 
 
-class Collator:
-    """Rows → a batch, padded on the right; ``pad`` is the token to pad with."""
+def collated(rows: Sequence[Row], pad: int) -> dict[str, Tensor]:
+    """Return ``input_ids``, ``labels`` and ``attention_mask``, each ``[rows, longest]``.
 
-    def __init__(self, pad: int) -> None:
-        self._pad = pad
-
-    def __call__(self, rows: Sequence[Row]) -> dict[str, torch.Tensor]:
-        """Return ``input_ids``, ``labels`` and ``attention_mask``, each ``[rows, longest]``."""
-        width = max(len(row["input_ids"]) for row in rows)
-        ids = torch.full((len(rows), width), self._pad)
-        labels = torch.full((len(rows), width), IGNORED)
-        mask = torch.zeros((len(rows), width), dtype=torch.long)
-        for number, row in enumerate(rows):
-            length = len(row["input_ids"])
-            ids[number, :length] = torch.tensor(row["input_ids"])
-            labels[number, :length] = torch.tensor(row["labels"])
-            mask[number, :length] = 1
-        return {"input_ids": ids, "labels": labels, "attention_mask": mask}
+    They are padded on the right, ids by ``pad``.
+    """
+    ids, labels = ([torch.tensor(row[name]) for row in rows] for name in ("input_ids", "labels"))
+    return {
+        "input_ids": pad_sequence(ids, batch_first=True, padding_value=pad),
+        "labels": pad_sequence(labels, batch_first=True, padding_value=IGNORED),
+        "attention_mask": pad_sequence([torch.ones_like(row) for row in ids], batch_first=True),
+    }
 
 
 def of_like_lengths(lengths: Sequence[int], size: int, seed: int, epoch: int) -> list[list[int]]:

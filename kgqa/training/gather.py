@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kgqa.paths.format import PathFormat
@@ -13,23 +11,21 @@ from kgqa.progress import Silent
 from kgqa.questions.base import is_held_out
 from kgqa.questions.graphs import own_store
 from kgqa.training.chains import ChainReport, build_chains
-from kgqa.training.check import held_out_of
 from kgqa.training.data import DataReport, build_examples, without_repeats
 from kgqa.training.options import CHAIN_PRESETS
 from kgqa.training.questions import read_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Sequence
 
     from kgqa.graph.model import KGInfo
     from kgqa.graph.store import GraphStore
     from kgqa.methods.dog.graph import GraphFilter
     from kgqa.models.adapter import AdapterCard
     from kgqa.progress import Progress
+    from kgqa.questions.base import Question
     from kgqa.training.chains import ChainExample
-    from kgqa.training.check import HeldOut
-    from kgqa.training.data import Example, TrainingQuestion
+    from kgqa.training.data import Example
     from kgqa.training.options import ExampleOptions
 
 
@@ -59,11 +55,10 @@ def about(info: KGInfo) -> str:
 
 @dataclass(slots=True)
 class Gathered:
-    """Examples, held-out ones (one of a question), what to check by, and a description of it."""
+    """Examples, held-out ones (one of a question), and a description of them."""
 
     train: list[Example | ChainExample] = field(default_factory=list)
     held: list[Example | ChainExample] = field(default_factory=list)
-    checks: list[HeldOut] = field(default_factory=list)
     described: dict[str, Any] = field(default_factory=dict)
 
 
@@ -80,88 +75,77 @@ def gather(
     ``store`` may be None if ``options.needs_store`` is false. ``graphs`` chooses the graphs of
     prompts, for chains.
     """
-    found = Gathered()
+    gathered = Gathered()
     reports = [DataReport() if graphs is None else ChainReport() for _ in range(2)]
     if graphs is not None:
-        found.described["graph of a prompt"] = (
+        gathered.described["graph of a prompt"] = (
             f"at most {graphs.most} triplets, chosen by {graphs.encoder.name}"
         )
 
-    def add(
-        store: GraphStore,
-        questions: Sequence[TrainingQuestion],
-        apart: bool,
-        opened: Callable[[], AbstractContextManager[GraphStore]],
-    ) -> None:
+    def add(store: GraphStore, asked: Sequence[Question], apart: bool) -> None:
         rules = rules_of(store.info, card, options)
-        shown = progress if len(questions) > 1 else Silent()
+        shown = progress if len(asked) > 1 else Silent()
+        questions = []
+        with shown.task("looking up entities", len(asked), "questions") as task:
+            for question in asked:
+                questions.append(file.in_graph(store, question))
+                task.advance()
         made: Sequence[Example | ChainExample]
         report: DataReport
         if graphs is not None:
-            most = options.per_question or 1
             made, report = build_chains(
-                store,
-                questions,
-                rules,
-                graphs,
-                per_question=most,
-                seed=options.seed,
-                progress=shown,
-            )
+                store, questions, rules, graphs,
+                per_question=options.per_question or 1, seed=options.seed, progress=shown,
+            )  # fmt: skip
         else:
             selection, per_question = options.selection
-            paths, report = build_examples(
+            made, report = build_examples(
                 store, questions, rules, format_of(card),
                 per_question=per_question, selection=selection, seed=options.seed, progress=shown,
             )  # fmt: skip
-            found.checks += held_out_of(paths, opened) if apart else []
-            made = paths
         reports[apart].add(report)
         if apart:
             firsts: dict[str, Example | ChainExample] = {}
-            for one in made:
-                firsts.setdefault(one.question_id, one)
-            found.held += firsts.values()
+            for example in made:
+                firsts.setdefault(example.question_id, example)
+            gathered.held += firsts.values()
         else:
-            found.train += made
+            gathered.train += made
 
     for form, path in options.files:
         file = read_file(path, form, options.topics if form == "jsonl" else None, progress)
         for apart in (False, True):
             mine = [
-                one for one in file.questions if (options.held_out and is_held_out(one.id)) == apart
+                question
+                for question in file.questions
+                if (options.held_out and is_held_out(question.id)) == apart
             ]
-            loaded = [one for one in mine if one.graph is None]
+            loaded = [question for question in mine if question.graph is None]
             if store is not None and loaded:
-                asked = []
-                with progress.task("looking up entities", len(loaded), "questions") as task:
-                    for one in loaded:
-                        asked.append(file.in_graph(store, one))
-                        task.advance()
-                add(store, asked, apart, lambda: nullcontext(store))
-            for one in mine:
-                if one.graph is not None:
-                    with own_store(one) as graph:
-                        add(graph, [file.in_graph(graph, one)], apart, partial(own_store, one))
+                add(store, loaded, apart)
+            for question in mine:
+                if question.graph is not None:
+                    with own_store(question) as graph:
+                        add(graph, [question], apart)
     report, held_report = reports
     progress.note(str(report))
     files = ", ".join(path.name for _, path in options.files)
     held = f"{held_report.used} questions, a fixed fifth by the hash of the id"
-    found.described |= {
+    gathered.described |= {
         "questions": f"{report.used} of {report.questions} in {files}",
         "held out": held if options.held_out else "none",
         "KG": "of each question its own graph" if store is None else about(store.info),
     }
     if store is not None:
         rules = rules_of(store.info, card, options)
-        found.described["paths"] = (
+        gathered.described["paths"] = (
             f"at most {rules.hops} hops, direction {rules.direction}, mediators {rules.mediators}"
         )
-    count = len(found.train)
-    found.train = without_repeats(found.train, found.held)
-    if len(found.train) < count:
+    count = len(gathered.train)
+    gathered.train = without_repeats(gathered.train, gathered.held)
+    if len(gathered.train) < count:
         progress.note(
-            f"{count - len(found.train):,} examples were left out: repeated, or asking what a "
+            f"{count - len(gathered.train):,} examples were left out: repeated, or asking what a "
             "held-out question asks."
         )
-    return found
+    return gathered

@@ -77,13 +77,13 @@ def gold_paths(
     walks gives none.
     """
     reading = _Reading(store, rules, loose)
-    found = []
+    paths = []
     for rank, path in enumerate(gold):
         table = reading.walks(np.unique(topics), tuple(path))
         for topic, steps, rows in _by_steps(table):
             of = table.take(rows)
-            found.append(GoldPath(topic, steps, rank, np.unique(of.ends()), of))
-    return found
+            paths.append(GoldPath(topic, steps, rank, np.unique(of.ends()), of))
+    return paths
 
 
 def _by_steps(table: PathTable) -> Iterator[tuple[int, tuple[tuple[int, int], ...], IntArray]]:
@@ -133,9 +133,9 @@ class _Reading:
         self._rules = rules
         self._loose = loose
         relations = store.relations()
-        key = {one: number for number, one in enumerate(relations.ids)}
-        self._relation = {predicates_of(one): number for one, number in key.items()}
-        self._relation |= {(one,): number for one, number in key.items()}
+        key = {id_: number for number, id_ in enumerate(relations.ids)}
+        self._relation = {predicates_of(id_): number for id_, number in key.items()}
+        self._relation |= {(id_,): number for id_, number in key.items()}
         self._inverse = {
             number: key[other]
             for number, other in enumerate(relations.inverses)
@@ -161,7 +161,7 @@ class _Reading:
             level = {then: _joined(parts) for then, parts in longer.items()}
         if not done:
             return empty_paths(hops)
-        length = np.repeat([depth for depth, _ in done], [len(one[0]) for _, one in done])
+        length = np.repeat([depth for depth, _ in done], [len(walks[0]) for _, walks in done])
         whole, taken = _joined([walks for _, walks in done])
         return PathTable(whole, length.astype(np.int64), taken)
 
@@ -174,7 +174,7 @@ class _Reading:
         unique, at = np.unique(ends, return_inverse=True)
         hops = hops_out_of(self._store, unique, self._rules)
         reads = self._read(unique, hops, gold, used)
-        found = []
+        longer = []
         for count in np.unique(reads[reads > 0]).tolist():
             # a walk ends at a value, so only the last hop may lead to one
             mine = reads == count
@@ -190,8 +190,8 @@ class _Reading:
             good = admissible(topic, taken, depth, hop[pick])
             topic, taken = topic[good], taken[good]
             taken[:, depth] = hop[pick][good]
-            found.append((used + count, (topic, taken)))
-        return found
+            longer.append((used + count, (topic, taken)))
+        return longer
 
     def _read(self, unique: IntArray, hops: Hops, gold: tuple[str, ...], used: int) -> IntArray:
         """Return how many predicates of ``gold`` from ``used`` on each hop stands for, 0: none."""
@@ -220,8 +220,8 @@ class _Reading:
         steps = []
         for count in range(1, len(gold) - used + 1):
             part = gold[used : used + count]
-            back = all(one.startswith("^") for one in part)
-            key = tuple(one[1:] for one in reversed(part)) if back else part
+            back = all(predicate.startswith("^") for predicate in part)
+            key = tuple(predicate[1:] for predicate in reversed(part)) if back else part
             relation = self._relation.get(key)
             if relation is None:
                 continue

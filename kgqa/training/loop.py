@@ -134,17 +134,18 @@ class Fit(Generic[BatchT]):
         self.checks.append((self.step, checked.figures))
         before = None if self.best is None else self.best.checked.mark
         if checked.mark is not None and (before is None or checked.mark > before):
-            weights = {name: one.detach().clone() for name, one in self._weights().items()}
+            weights = {name: weight.detach().clone() for name, weight in self._weights().items()}
             self.best = Best(checked, self.step, weights)
 
     def _weights(self) -> dict[str, torch.nn.Parameter]:
         """Return what is trained: of an adapter's model not the weights that it is beside."""
-        return {name: one for name, one in self.model.named_parameters() if one.requires_grad}
+        every = self.model.named_parameters()
+        return {name: weight for name, weight in every if weight.requires_grad}
 
     @torch.no_grad()
     def _take(self, weights: Mapping[str, Tensor]) -> None:
-        for name, one in self._weights().items():
-            one.copy_(weights[name])
+        for name, weight in self._weights().items():
+            weight.copy_(weights[name])
 
     def state(self) -> dict[str, Any]:
         """Return the state of the fit, of tensors and plain values."""
@@ -153,7 +154,7 @@ class Fit(Generic[BatchT]):
         return {
             "reached": {"step": self.step, "losses": self.losses, "checks": self.checks},
             "best": best,
-            "weights": {name: one.detach() for name, one in self._weights().items()},
+            "weights": {name: weight.detach() for name, weight in self._weights().items()},
             "optimizer": self.optimizer.state_dict(),
             "rates": self._rates.state_dict(),
             "random": (torch.get_rng_state(), cuda),

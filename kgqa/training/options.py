@@ -49,12 +49,12 @@ class QuestionSource(WalkOptions):
     @property
     def files(self) -> list[tuple[str, Path]]:
         """The question files, each with its format."""
-        found = []
+        files = []
         for text in self.questions:
             name, equals, file = text.partition("=")
             named = bool(equals) and name in QUESTION_FORMATS.names() and not Path(text).exists()
-            found.append((name, Path(file)) if named else (self.format, Path(text)))
-        return found
+            files.append((name, Path(file)) if named else (self.format, Path(text)))
+        return files
 
     @model_validator(mode="after")
     def _has_questions(self) -> QuestionSource:
@@ -125,7 +125,7 @@ class ExampleOptions(QuestionSource):
             "paths": self.paths is not None,
             "preset": self.preset not in (None, *CHAIN_PRESETS),
         }
-        for name in (one for one, given in unused.items() if given and self.method == "dog"):
+        for name in [name for name, given in unused.items() if given and self.method == "dog"]:
             raise UsageError(
                 f"`{name}` has no meaning for the method dog: a chain follows the relation path "
                 "that fits a question's answers best, and has a prompt of its own.",
@@ -154,7 +154,7 @@ class FitSettings(Options):
 class TrainingSettings(FitSettings):
     """The settings of a run that trains an adapter or a model."""
 
-    free = FitSettings.free | {"check_every", "check_questions"}
+    free = FitSettings.free | {"check_every"}
 
     epochs: float = _flag(3.0, "Passes over the examples.", gt=0)
     learning_rate: float = _flag(5e-4, "Peak learning rate.", gt=0)
@@ -171,12 +171,7 @@ class TrainingSettings(FitSettings):
     )
     loss: Loss = _flag("path", "Train on the whole path, or only on its relations and end.")
     full: bool = _flag(False, "Train all weights instead of an adapter.")
-    check_every: int = _flag(
-        200, "Steps between checks on held-out questions; 0: at the end.", ge=0
-    )
-    check_questions: int = _flag(
-        50, "Number of held-out questions whose paths are decoded; 0: none.", ge=0
-    )
+    check_every: int = _flag(200, "Steps between held-out losses; 0: at the end.", ge=0)
 
 
 class AdapterTraining(ExampleOptions, TrainingSettings):
@@ -196,7 +191,7 @@ class AdapterTraining(ExampleOptions, TrainingSettings):
         usual = _DOG if self.method == "dog" else _GCR if self.preset == "gcr" else {}
         chosen = {**usual, **self.given()}
         return TrainingSettings(
-            **{name: one for name, one in chosen.items() if name in TrainingSettings.model_fields}
+            **{name: chosen[name] for name in TrainingSettings.model_fields if name in chosen}
         )
 
     @model_validator(mode="after")

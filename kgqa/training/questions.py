@@ -69,11 +69,11 @@ def read_file(path: Path, form: str, topics: Path | None, progress: Progress) ->
     questions = list(file.questions)
     if topics is not None:
         given = read_topics(topics)
-        for place, one in enumerate(questions):
-            if not one.topic_entities:
-                about = given.get(one.id, {})
+        for place, question in enumerate(questions):
+            if not question.topic_entities:
+                about = given.get(question.id, {})
                 names = {id_: name for id_, name in about.items() if name}
-                questions[place] = replace(one, topic_entities=list(about), names=names)
+                questions[place] = replace(question, topic_entities=list(about), names=names)
     return TrainingFile(questions, loose=form in _LOOSE)
 
 
@@ -90,21 +90,21 @@ def read_topics(path: Path) -> dict[str, dict[str, str]]:
         records = json.loads(text) if text.lstrip().startswith("[") else None
     except ValueError as error:
         raise DataError(f"The file of topic entities {path} is not JSON: {error}.", hint) from None
-    found = {}
+    topics_by_id = {}
     if records is None:
         records = [line for line in lines if line.strip()]
-    for number, one in enumerate(records, 1):
+    for number, entry in enumerate(records, 1):
         try:
-            record = json.loads(one) if isinstance(one, str) else one
+            record = json.loads(entry) if isinstance(entry, str) else entry
             topics = record[next(name for name in _TOPICS if name in record)]
             names = record.get("names") or [two[0] for two in record.get("pred_tuples_string", [])]
             if len(names) != len(topics):
                 names = [""] * len(topics)
             if not all(isinstance(text, str) for text in (*topics, *names)):
                 raise TypeError
-            found[str(record["id"])] = dict(zip(topics, names, strict=True))
+            topics_by_id[str(record["id"])] = dict(zip(topics, names, strict=True))
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, StopIteration):
             raise DataError(
                 f"Record {number} of the file of topic entities {path} names none.", hint
             ) from None
-    return found
+    return topics_by_id

@@ -69,8 +69,8 @@ class _Questions:
         rows = torch.randint(len(self.questions), (_TOGETHER,), generator=draw)
         used = self.among[rows, :-1].any(0).nonzero().squeeze(1)  # a small part of many
         questions, paths = (
-            normalize(one + one @ down.T @ up.T, dim=-1)
-            for one in (self.questions[rows], self.paths[used])
+            normalize(vectors + vectors @ down.T @ up.T, dim=-1)
+            for vectors in (self.questions[rows], self.paths[used])
         )
         logits = self.scale * (questions @ paths.T) + self.bias[used]
         logits = torch.cat([logits, torch.full((len(rows), 1), self.none)], 1)

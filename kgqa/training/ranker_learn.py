@@ -77,16 +77,21 @@ def learn(
     # Each quarter is asked of what the other three taught: too few to set some aside for good.
     parts = [asked[number::_PARTS] for number in range(_PARTS)]
     checks = [batch_of(part) for part in parts]
-    others = [[one for other in parts if other is not part for one in other] for part in parts]
+    others = [
+        [question for other in parts if other is not part for question in other] for part in parts
+    ]
     rankers = [_fitted(start, some, options, progress) for some in others]
     pairs = [([start] * _PARTS, checks), (rankers, checks)]
     before, after = (
-        np.concatenate([log_likelihoods(*one) for one in zip(*each, strict=True)]) for each in pairs
+        np.concatenate([log_likelihoods(*pair) for pair in zip(*each, strict=True)])
+        for each in pairs
     )
-    was, now = (np.concatenate([rights(*one) for one in zip(*each, strict=True)]) for each in pairs)
+    was, now = (
+        np.concatenate([rights(*pair) for pair in zip(*each, strict=True)]) for each in pairs
+    )
     # One more of them that is right may be chance.
     better = now.sum() > was.sum() + 1 and after.mean() > before.mean()
-    first_before, first_after = (float(one.mean()) if len(one) else 0.0 for one in (was, now))
+    first_before, first_after = (float(hits.mean()) if len(hits) else 0.0 for hits in (was, now))
     # the quarters only decide; what is kept learns from all questions
     if better:
         own = _fitted(start, asked, options, progress)
@@ -162,5 +167,5 @@ def _take_phrases(store: GraphStore, folder: Path, file: Path, progress: Progres
         )
     phrases = phrases_of(store, folder)
     ids = store.relations().ids
-    kept = [given.get(id_, one) for id_, one in zip(ids, phrases, strict=True)]
+    kept = [given.get(id_, phrase) for id_, phrase in zip(ids, phrases, strict=True)]
     write_phrases(folder / PHRASES_FILE, store, kept)

@@ -51,9 +51,9 @@ def kg_question(
     """Return the question ``asked`` with its candidates among ``steps``; ``gold`` are right."""
     order = words.nearest(ranker, asked, steps)
     kept = [steps[at] for place, at in enumerate(order) if place < _CANDIDATES or steps[at] in gold]
-    paths = {words.path(one): len(one) for one in kept}
+    paths = {words.path(path): len(path) for path in kept}
     return KgQuestion(
-        asked, topic, paths, frozenset(words.path(one) for one in kept if one in gold)
+        asked, topic, paths, frozenset(words.path(path) for path in kept if path in gold)
     )
 
 
@@ -62,19 +62,19 @@ def batch_of(questions: Sequence[KgQuestion]) -> RankingBatch:
     place: dict[str, int] = {}
     hops: list[int] = []
     among: dict[int, dict[int, None]] = {}
-    for one in questions:
-        for path, count in one.paths.items():
+    for question in questions:
+        for path, count in question.paths.items():
             if path not in place:
                 place[path] = len(hops)
                 hops.append(count)
-            among.setdefault(one.topic, {})[place[path]] = None
+            among.setdefault(question.topic, {})[place[path]] = None
     return RankingBatch(
         paths=list(place),
         hops=hops,
         stands_for=[1.0] * len(place),
-        questions=[one.asked for one in questions],
-        candidates=[list(among.get(one.topic, ())) for one in questions],
-        gold=[[place[path] for path in sorted(one.gold)] for one in questions],
+        questions=[question.asked for question in questions],
+        candidates=[list(among.get(question.topic, ())) for question in questions],
+        gold=[[place[path] for path in sorted(question.gold)] for question in questions],
     )
 
 

@@ -75,7 +75,7 @@ def fit_reasoner(
     """
     if not questions:
         raise DataError(
-            "There is no question to train on.",
+            "None of the questions can be trained on.",
             "Questions need topic entities and answers that the KG holds, a few hops apart.",
         )
     checks = checks or questions  # too few questions to keep some apart
@@ -132,7 +132,7 @@ class ReasonerRun:
         self.questions = [*questions, *checks]
         self.check_rows = np.arange(number, number + len(checks))
         self.settings = settings
-        self.states = _encoded(encoder, [one.question for one in self.questions], progress)
+        self.states = _encoded(encoder, [asked.question for asked in self.questions], progress)
         texts = [relation_words(name) for name in table.store.relations().names]
         self.words = torch.from_numpy(encoder.encode(texts))
         rules = table.rules
@@ -254,7 +254,9 @@ class ReasonerRun:
                     f1[place] += 2 * right[kept].sum() / (kept.sum() + golds)
         self.model.train()
         best = int(np.argmax(f1))
-        hits, ten, fit = (100 * float(one) / max(len(rows), 1) for one in (first, tenth, f1[best]))
+        hits, ten, fit = (
+            100 * float(sum_) / max(len(rows), 1) for sum_ in (first, tenth, f1[best])
+        )
         figures = {"hits_at_1": hits, "hit_at_10": ten, "f1": fit}
         return Checked(hits + fit, {**figures, "answer_threshold": _THRESHOLDS[best]})
 
@@ -267,11 +269,11 @@ def _encoded(encoder: SentenceEncoder, texts: Sequence[str], progress: Progress)
             some = texts[start : start + 1_000]
             parts.append(encoder.encode_tokens(some))
             task.advance(len(some))
-    counts = np.concatenate([np.diff(one.starts) for one in parts])
+    counts = np.concatenate([np.diff(part.starts) for part in parts])
     return type(parts[0])(
-        np.concatenate([one.states for one in parts]),
+        np.concatenate([part.states for part in parts]),
         np.concatenate([[0], np.cumsum(counts)]),
-        np.concatenate([one.vectors for one in parts]),
+        np.concatenate([part.vectors for part in parts]),
     )
 
 
@@ -283,9 +285,9 @@ def _record(
 ) -> dict[str, Any]:
     """Return what a run is known by, beside its settings."""
     asked = [
-        one
-        and (one.id, one.question, one.topics.tolist(), one.answers.tolist(), one.hops, one.paths)
-        for one in (*questions, None, *checks)
+        row
+        and (row.id, row.question, row.topics.tolist(), row.answers.tolist(), row.hops, row.paths)
+        for row in (*questions, None, *checks)
     ]
     rules = table.rules
     return {

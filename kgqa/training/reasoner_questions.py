@@ -65,64 +65,67 @@ def walk_questions(
     """
     store, rules = table.store, table.rules
     report = DataReport()
-    found = []
+    usable = []
     relations = store.relations().ids
     mediated = rules.mediators == "collapse" and store.info.mediators > 0
     number = {} if mediated else {name: at for at, name in enumerate(relations)}
     with progress.task("finding answers", total, "questions") as task:
-        for one, hops in questions:
+        for question, hops in questions:
             report.questions += 1
             task.advance()
-            paths = _spelt(one, rules, number)
-            if paths and one.answers:  # what is spelt need not be walked
-                one = replace(one, relation_paths=())
-            meant = meant_by(store, one, rules)
+            paths = _spelt(question, rules, number)
+            if paths and question.answers:  # what is spelt need not be walked
+                question = replace(question, relation_paths=())
+            meant = meant_by(store, question, rules)
             topics, answers = np.unique(meant.topics), np.unique(meant.answers)
             if not len(topics) or not len(answers):
-                report.unknown.append(one.id)
+                report.unknown.append(question.id)
                 continue
             if not paths and not np.isin(answers, _around(table, topics)).any():
-                report.unreachable.append(one.id)
+                report.unreachable.append(question.id)
                 continue
             paths = paths or _fitting(meant)
             lengths = {len(path) for path in paths}
             hops = hops or (lengths.pop() if len(lengths) == 1 else 0)
-            found.append(WalkQuestion(one.id, one.question, topics, answers, hops, paths))
-    report.used = len(found)
-    return found, report
+            asked = question.question
+            usable.append(WalkQuestion(question.id, asked, topics, answers, hops, paths))
+    report.used = len(usable)
+    return usable, report
 
 
 def _around(table: HopTable, topics: IntArray) -> IntArray:
     reached = frontier = np.unique(topics)
-    found = [np.empty(0, np.int64)]
+    ends = [np.empty(0, np.int64)]
     for _ in range(table.rules.hops):
         out = table.out_of(frontier)
         tails, first = np.unique(out.hop[:, TAIL], return_index=True)
-        found.append(tails)
+        ends.append(tails)
         onward = tails[out.kind[first] != Kind.VALUE]
         frontier = np.setdiff1d(onward, reached, assume_unique=True)
         reached = np.union1d(reached, frontier)
         if not len(frontier):
             break
-    return np.unique(np.concatenate(found))
+    return np.unique(np.concatenate(ends))
 
 
-def _spelt(one: TrainingQuestion, rules: WalkRules, number: Mapping[str, int]) -> tuple[Steps, ...]:
+def _spelt(
+    question: TrainingQuestion, rules: WalkRules, number: Mapping[str, int]
+) -> tuple[Steps, ...]:
     """Return the gold relation paths whose predicates are steps; ``number`` are the relations'."""
-    found = []
-    for path in () if one.loose else one.relation_paths:
+    spelt = []
+    for path in () if question.loose else question.relation_paths:
         names = [step.removeprefix("^") for step in path]
         if path and len(path) <= rules.hops and all(name in number for name in names):
             keys = (
                 2 * number[name] + (name != step) for name, step in zip(names, path, strict=True)
             )
-            found.append(tuple((key, -1) for key in keys))
-    return tuple(dict.fromkeys(found))
+            spelt.append(tuple((key, -1) for key in keys))
+    return tuple(dict.fromkeys(spelt))
 
 
 def _fitting(meant: Meant) -> tuple[Steps, ...]:
     """Return the gold paths that lead to an answer, else those whose tails are most like them."""
-    found = meant.relation_paths()
-    gold = [path for path, mark in found if mark >= GOLD or meant.by_paths]
-    fitting = near_best([one for one in found if one[0].f1 >= _LEAST], near=_NEAR)
+    candidates = meant.relation_paths()
+    gold = [path for path, mark in candidates if mark >= GOLD or meant.by_paths]
+    fitting = near_best([pair for pair in candidates if pair[0].f1 >= _LEAST], near=_NEAR)
     return tuple(dict.fromkeys(path.steps for path in gold or fitting))

@@ -43,18 +43,18 @@ def train_reasoner(
     )
     encoder = load_sentence_encoder(options.encoder, device=device, cache=cache, progress=progress)
     table = HopTable(store, rules)
-    found: list[WalkQuestion] = []
+    usable: list[WalkQuestion] = []
     held: set[str] = set()  # what held-out questions ask, whatever their ids
     used = []
     for form, path in options.files:
         file = read_file(path, form, options.topics if form == "jsonl" else None, progress)
         mine = []
-        for one in file.questions:
-            if options.held_out and is_held_out(one.id):
-                held.add(normalise(one.question))
+        for question in file.questions:
+            if options.held_out and is_held_out(question.id):
+                held.add(normalise(question.question))
             else:
-                mine.append(one)
-        resolved = ((file.in_graph(store, one), one.hops or 0) for one in mine)
+                mine.append(question)
+        resolved = ((file.in_graph(store, question), question.hops or 0) for question in mine)
         some, report = walk_questions(table, resolved, len(mine), progress)
         progress.note(
             f"{path.name}: {report.used:,} of {report.questions:,} questions are used; "
@@ -62,24 +62,24 @@ def train_reasoner(
             "entities that are not in the KG."
         )
         used.append(f"{report.used} of {report.questions} in {path.name}")
-        found += some
-    asked = [one for one in found if normalise(one.question) not in held]
-    if len(asked) < len(found):
+        usable += some
+    asked = [question for question in usable if normalise(question.question) not in held]
+    if len(asked) < len(usable):
         progress.note(
             "Left out, since they ask what a held-out question asks: "
-            f"{len(found) - len(asked):,} of {len(found):,} questions."
+            f"{len(usable) - len(asked):,} of {len(usable):,} questions."
         )
     data = {
         "questions": "; ".join(used),
         "held out": "a fixed fifth by the hash of the id" if options.held_out else "none",
         "KG": about(store.info),
     }
-    apart = {one.id for one in asked if is_check(one.id)}
+    apart = {question.id for question in asked if is_check(question.id)}
     folder = Path(options.encoder).resolve() if options.encoder else None
     return fit_reasoner(
         table,
-        [one for one in asked if one.id not in apart],
-        [one for one in asked if one.id in apart],
+        [question for question in asked if question.id not in apart],
+        [question for question in asked if question.id in apart],
         encoder,
         out,
         options.settings,

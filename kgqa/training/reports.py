@@ -43,10 +43,9 @@ class ExamplesReport(TrainingReport):
 
 
 class AdapterReport(TrainingReport):
-    """What a run gave: losses are means over completion tokens, ``path_accuracy`` is in percent.
+    """What a run gave; losses are means over completion tokens.
 
-    ``path_accuracy``: of ``checked`` held-out questions, those whose best path takes one of their
-    gold relation paths; None if nothing was held out. ``seconds``: of this process alone.
+    ``held_out_loss``: None if nothing was held out. ``seconds``: of this process alone.
     ``resumed_from``: the step of the checkpoint that the run went on from.
     """
 
@@ -57,8 +56,6 @@ class AdapterReport(TrainingReport):
     loss: float
     held_out_loss: float | None
     seconds: float
-    path_accuracy: float | None = None
-    checked: int = 0
     resumed_from: int | None = None
 
 
@@ -112,14 +109,8 @@ def write_readme(
     if GRAPH in card.prompt:  # it was tuned to write chains
         use = f"--method dog {use}"
     left_out = {"full", *(("rank", "dropout") if settings.full else ())}
-    shown = {name: one for name, one in settings.fixed().items() if name not in left_out}
+    shown = {name: value for name, value in settings.fixed().items() if name not in left_out}
     held = result.held_out_loss
-    accuracy = "not measured"
-    if result.path_accuracy is not None:
-        accuracy = (
-            f"{result.path_accuracy:.1f} % of {result.checked} held-out questions (the best path "
-            "under the constraint takes a gold relation path)"
-        )
     lines = [
         f"# {what} of {kg_llm.name} for paths of a knowledge graph",
         "",
@@ -140,7 +131,6 @@ def write_readme(
         "## Figures",
         f"- steps: {result.steps}; mean training loss {result.loss:.4f}",
         f"- held-out loss: {'none held out' if held is None else f'{held:.4f}'}",
-        f"- path accuracy: {accuracy}",
         "",
         "## Licence",
         f"- base model: {_base_licence(kg_llm)}",
@@ -155,12 +145,12 @@ def _base_licence(kg_llm: KgLLM) -> str:
         return f"{SMOLLM}, Apache-2.0"
     readme = Path(str(kg_llm.model.config.name_or_path or "")) / "README.md"
     try:
-        found = _LICENCE.search(readme.read_text("utf-8"))
+        licence = _LICENCE.search(readme.read_text("utf-8"))
     except (OSError, UnicodeDecodeError):
-        found = None
-    if found is None:
+        licence = None
+    if licence is None:
         return f"{kg_llm.name}; its folder does not say which, see where it is published"
-    return f"{kg_llm.name}, {found[1].strip()}"
+    return f"{kg_llm.name}, {licence[1].strip()}"
 
 
 def _text(value: Any) -> str:

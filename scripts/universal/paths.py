@@ -24,7 +24,7 @@ from kgqa.config import Settings
 from kgqa.models.adapter import AdapterCard
 from kgqa.models.kg_llm import NO_ADAPTER, load_kg_llm
 from kgqa.models.pretrained import quiet
-from kgqa.training.encode import Collator
+from kgqa.training.encode import collated
 from kgqa.training.fit import save_model
 from kgqa.training.gather import format_of
 from kgqa.training.loop import Fit, Schedule
@@ -58,7 +58,7 @@ class Branching:
     """A prompt with a path as token ids, and where the graph leaves a choice.
 
     ``places``: positions in ``tokens`` before a choice; ``allowed``: the ids that the graph allows
-    next, ascending; ``chosen``: which of them the path takes. Names of entities are no choice.
+    next, ascending; ``chosen``: which of them the path takes. Names of entities leave no choice.
     """
 
     tokens: list[int]
@@ -214,7 +214,7 @@ def _losses(model: Any, batch: Sequence[Branching]) -> torch.Tensor:
     """Return the loss of each choice, of all examples in turn."""
     causal = model.get_base_model() if hasattr(model, "get_base_model") else model
     device = causal.get_output_embeddings().weight.device
-    padded = Collator(0)([{"input_ids": one.tokens, "labels": one.tokens} for one in batch])
+    padded = collated([{"input_ids": one.tokens, "labels": one.tokens} for one in batch], 0)
     rows = [row for row, one in enumerate(batch) for _ in one.places]
     places = [place for one in batch for place in one.places]
     sets = [allowed for one in batch for allowed in one.allowed]

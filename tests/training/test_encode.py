@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgqa.paths.format import PathFormat
-from kgqa.training.encode import IGNORED, Collator, encode, of_like_lengths
+from kgqa.training.encode import IGNORED, collated, encode, of_like_lengths
 from kgqa.trie.lexicon import PathLexicon
 from tests.training.runs import EXAMPLES
 
@@ -50,7 +50,7 @@ def test_padding_is_neither_read_nor_learnt() -> None:
         {"input_ids": [5, 6, 7], "labels": [IGNORED, 6, 7]},
         {"input_ids": [8], "labels": [8]},
     ]
-    batch = Collator(pad=2)(rows)
+    batch = collated(rows, pad=2)
     assert batch["input_ids"].tolist() == [[5, 6, 7], [8, 2, 2]]
     assert batch["labels"].tolist() == [[IGNORED, 6, 7], [8, IGNORED, IGNORED]]
     assert batch["attention_mask"].tolist() == [[1, 1, 1], [1, 0, 0]]
