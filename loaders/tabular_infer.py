@@ -330,7 +330,7 @@ def _hint(column: _Column, plan: _Plan, to: _Plan, target: _Column) -> float:
         return 2 if SELF_WORDS.intersection(column.words) else 0
     if (column.name,) == plan.key and (target.name,) == to.key and plan.words[0] == to.words[0]:
         once = to.links.get(target.name) != (plan.table.name, column.name)
-        return 3 * (once and column.values.sort() == target.values.sort())  # a row told in two
+        return 3 * (once and column.values.sort() == target.values.sort())  # a row in two tables
     if base == to.called or joined == f"{to.called}id" or (same and to.strong):
         return 3
     if base.endswith(to.called) or to.words[-1] == words(relation_of(column.name))[-1]:

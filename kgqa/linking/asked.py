@@ -142,6 +142,38 @@ def as_superlative(question: str) -> str:
     return _COMPARATIVE.sub(best, question, count=1)
 
 
+_IS_MORE = re.compile(
+    r"\W*(?:is|are|was|were) (?P<one>.+?) (?:more (?P<much>\w+)|less (?P<little>\w+)|(?P<er>\w+er))"
+    r" than (?P<two>.+?)\W*",
+    re.IGNORECASE,
+)
+_HAS_MORE = re.compile(
+    r"\W*(?:does|do|did|has|have) (?P<one>.+?) (?:have |had )?(?P<er>more|fewer)"
+    r" (?P<noun>.+?) than (?P<two>.+?)\W*",
+    re.IGNORECASE,
+)
+
+
+def as_choice(question: str) -> str:
+    """Return the question which of two things has more of something, of whether the first has.
+
+    "" of another question.
+
+    >>> as_choice("Is Mont Blanc higher than the Eiger?")
+    'Which is the highest, Mont Blanc or the Eiger?'
+    >>> as_choice("Does Bonn have more people than Ulm?"), as_choice("Is Bonn a city?")
+    ('Which has the most people, Bonn or Ulm?', '')
+    """
+    if match := _HAS_MORE.fullmatch(question):
+        most = "most" if match["er"].lower() == "more" else "fewest"
+        return f"Which has the {most} {match['noun']}, {match['one']} or {match['two']}?"
+    if not (match := _IS_MORE.fullmatch(question)):
+        return ""
+    best = f"{match['er'][:-1]}st" if match["er"] else ""
+    best = best or f"{'most' if match['much'] else 'least'} {match['much'] or match['little']}"
+    return f"Which is the {best}, {match['one']} or {match['two']}?"
+
+
 # not "interest", "west", "test"; not "at least 3"
 _BEST = re.compile(
     r"\b(?!(?:inter|b|qu|w|t|r|n|gu|v|f|ch|for|p|arr|prot|cont|har|inv|requ|sugg|j|z|cr)est\b)"

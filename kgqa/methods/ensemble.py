@@ -21,9 +21,11 @@ from kgqa.display import NO_EVIDENCE, NOT_HERE
 from kgqa.errors import AdapterMismatchError, KgqaError, ModelNotFoundError
 from kgqa.graph.literals import number_in
 from kgqa.graph.names import normalise
+from kgqa.graph.quantities import UNITS
 from kgqa.graph.schema import PropertyGraph
 from kgqa.linking.around import MOST_CLASSES, name_stems, stems_of
 from kgqa.linking.asked import (
+    as_choice,
     as_superlative,
     asks_best,
     asks_calculated,
@@ -42,10 +44,12 @@ from kgqa.methods.options import (
     RankOptions,
 )
 from kgqa.methods.query import UNSAID, Query, has_words_of
-from kgqa.methods.query_words import names_class, stem
+from kgqa.methods.query_words import names_class, says_all, stem
 from kgqa.methods.rank import Rank
+from kgqa.methods.yes_no import NO, YES
 from kgqa.models.path_ranker import RANKERS, own_ranker
 from kgqa.paths.ground import Node
+from kgqa.paths.words import relation_phrase
 from kgqa.queries.plan import Aggregate, NodeRef
 
 if TYPE_CHECKING:
@@ -346,8 +350,12 @@ class Auto(Ensemble):
                 one = left[place]
                 if isinstance(each, Findings) and each.answers and one.class_ is not None:
                     each = only_of_class(store, each, one.class_, OF_CLASS) or one.planned or each
+                if isinstance(each, Findings) and each.answers:
+                    each = self._values_of(store, each, one.plan) or each
                 if isinstance(each, Findings) and not each.answers:
-                    each = self._by_plan(store, one.question, one.plan) or each
+                    sure = one.planned and (one.planned.confidence or 0.0) >= CALCULATED
+                    other = one.planned if sure else self._by_plan(store, one.question, one.plan)
+                    each = other or each
                 yield one.number, each
 
     def _asked_class(self, store: GraphStore, question: LinkedQuestion | KgqaError) -> str | None:
@@ -391,7 +399,13 @@ class Auto(Ensemble):
         walked = named and not (plan.group or plan.order or plan.without or plan.first)
         if walked and (
             not plan.hops
-            or (class_ is None and len(plan.hops) <= self._furthest(cast("GraphStore", store)))
+            or (
+                class_ is None
+                and len(plan.hops) <= self._furthest(cast("GraphStore", store))
+                and not (
+                    plan.nodes[0] and says_all(question.question, relation_phrase(plan.nodes[0]))
+                )
+            )
         ):
             return None  # what the question names, or what paths were found not to answer
         if class_ is not None:
@@ -399,6 +413,23 @@ class Auto(Ensemble):
             if not isinstance(first, NodeRef) or plan.nodes[first.node] != class_:
                 return None
         return found
+
+    def _values_of(
+        self, store: GraphStore, found: Findings, planned: Callable[[], Findings | KgqaError]
+    ) -> Findings | None:
+        """Return what a plan gives, where paths end at a node without a name that has values."""
+        best = found.answers[0]
+        if best.id is None or best.name != best.id or not _has_classes(store):
+            return None
+        other = planned()
+        if isinstance(other, KgqaError) or self._query is None or not other.answers:
+            return None
+        sure = (other.confidence or 0.0) >= GUESSED and other.answers[0].id is None
+        return (
+            other
+            if sure and self._query.is_value_node(cast("GraphStore", store), best.id)
+            else None
+        )
 
     def _furthest(self, store: GraphStore) -> int:
         """Return how many hops the paths have that were looked at before a plan."""
@@ -410,13 +441,17 @@ class Auto(Ensemble):
         """Return what the best plan for a question gives, or why there is none."""
         if isinstance(question, KgqaError):
             return question
-        if self._query is None:
-            self._query = Query(QueryOptions(), self.resources, general=False)
         try:
             with deadline(question.stop):
-                return self._query.answer(store, question)
+                return self._planner.answer(store, question)
         except KgqaError as error:
             return error
+
+    @property
+    def _planner(self) -> Query:
+        if self._query is None:
+            self._query = Query(QueryOptions(), self.resources, general=False)
+        return self._query
 
     @property
     def _whole_graph(self) -> bool:
@@ -430,7 +465,9 @@ class Auto(Ensemble):
         planned: Callable[[], Findings | KgqaError],
     ) -> Findings | KgqaError | None:
         """Return what a plan gives, if the question is about the whole graph; else None."""
-        if isinstance(question, KgqaError) or question.choices or question.is_yes_no:
+        if isinstance(question, LinkedQuestion) and question.is_yes_no:
+            return self._compared(store, question)
+        if isinstance(question, KgqaError) or question.choices:
             return None
         classes = _classes_named(store) if question.topics else set()
         topics = [  # not the "mountain" of "the highest mountain"
@@ -442,13 +479,18 @@ class Auto(Ensemble):
         calculated = asks_calculated(question.question)
         best = not calculated and asks_best(as_superlative(question.question))
         beyond = asks_denied(question.question) or asks_repeated(question.question)  # any path
-        if topics and not (calculated or best or beyond or asks_compared(question.question)):
+        listed = _has_classes(store) and self._planner.asks_listed(store, question.question)
+        if topics and not (
+            calculated or best or beyond or listed or asks_compared(question.question)
+        ):
             return None
-        topics = [one for one in topics if number_in(one.name) is None]  # not the 50 of "over 50"
+        topics = [  # not the 50, nor the euro, of "over 50 EUR"
+            one for one in topics if number_in(one.name) is None and one.name.lower() not in UNITS
+        ]
         named = [one for one in topics if _is_named(one)]
         if topics and not named:  # a word that stands in some name is not a name
             topics = []
-        elif topics and not (calculated or best or beyond):
+        elif topics and not (calculated or best or beyond or listed):
             return None
         found = planned()
         if isinstance(found, KgqaError):
@@ -471,11 +513,24 @@ class Auto(Ensemble):
             says = plan and (plan.without or any(hop.repeated for hop in plan.hops) or any(
                 one.operator in ("<>", "not in", "in") for one in plan.where))  # fmt: skip
             return found if says and _compares(found, topics) else None
-        if (topics and not best) and (
+        if (topics and not best and not listed) and (
             result is None or not result.plan.grouped or _counts_other(result, question, schema)
         ):
             return None
         return found
+
+    def _compared(self, store: GraphStore, question: LinkedQuestion) -> Findings | None:
+        """Return whether the first of two things has more of a property, if that is asked."""
+        choice = as_choice(question.question)
+        found = self._planned(store, replace(question, question=choice)) if choice else None
+        if not isinstance(found, Findings) or not found.result or not found.answers:
+            return None
+        if not (found.result.plan.order and _compares(found, question.topics)):
+            return None
+        start = question.question.lower().find
+        first = min(question.topics, key=lambda one: start((one.mention or one.name).lower()))
+        yes = [one.id for one in found.answers] == [first.id]
+        return replace(found, answers=(RankedAnswer(None, YES if yes else NO, 1.0, grounded=True),))
 
     @property
     def _nouns(self) -> Mapping[str, str]:

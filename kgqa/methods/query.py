@@ -34,8 +34,9 @@ from kgqa.linking.asked import as_superlative
 from kgqa.linking.literals import stated
 from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.options import QueryOptions
+from kgqa.methods.query_asked import asked_for, giving
 from kgqa.methods.query_classes import class_words
-from kgqa.methods.query_parts import FoundValue, SchemaParts
+from kgqa.methods.query_parts import FoundValue, SchemaParts, value_nodes
 from kgqa.methods.query_reading import Reading
 from kgqa.methods.query_search import PlanSearch
 from kgqa.methods.query_values import ValueIndex
@@ -43,6 +44,7 @@ from kgqa.methods.query_words import (
     ASKED,
     UNSAYABLE,
     averages_counts,
+    measured,
     names_class,
     stem,
     unexplained,
@@ -58,7 +60,7 @@ from kgqa.queries.run import run_plan
 from kgqa.queries.sentence import plural, sentence
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from kgqa.graph.schema import GraphSchema
     from kgqa.graph.store import GraphStore
@@ -74,6 +76,7 @@ UNEXPLAINED = 0.9  # and if it has words that its plan does not account for
 NOTHING_FOUND = 4.0  # off the score of a plan that finds nothing
 _NEAR, _COMPARED = 3.0, 6  # temperatures, and readings, that rows are compared of
 ABOUT = 0.55  # cosine from which a noun is a class in other words: film and movie, town and city
+IDLE = 5.0  # and of a superlative that tells nothing apart
 FAILED = 8.0  # off the score of one that exceeds the limits
 UNSAID = "The question cannot be said as one query over this graph's schema."
 NOT_CHOSEN = "The general LLM's reply was not of the form asked for; the first reading is answered."
@@ -92,7 +95,9 @@ _ALL_OF = re.compile(
     r"(?: (?:are there|do (?:we|you) have|exist|there are))?(?: in (?:total|all))?\W*",
     re.IGNORECASE,
 )
-_ASKED = re.compile(r"\W*(?:which|what|list|show me)(?: all)?(?: the)? ([a-z]+s)\b", re.IGNORECASE)
+_ASKED = re.compile(
+    r"\W*(?:which|what|list|show me)(?: all)?(?: the)? (?!is |was )([a-z]+s)\b", re.IGNORECASE
+)
 _LISTED = 8  # things that a sentence names
 
 
@@ -153,12 +158,18 @@ class Query(Method[QueryOptions]):
             return overview(queryable(_property_graph(store)).schema())
         return self.findings_of(self.read(store, question.question))
 
+    def asks_listed(self, store: GraphStore, question: str) -> bool:
+        """Return whether a question says what to give of the things of a class."""
+        parts, _ = self._of(queryable(_property_graph(store)))
+        return not self.nouns and bool(asked_for(question, parts).items)
+
     def read(self, store: GraphStore, question: str) -> Read:
         """Return the plans that ``question`` may mean. Raises GraphError, UsageError."""
         began, question = time.perf_counter(), as_superlative(question)
         graph = queryable(_property_graph(store))
         stored = SchemaIndex(_property_graph(store).schema())  # the classes that Cypher knows
         parts, values = self._of(graph)
+        question, items = asked_for(question, parts)
         literals = stated(question)
         found = values.find(question, literals.literals)
         use, passes, temperature = NO_KG_LLM, 1, WRITTEN_TEMPERATURE
@@ -177,6 +188,7 @@ class Query(Method[QueryOptions]):
             reading = Reading(question, parts, refs, scores, literals, found, lacking)
             plans = PlanSearch(reading).plans(self.options.plans)
             temperature = scorer.card.temperature
+        plans = [replace(one, plan=giving(one.plan, items, parts)) for one in plans]
         chosen = time.perf_counter()
         limits = QueryLimits(seconds=self.options.time_limit)
 
@@ -198,6 +210,8 @@ class Query(Method[QueryOptions]):
                 continue
             result = run(one.plan)
             off = FAILED if result is None else 0.0 if _gives(result) else NOTHING_FOUND
+            if result is not None and is_idle(result, run):
+                off += IDLE
             best = max(best, one.score - off)
             worth.append((one.score - off, one, result))
         worth.sort(key=lambda one: (-one[0], one[2] is None))
@@ -256,6 +270,8 @@ class Query(Method[QueryOptions]):
         has "Which movies have no director?", where nothing is found.
         """
         plan, kind = best.plan, kind_asked(question)
+        if any(name and names_class(question, name) for name in plan.nodes):
+            return ""
         if not kind or has_words_of(plan, question, parts.index.schema, self.nouns):
             asked = _ASKED.match(question)
             without = plan.without and not self.nouns  # what has none of it, always finds something
@@ -321,6 +337,13 @@ class Query(Method[QueryOptions]):
             **cost,
         )
 
+    def is_value_node(self, store: GraphStore, id_: str) -> bool:
+        """Return whether an entity only holds values of another one. Raises GraphError."""
+        graph = queryable(_property_graph(store))
+        keys = graph.keys_of([id_])
+        types = graph.details(int(keys[0])).types if keys[0] >= 0 else ()
+        return bool({*types} & self._of(graph)[0].value_nodes.keys())
+
     @property
     def nouns(self) -> Mapping[str, str]:
         """What the classes of plain triples are called; none of a graph that has classes."""
@@ -333,7 +356,8 @@ class Query(Method[QueryOptions]):
             called = None
             if isinstance(store, PlainGraph):
                 called = class_words(store, schema, self.resources.sentence_encoder(None))
-            self._parts, self._values = SchemaParts(schema, called), ValueIndex(store, schema)
+            self._parts = SchemaParts(schema, called, value_nodes(store, schema))
+            self._values = ValueIndex(store, schema)
             self._version = version
         return self._parts, self._values
 
@@ -388,6 +412,8 @@ def has_words_of(plan: Plan, question: str, schema: GraphSchema, nouns: Mapping[
     names += [one.name for one in items if isinstance(one, PropertyRef)]
     names += [name for one in schema.types if one.name in names for name in one.also]
     names += [name for one in schema.relations if one.relation in names for name in one.also]
+    if any(measured(question, one) for one in names):  # "tall", of a height
+        return True
     asked, words = stems_of(normalise(question)), map(stems_of, map(relation_phrase, names))
     return bool({one[:4] for one in asked} & {one[:4] for each in words for one in each})
 
@@ -470,6 +496,18 @@ def _answer(row: tuple[Cell, ...], result: QueryResult) -> RankedAnswer:
 def _first_column(result: QueryResult) -> set[object]:
     rows = [*result.rows, *result.tied]
     return {row[0].id if isinstance(row[0], Node) else row[0] for row in rows}
+
+
+def is_idle(result: QueryResult, run: Callable[[Plan], QueryResult | None]) -> bool:
+    """Return whether a superlative tells nothing apart: of one thing, or where each has one."""
+    plan = result.plan
+    if not plan.order or plan.limit != 1 or plan.skip or plan.first is not None:
+        return False
+    by = plan.order[0].by
+    if isinstance(by, Aggregate) and by in plan.give:
+        return bool(result.tied) and result.rows[0][plan.give.index(by)] == 1
+    two = None if result.tied else run(replace(plan, limit=2))
+    return two is not None and len(two) < 2
 
 
 def _shown(value: object) -> str:

@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from kgqa.graph.schema import GraphSchema
+    from kgqa.queries.solve import QueryStore
 
 _MOST_PARTS = 320  # of a schema that are read
 _MOST_PAIRS = 12  # of classes that a relation is read between
+_LOOKED_AT = 20  # things of a class, whether they have names
 _NEARLY_ALL = 0.9  # of the heads, or tails, of a relation that are of a typical class of it
 _TYPES = {
     "integer": "number", "float": "number", "date": "date", "datetime": "date", "time": "date",
@@ -54,10 +56,16 @@ class FoundValue:
 
 
 class SchemaParts:
-    """A schema as parts in words, for the scorer."""
+    """A schema as parts in words, for the scorer; ``value_nodes``: see :func:`value_nodes`."""
 
-    def __init__(self, schema: GraphSchema, called: ClassWords | None = None) -> None:
+    def __init__(
+        self,
+        schema: GraphSchema,
+        called: ClassWords | None = None,
+        value_nodes: Mapping[str, str] | None = None,
+    ) -> None:
         self.index = SchemaIndex(schema)
+        self.value_nodes = value_nodes or {}
         self.called = called or ClassWords()
         nouns = self.called.nouns
         self.classes = {
@@ -209,6 +217,27 @@ class SchemaParts:
             if owned[0] == "relation" or owned[1] in classes:
                 properties.setdefault((*owned[:2], relation_phrase(owned[2])), owned)
         return list(classes), list(hops.values()), list(properties.values())
+
+
+def value_nodes(store: QueryStore, schema: GraphSchema) -> dict[str, str]:
+    """Return the classes of nodes without a name that hold the values of one thing each.
+
+    A price of an amount and a currency is one. Each with the relation that leads to it. Raises
+    GraphError.
+    """
+    size = {one.name: one.count for one in schema.types}
+    found = {}
+    for one in schema.types if len(schema.types) < _MOST_PARTS else ():
+        into = [pattern for pattern in schema.relations if pattern.tail == one.name]
+        most = max(into, key=lambda pattern: pattern.count, default=None)
+        if one.names or not one.properties or len({pattern.relation for pattern in into}) != 1:
+            continue
+        if most and most.count == one.count <= size.get(most.head, 0):
+            some = store.entities(store.instances(one.name)[:_LOOKED_AT])
+            names = zip(some.names, some.ids, strict=True)
+            if all(not name or (name == id_ and re.search(r"\d", name)) for name, id_ in names):
+                found[one.name] = most.relation
+    return found
 
 
 def _words(name: str, also: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ from heapq import nlargest
 from typing import TYPE_CHECKING
 
 from kgqa.methods.query_reading import Pattern, Reading
-from kgqa.methods.query_words import named, names_class, turn
+from kgqa.methods.query_words import named, names_class, says, turn
 from kgqa.paths.words import relation_phrase
 from kgqa.queries.plan import Hop
 
@@ -52,6 +52,10 @@ class PatternSearch:
             )
             for name, odds in self._read.classes.items()
         ]  # fmt: skip
+        level = [
+            replace(one, score=one.score + self._of_values(one.nodes[0], literally=True))
+            for one in level
+        ]
         if "" in self._read.classes:  # nobody asks for everything
             level = [replace(one, score=_ANYTHING) if one.nodes == ("",) else one for one in level]
         level = nlargest(PATTERNS, level, key=lambda one: one.score)
@@ -69,6 +73,15 @@ class PatternSearch:
                     unique.setdefault(one.key(), one)
                 level = list(unique.values())[:PATTERNS]
         return nlargest(PATTERNS, every.values(), key=worth)
+
+    def _of_values(self, name: str, *, literally: bool = False) -> float:
+        """Return what it is worth that a node of values is there: "the cheapest" of a price."""
+        relation = self._read.parts.value_nodes.get(name)
+        if relation is None:
+            return 0.0
+        if literally:  # "the cheapest" is no price, but what has one
+            return _CALLED * says(self._read.mentions.words, relation) or -_CALLED
+        return _CALLED if self._read.mentions.of(relation) else 0.0
 
     def _place_for(self, pattern: Pattern) -> float:
         """Return what it is worth that the values of the question have a place in a pattern."""
@@ -118,6 +131,7 @@ class PatternSearch:
                             hop = Hop(at, relation, other, inverse)
                             yield replace(pattern, hops=(*pattern.hops, hop), score=score + _SAME)
                     score += self._read.classes[far][0] if far not in nodes else _SECOND
+                    score += self._of_values(far)
                     hop = Hop(at, relation, len(nodes), inverse)
                     yield Pattern(
                         (*pattern.nodes, far), (*pattern.hops, hop), score,

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from kgqa.linking.asked import asks_best, asks_calculated
 from kgqa.methods.query_parts import ENTITY, FoundValue, Owned, SchemaParts
-from kgqa.methods.query_words import ASKED, REVENUE, Mentions, says
+from kgqa.methods.query_words import ASKED, EXTREME, REVENUE, Mentions, measured, says
+from kgqa.paths.words import relation_phrase
 from kgqa.queries.plan import Hop, HopRef, NodeRef, PropertyRef
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ class Reading:
         self.plain = bool(self.parts.called.nouns)
         if not self.plain:
             self._weigh_classes()
+        self.columns |= self.parts.value_nodes.keys()
         self._weigh_parallel()
 
     def _weigh_classes(self) -> None:
@@ -153,7 +155,7 @@ class Reading:
     @cached_property
     def of_each(self) -> set[int]:
         """The words that say of what there is a number each, if a number is asked for."""
-        calculated = asks_calculated(self.question) or self.revenue
+        calculated = asks_calculated(self.question) or self.revenue or EXTREME.search(self.question)
         return self.mentions.of_each if calculated and not asks_best(self.question) else set()
 
     @cached_property
@@ -161,6 +163,13 @@ class Reading:
         """The classes of whose things a number each is asked for."""
         near = self.of_each
         return {name for name in self.classes if name and near & {*self.class_words(name)}}
+
+    @cached_property
+    def is_measured(self) -> bool:
+        """Whether an adjective or a verb of the question is of what some property measures."""
+        names = [name for _, _, name in self.properties]
+        names += [relation_phrase(one) for one in self.parts.value_nodes.values()]
+        return any(measured(self.question, one) for one in names)
 
     def is_schema(self, text: str) -> bool:
         """Return whether a text is the name of a part of the schema, as it is written there."""
@@ -177,7 +186,14 @@ class Reading:
 
     def words_of(self, place: Place) -> list[int]:
         """Return the words of the question that mention a property."""
-        return self.mentions.of(place.property.name, place.owned[1])
+        owner = "" if place.owned[1] in self.parts.value_nodes else place.owned[1]
+        return self.mentions.of(self.called(place), owner)
+
+    def called(self, place: Place) -> str:
+        """Return what a property is called: that of a node of values by what leads to it, too."""
+        relation = self.parts.value_nodes.get(place.owned[1])
+        name = place.property.name
+        return f"{relation_phrase(relation)} {relation_phrase(name)}" if relation else name
 
     def class_words(self, name: str) -> list[int]:
         """Return the words of the question that mention a class."""

@@ -97,7 +97,7 @@ class PlanSearch:
         kinds = {item.kind for item in plan.items() if isinstance(item, Aggregate)}
         cost = 0.0
         if asks_best(self._read.question) and not plan.order and not kinds & {"least", "most"}:
-            cost += _IN_VAIN
+            cost += _IN_VAIN * (1 + self._read.is_measured)
         if AVERAGE.search(self._read.question) and "average" not in kinds:
             cost += _IN_VAIN
         if TOTAL.search(self._read.question) and "sum" not in kinds:

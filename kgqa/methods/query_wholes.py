@@ -16,6 +16,7 @@ from kgqa.methods.query_words import (
     EACH,
     FREQUENT,
     NO,
+    ORDERED,
     TIME,
     asks_one,
     asks_who,
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
 _TOLD = -8.0  # to give or count what the question names
 _OF_EACH = -2.0  # a number of each thing of a class, where the question names one of another
 _CALLED = 1.5  # for a property whose mention stands beside a superlative, or "average"
+_UNMEASURED = 3.0  # off, for an order by something else than what the adjective measures
+_LISTED = 2.0  # for what a list is to show beside each thing
 _EARLIEST = 0.3  # "the first three" are the earliest, if there is a date
 _THEN = 3.0  # the best few of another class come first
 _COUNTED = 3.0  # "how many" counts those that a number holds for
@@ -60,17 +63,20 @@ _FIRST = re.compile(r"\b(?:first|earliest)\b", re.I)
 _DIFFERENT = re.compile(r"different|distinct|unique|diverse|diversity|variety|various")
 _AGGREGATED = re.compile(r"average|mean|total|sum|combined|highest|lowest|maximum|minimum|overall")
 _AGED = re.compile(r"\b(?:young|old|new|lat|earli)est\b|\bmost recent", re.I)
+_OLD = re.compile(r"\b(?:young|old)est\b", re.I)
+_BODILY = re.compile(r"(?<![a-z])(?:age|dob|born|birth)(?![a-z])|birth", re.I)
 _COMMON = re.compile(r"\bmost (?:common|frequent|popular|diverse|different|distinct)", re.I)
 _ASKS_NUMBER = re.compile(r"\W*what(?:'s| is| was) the (?:\w+ ){0,2}?", re.I)
 _MOST = re.compile(r"most|fewest|least")
 _AGELESS = 8.0  # off, for what is no time or age, if there is one and the youngest is asked for
-_SUMMED = 4.0  # for a sum of what there is most of, in things that the question does not name
+_SUMMED = 5.0  # for a sum of what there is most of, in things that the question does not name
 _MOST = re.compile(r"most|fewest|least")
 _TOTALLED = 3.0  # for the sum of a property that is called as what "how many" asks for
 _REVENUE = 6.0  # for a number times a price, if a revenue is asked for
 _QUANTITY = re.compile(r"quantity|qty|units|amount|copies|count", re.I)
 _PRICE = re.compile(r"price|cost|rate|fee", re.I)
 _LIMITED = -1.2  # log-odds from which a superlative without a number means one
+_SHOWN_WITH = re.compile(r"\b(?:with|and|including)(?: all)? (?:their|its|his|her)\b", re.I)
 _FUNCTIONS: dict[str, AggregateKind] = {
     "sum": "sum",
     "avg": "average",
@@ -124,10 +130,15 @@ class WholeSearch:
                         or by is not None
                         or not any(isinstance(one, PropertyRef) for one in plan.give)
                     )
-                    score_ = score + weight + _TOLD * told
+                    beside = sum(isinstance(one, NodeRef) for one in plan.give[1:])
+                    score_ = score + weight + _TOLD * told + _LISTED * beside
                     yield Candidate(plan, score_)
                     if isinstance(by, PropertyRef) and (two := best_first(plan)):
-                        yield Candidate(two, score_ + self._cut_first(plan, by))
+                        score_ += self._cut_first(plan, by)
+                        yield Candidate(two, score_)
+                        if _HOW_MANY.match(self._read.question) and len(two.give) == 1:
+                            count = Aggregate("count", two.give[0])  # type: ignore[arg-type]
+                            yield Candidate(replace(two, give=(count,)), score_ + _COUNTED)
                     counts = state.having and _HOW_MANY.match(self._read.question)
                     if counts and (two := counted_after(plan)):
                         yield Candidate(two, score_ + _COUNTED)
@@ -139,19 +150,27 @@ class WholeSearch:
         """Return what a property orders by, and what that is worth beside the direction's odds."""
         question, row = self._read.question, self._read.properties[place.owned]
         near = set() if _AGED.search(question) else self._read.mentions.of_best
-        said = bool(near & {*self._read.words_of(place)}) or measured(question, place.property.name)
+        said = bool(near & {*self._read.words_of(place)}) or measured(
+            question, self._read.called(place)
+        )
         others = any(
-            near & {*self._read.words_of(one)} or measured(question, one.property.name)
+            near & {*self._read.words_of(one)} or measured(question, self._read.called(one))
             for one in places
         )
-        weight = row[1] + (_CALLED if said else -0.5 * _CALLED if others else 0.0)
+        exactly = measured(question, self._read.called(place))
+        weight = max(row[1], -1.0) if exactly else row[1]
+        weight += _CALLED * (1 + exactly) if said else -0.5 * _CALLED if others else 0.0
+        if self._read.is_measured and not said and not others:
+            weight -= _UNMEASURED
         if place.property.many:
             many = said and not _COMMON.search(question)
             return replace(place.ref, part="size"), weight + 4.0 if many else -MOST_ODDS
         if place.property.type in ("boolean", "point", "duration") or (is_id(place) and not said):
             return place.ref, -MOST_ODDS
         if _AGED.search(question) and any(map(_says_age, places)):  # nothing else is meant
-            weight = max(weight, 0.0) if _says_age(place) else weight - _AGELESS
+            own = [one for one in places if _BODILY.search(one.property.name)]
+            aged = place in own if own and _OLD.search(question) else _says_age(place)
+            weight = max(weight, 0.0) if aged else weight - _AGELESS
         worth = superlative(question, place.property, descending)
         first = place.ref.owner == NodeRef(0)
         weight += worth + (0.7 if worth > 0 and first else 0.0)
@@ -183,9 +202,7 @@ class WholeSearch:
         having = self._read.whole["having"]["no"]
         answer = pattern.nodes[0]
         if state.having is not None:
-            assert isinstance(state.having.left, Aggregate)
-            weight = max(whole["group"], whole["none"]) + having
-            yield _Grouped(NodeRef(0), state.having.left), weight
+            yield from self._compared(state.having.left, places, having)
             return
         yield NodeRef(0), whole["none"] + having
         yield (
@@ -208,6 +225,8 @@ class WholeSearch:
             row = self._read.properties[place.owned]
             owner = place.ref.owner
             called = names_class(self._read.question, place.property.name)
+            if called and place.property.type == "text" and _HOW_MANY.match(self._read.question):
+                yield _Total(Aggregate("count", place.ref)), whole["count"] + having + _COUNTED
             if isinstance(owner, HopRef) and called and not place.property.many:
                 item = Aggregate("count", owner)
                 yield _Grouped(place.ref, item), whole["group"] + having + row[2] + _CALLED
@@ -264,13 +283,25 @@ class WholeSearch:
                     for other in places:
                         if (
                             other.ref.owner == NodeRef(0)
-                            and self._read.properties[other.owned][2] > -1
                             and each
-                        ):
-                            yield (
-                                _Grouped(other.ref, item),
-                                odds + self._read.properties[other.owned][2],
-                            )
+                            and other.ref != place.ref
+                            and ((asked := self._read.properties[other.owned][2]) > -1
+                                 or self._read.of_each & {*self._read.words_of(other)})
+                        ):  # fmt: skip
+                            yield _Grouped(other.ref, item), odds + max(asked, -1.0)
+
+    def _compared(
+        self, number: Item, places: Sequence[Place], having: float
+    ) -> Iterator[tuple[_Grouped, float]]:
+        """Yield groups of which a number is compared: by what is asked for, if that is counted."""
+        assert isinstance(number, Aggregate)
+        whole, question = self._read.whole["aggregate"], self._read.question
+        by: list[NodeRef | PropertyRef] = [NodeRef(0)]
+        if number.of == NodeRef(0):
+            own = (one for one in places if one.ref.owner == NodeRef(0))
+            by = [one.ref for one in own if names_class(question, one.property.name)]
+        for one in by:
+            yield _Grouped(one, number), max(whole["group"], whole["none"]) + having
 
     def _summed(self, place: Place) -> bool:
         """Return whether "the most points" are those of all results that nothing else names."""
@@ -346,7 +377,7 @@ class WholeSearch:
         aggregate: NodeRef | _Total | _Grouped, by: Item | None, descending: bool,
     ) -> Plan | None:  # fmt: skip
         limit = self._read.stated.limit
-        if limit is None and by is not None:
+        if limit is None and by is not None and not ORDERED.search(self._read.question):
             odds = self._read.whole["limit"]["yes"] - self._read.whole["limit"]["no"]
             said = asks_best(self._read.question) and (
                 self._read.plain or asks_one(self._read.question)
@@ -359,6 +390,8 @@ class WholeSearch:
         if isinstance(aggregate, _Total):
             give: list[Item] = [aggregate.item]
             limit = None
+        elif isinstance(aggregate, NodeRef) and pattern.nodes[0] in self._read.parts.value_nodes:
+            give = [one.ref for one in places if one.ref.owner == aggregate]
         else:
             give = [NodeRef(0)]
             if isinstance(aggregate, _Grouped):
@@ -369,6 +402,10 @@ class WholeSearch:
                 if (
                     self._read.properties[place.owned][2] > 0.0
                     or names_class(self._read.question, place.property.name)
+                    or (
+                        place.ref.owner == NodeRef(0)
+                        and self._is_beside(self._read.words_of(place))
+                    )
                 )
                 and not any(one.left == place.ref and one.right == (True,) for one in where)
                 and place.ref not in give
@@ -385,6 +422,15 @@ class WholeSearch:
                 give.append(aggregate.item)
             elif given and self._asks_property(given[0], state):
                 give = []
+            elif not state.having:
+                compared = {one.left for one in where}
+                give += [
+                    NodeRef(hop.target)
+                    for hop in pattern.hops
+                    if self._is_beside(self._read.mentions.of(hop.relation))
+                    and not compared & {NodeRef(hop.target)}
+                    and pattern.nodes[hop.target] not in self._read.parts.value_nodes
+                ]
             give += [place.ref for place in given[:3]]
             if isinstance(by, PropertyRef) and by not in give and by.owner == NodeRef(0):
                 give.append(by)
@@ -397,6 +443,11 @@ class WholeSearch:
             )  # fmt: skip
         except PlanError:
             return None
+
+    def _is_beside(self, words: Sequence[int]) -> bool:
+        """Return whether some words stand where a question says what to show of each thing."""
+        match = _SHOWN_WITH.search(self._read.question)
+        return match is not None and max(words, default=-1) > self._read.mentions.at(match.start())
 
     def _asks_property(self, place: Place, state: State) -> bool:
         """Return whether a property is asked for, not the things that have it."""
@@ -455,14 +506,15 @@ class WholeSearch:
             if place.ref.owner == NodeRef(0)
             and names_class(self._read.question, place.property.name)
         ]
-        for give, extra in (
-            (tuple(asked[:1]) or (NodeRef(0),), 0.0),
-            (
-                (Aggregate("count", NodeRef(0)),),
-                self._read.whole["aggregate"]["count"] - self._read.whole["aggregate"]["none"],
-            ),
-        ):
-            counting = isinstance(give[0], Aggregate)
+        none = self._read.whole["aggregate"]["none"] + self._read.whole["having"]["no"]
+        given: list[tuple[Item, float]] = [(asked[0] if asked else NodeRef(0), 0.0)]
+        given += [
+            (one.item, odds - none)
+            for one, odds in self._aggregates(pattern, places, state)
+            if isinstance(one, _Total)
+        ]
+        for item, extra in given:
+            give, counting = (item,), isinstance(item, Aggregate)
             limit = None if counting else self._read.stated.limit
             try:
                 plan = Plan(pattern.nodes, pattern.hops[:-1], outer, without, (), (), limit, give)

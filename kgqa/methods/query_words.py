@@ -18,9 +18,12 @@ if TYPE_CHECKING:
     from kgqa.graph.schema import Property
 
 NO = re.compile(
-    r"\b(no|not|without|never|nobody|no one|missing|lack\w*|none|non|neither)\b|n't\b", re.I
+    r"\b(no|not|without|never|nobody|no one|missing|lack\w*|none|non|neither"
+    r"|except|excluding)\b|n't\b",
+    re.I,
 )
 EACH = re.compile(r"\b(each|every|per|by|respective\w*)\b", re.I)
+EXTREME = re.compile(r"\b(?:max|min)(?:imum)?\b", re.I)
 AVERAGE = re.compile(r"\b(?:average|mean)\b", re.I)
 TOTAL = re.compile(
     r"\b(?:total|combined|sum of|altogether|all together|add up to|together)\b", re.I
@@ -80,6 +83,9 @@ def stem(word: str) -> str:
 
 
 _ORDINALS = ("second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+_CAME = r"(?:finish|came|come|placed?|rank)\w*(?: in)?"
+_WON = re.compile(rf"\b(?:{_CAME} (first|{'|'.join(_ORDINALS)})|w[io]n(?:s|ner\w*)?)\b", re.I)
+PLACE = re.compile(r"(?<![a-z])(?:position|pos|place|rank|standing)(?![a-z])", re.IGNORECASE)
 _ORDINAL = re.compile(
     rf"\b(?:({'|'.join(_ORDINALS)})|(\d{{1,2}})(?:nd|rd|th))[ -](?:\w{{2,}}est|most|least)\b",
     re.IGNORECASE,
@@ -91,6 +97,10 @@ DATE_PART = re.compile(
     r"|(annual)ly)\b", re.IGNORECASE,
 )  # fmt: skip
 FREQUENT = re.compile(r"\b(?:frequently|often|commonly|most common|most popular)\b", re.I)
+ORDERED = re.compile(  # all of them, in an order
+    r"\b(?:(?:order|sort|rank|arrang)(?:ed)?(?: \w+)? by|in (?:\w+ )?(?:\w+cending|alphabetical)"
+    r"|from (?:the )?\w+est to)\b", re.IGNORECASE,
+)  # fmt: skip
 REVENUE = re.compile(r"\b(?:revenues?|turnover|sales|spent|spend|income|earn(?:ed|ings)?)\b", re.I)
 _SUPERLATIVE = re.compile(
     r"most|least|fewest|(?!(?:inter|for|requ|sugg|gu|t)est)\w{3,}est|top|maximum|minimum|max|min"
@@ -138,7 +148,9 @@ class Mentions:
         roots = {_root(word) for word in relation_phrase(name).split()}
         roots = {one for one in roots if len(one) > 1 and one not in _SMALL}
         roots = roots - {_root(word) for word in relation_phrase(owner).split()} or roots
-        return [at for at, word in enumerate(self.words) if _begins(word, roots)]
+        return [
+            at for at, word in enumerate(self.words) if _begins(word, roots) or measured(word, name)
+        ]
 
     def after(self, before: re.Pattern[str], most: int = 4) -> set[int]:
         """Return the words that stand after one that ``before`` matches, at most so many on."""
@@ -177,7 +189,8 @@ class Mentions:
             and not _PARTICIPLE.fullmatch(self.words[at - 1])
             for far in (1, 2)
         }
-        return by | self.after(_EACH, 2)
+        rates = {at + 1 for at, word in enumerate(self.words) if word in ("mile", "kilometer")}
+        return by | {at for at in self.after(_EACH, 2) if not rates & {at - 1, at - 2}}
 
     @cached_property
     def of_best(self) -> set[int]:
@@ -206,6 +219,7 @@ def unexplained(question: str, names: Iterable[str]) -> list[str]:
     >>> unexplained("Which halls seat most guests?", ["Hall", "seats"])
     ['guest']
     """
+    names = list(names)
     roots = {_root(word) for name in names for word in relation_phrase(name).split()}
     bare = re.sub(r"(?<!\w)(?:'[^']*'|\"[^\"]*\")", "", question)
     words = [stem(word.lower()) for word in re.findall(r"[A-Za-z]{3,}", bare)]
@@ -213,6 +227,7 @@ def unexplained(question: str, names: Iterable[str]) -> list[str]:
         word
         for word in words
         if word not in _PLAIN
+        and not any(measured(word, name) for name in names)
         and not _begins(word, {one for one in roots if len(one) > 1})
         and not any(len(one) > 3 and one[:4] == word[:4] for one in roots)
     ]
@@ -245,7 +260,8 @@ def asks_one(question: str) -> bool:
     (True, False)
     """
     match = re.match(r"\W*(?:which|what) (\w+)\b(?! of)|\W*who\b(?! are\b)", question, re.I)
-    return match is not None and not re.search(r"(?:[^s]s|^are|^were)$", match[1] or "", re.I)
+    many = r"(?!(?:is|was|has|does)$)(?:.*[^s]s|are|were)"
+    return match is not None and not re.fullmatch(many, match[1] or "", re.I)
 
 
 _IRREGULAR = {"wrote": "writ", "written": "wr", "taught": "teach", "bought": "buy", "sold": "sell"}
@@ -261,6 +277,16 @@ def says(words: Sequence[str], relation: str) -> bool:
         if len(word) == 3 and word not in _SMALL and word in map(stem, words):
             return True
     return False
+
+
+def says_all(question: str, phrase: str) -> bool:
+    """Return whether a question has all words of a phrase, in any number.
+
+    >>> says_all("Who are the managers of sales?", "manager"), says_all("Who is she?", "manager")
+    (True, False)
+    """
+    asked = {stem(one) for one in re.findall(r"[a-z]+", question.lower())}
+    return {stem(one) for one in phrase.split()} <= asked
 
 
 _PAST_WORDS = "wrote taught bought sold led built made won ran drew sang gave took held kept met"
@@ -310,16 +336,30 @@ def turn(question: str, relation: str) -> float:
     return -2.0 * side if re.search(rf"\b{root}", question, re.IGNORECASE) else 0.0
 
 
+def place_won(question: str) -> int:
+    """Return the place that a question says somebody came in, 1 of who won; 0 if it says none.
+
+    >>> place_won("Who won in Monza?"), place_won("Who finished third?"), place_won("Who ran?")
+    (1, 3, 0)
+    """
+    match = _WON.search(question)
+    if match is None:
+        return 0
+    said = (match[1] or "first").lower()
+    return 1 if said == "first" else _ORDINALS.index(said) + 2
+
+
 _OF_WHAT = (
-    ("long", "duration length minute hour runtime running page distance time"),
-    ("short", "duration length minute hour runtime running page distance time height"),
-    ("tall", "height elevation"), ("heavi", "weight mass"), ("light", "weight mass"),
-    ("large|bigg", "size area capacity population"), ("small", "size area capacity population"),
+    ("long|short", "duration length millisecond second minute hour runtime running page distance"),
+    ("long|short", "time"),
+    ("short|tall|high", "height"), ("tall|high|low", "elevation altitude"),
+    ("heav|light|weigh", "weight mass"), ("larg|big|bigg|small", "size area capacity population"),
     ("cheap|expensive|dear|cost", "price cost fee"), ("paid|earn", "salary wage pay income"),
     ("fast|slow", "speed"), ("rich|wealth", "wealth worth income"), ("strong", "alcohol strength"),
-    ("deep", "depth"), ("wide", "width"), ("hot|warm|cold", "temperature"),
-    ("(?:holds?|seats?) the most", "capacity seat"),
+    ("deep|shallow", "depth"), ("wid|narrow", "width"), ("hot|hott|warm|cold", "temperature"),
+    ("populous", "population"), ("(?:holds?|seats?) the most", "capacity seat"),
 )  # fmt: skip
+_FORM = r"(?:e|y|i?er|i?est|s|ed)?"
 
 
 def ordinal(question: str) -> int:
@@ -338,14 +378,14 @@ def ordinal(question: str) -> int:
 
 @lru_cache(8192)
 def measured(question: str, name: str) -> bool:
-    """Return whether a superlative of the question is of what a property measures.
+    """Return whether an adjective or a verb of the question is of what a property measures.
 
     >>> measured("What was the longest visit?", "duration_minutes"), measured("The tallest?", "age")
     (True, False)
     """
     words = {stem(one) for one in relation_phrase(name).split()}
     return any(
-        words & {*nouns.split()} and re.search(rf"\b(?:{roots})(?:i?est)?\b", question, re.I)
+        words & {*nouns.split()} and re.search(rf"\b(?:{roots}){_FORM}\b", question, re.I)
         for roots, nouns in _OF_WHAT
     )
 
@@ -353,10 +393,14 @@ def measured(question: str, name: str) -> bool:
 _LATE = re.compile(r"\b(?:young|new|late)est\b|\bmost recent(?:ly)?\b", re.IGNORECASE)
 _EARLY = re.compile(r"\b(?:old|earli)est\b", re.IGNORECASE)
 _MUCH = re.compile(
-    r"\b(?:high|larg|great|long|bigg|heavi|tall|b)est\b|\b(?:maximum|most expensive)\b", re.I
+    r"\b(?:high|larg|great|long|bigg|heavi|tall|wid|deep|fast|strong|rich|hott|warm|dear|b)est\b"
+    r"|\b(?:maximum|most expensive|most populous)\b",
+    re.I,
 )
 _LITTLE = re.compile(
-    r"\b(?:low|small|short|cheap|light|few|l)est\b|\b(?:least|fewest|minimum)\b", re.IGNORECASE
+    r"\b(?:low|small|short|cheap|light|narrow|slow|weak|cold|few|l)est\b"
+    r"|\b(?:least|fewest|minimum)\b",
+    re.I,
 )
 TIME = re.compile(
     r"date|year|season|born|birth|time|founded|created|released?|publish|hired|joined|since|start|began|opened|established",
@@ -392,7 +436,8 @@ def is_year(value: object) -> bool:
 
 
 ASKED = re.compile(
-    r"^\W*(?:which|what|list|show(?: me)?|find|name|who|how many|give(?: me)?|identify|get|display"
+    r"^\W*(?:(?:in|at|on|from|to|of|for|by|with) )?(?:which|what|list|show(?: me)?|find|name|who"
+    r"|how many|give(?: me)?|identify|get|display"
     r"|count|return)(?:\s+(?:are|is|all|the|of|any|me|first|top|different|distinct|unique|names?"
     r"|titles?|(?:most|least) (?:common|frequent|popular)"
     r"|\d+|one|two|three|four|five|ten))*\s+",
@@ -408,11 +453,23 @@ manager staff scientist researcher politician reviewer child parent friend worke
 _PERSONS = frozenset(_PERSON_WORDS.split())
 
 
+def does(question: str, name: str) -> bool:
+    """Return whether a question asks who does what people of a class are called after.
+
+    >>> does("Who drives for Lotus?", "Driver"), does("Who is Ann?", "Driver")
+    (True, False)
+    """
+    who = re.match(r"\W*who\b", question, re.IGNORECASE)
+    person = relation_phrase(name).rpartition(" ")[2] in _PERSONS
+    return bool(who) and person and bool(Mentions(question).of(name))
+
+
 def named(question: str, name: str) -> float:
     """Return what it is worth that the question's first noun is called as a class is, or "who"."""
     words = relation_phrase(name).split()
     if re.match(r"\W*who\b", question, re.IGNORECASE):
-        return 1.5 if words and words[-1] in _PERSONS else 0.0
+        person = bool(words) and words[-1] in _PERSONS
+        return 1.5 * person + 4.0 * does(question, name)
     if names_class(question, name):
         return 1.5
     rest = ASKED.sub("", question, count=1) if ASKED.match(question) else ""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kgqa.graph.model import IntArray
     from kgqa.paths.walk import PathTable
 
-YES = "yes"
+YES, NO = "yes", "no"
 YES_THRESHOLD = (
     0.1  # probability from which a connection says it; chosen on yes_no.jsonl of tests/data
 )

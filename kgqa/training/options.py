@@ -154,7 +154,7 @@ class FitSettings(Options):
 class TrainingSettings(FitSettings):
     """The settings of a run that trains an adapter or a model."""
 
-    free = FitSettings.free | {"check_every", "check_questions"}
+    free = FitSettings.free | {"check_every"}
 
     epochs: float = _flag(3.0, "Passes over the examples.", gt=0)
     learning_rate: float = _flag(5e-4, "Peak learning rate.", gt=0)
@@ -171,12 +171,7 @@ class TrainingSettings(FitSettings):
     )
     loss: Loss = _flag("path", "Train on the whole path, or only on its relations and end.")
     full: bool = _flag(False, "Train all weights instead of an adapter.")
-    check_every: int = _flag(
-        200, "Steps between checks on held-out questions; 0: at the end.", ge=0
-    )
-    check_questions: int = _flag(
-        50, "Number of held-out questions whose paths are decoded; 0: none.", ge=0
-    )
+    check_every: int = _flag(200, "Steps between held-out losses; 0: at the end.", ge=0)
 
 
 class AdapterTraining(ExampleOptions, TrainingSettings):

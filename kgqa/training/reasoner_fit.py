@@ -75,7 +75,7 @@ def fit_reasoner(
     """
     if not questions:
         raise DataError(
-            "There is no question to train on.",
+            "None of the questions can be trained on.",
             "Questions need topic entities and answers that the KG holds, a few hops apart.",
         )
     checks = checks or questions  # too few questions to keep some apart

@@ -321,3 +321,72 @@ def test_a_relation_between_equals_is_walked_as_asked(
     (tmp_path / "staff.tsv").write_text("\n".join(facts))
     with kgqa.ingest("triples", tmp_path / "staff.tsv", kg="staff", home=tmp_path / "home") as kg:
         assert {one.name for one in kg.ask(question).answers} == names
+
+
+PRICES = {"T-21": ("Anvil", 12.5, 900), "T-22": ("Mallet", 3.0, 400), "T-23": ("Tongs", 8.0, 650)}
+
+
+@pytest.fixture(scope="module")
+def forge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
+    """Tools, each with a nameless price, among many classes that say nothing."""
+    vocabulary, type_ = "http://forge.example/terms/", "22-rdf-syntax-ns#type"
+    lines = []
+
+    def add(head: str, relation: str, tail: str) -> None:
+        tail = tail if tail.startswith('"') else f"<http://forge.example/{tail}>"
+        relation = relation if "://" in relation else vocabulary + relation
+        lines.append(f"<http://forge.example/{head}> <{relation}> {tail} .")
+
+    number = "^^<http://www.w3.org/2001/XMLSchema#double>"
+    for at, (id_, (name, _, weight)) in enumerate(PRICES.items()):
+        add(id_, f"http://www.w3.org/1999/02/{type_}", "terms/Tool")
+        for narrow in range(150):  # each tool is of its own
+            add(id_, f"http://www.w3.org/1999/02/{type_}", f"terms/Old{at}Ware{narrow}")
+        add(id_, "http://www.w3.org/2000/01/rdf-schema#label", f'"{name}"')
+        add(id_, "weight_g", f'"{weight}"{number}')
+        add(id_, "hasMaker", f"maker-{at % 2}")
+        add(f"maker-{at % 2}", f"http://www.w3.org/1999/02/{type_}", "terms/Maker")
+        add(f"maker-{at % 2}", "http://www.w3.org/2000/01/rdf-schema#label", f'"Smith {at % 2}"')
+    folder = tmp_path_factory.mktemp("forge")
+    (folder / "many.nt").write_text("\n".join(lines))
+    with kgqa.ingest("triples", folder / "many.nt", kg="many", home=folder / "home") as kg:
+        assert len(kg.ask("What is in here?").answers) > 400
+        yield kg
+
+
+@pytest.mark.parametrize(
+    ("question", "names"),
+    [
+        ("What is the heaviest tool?", ["Anvil"]),
+        ("Which tools weigh more than 0.6 kg?", ["Anvil", "Tongs"]),
+        ("Is Anvil heavier than Tongs?", ["yes"]),
+        ("Is Mallet heavier than Tongs?", ["no"]),
+        ("Which maker has the most tools?", ["Smith 0"]),
+    ],
+)
+def test_a_thousand_narrow_classes_hide_nothing(
+    forge: kgqa.KG, question: str, names: list[str]
+) -> None:
+    assert sorted(one.name for one in forge.ask(question).answers) == names
+
+
+@pytest.mark.parametrize(
+    ("question", "names"),
+    [
+        ("What is the cheapest tool?", ["Mallet"]),
+        ("What is the average price of tools?", ["7.833333333"]),
+        ("Which tools cost less than 10 EUR?", ["Mallet", "Tongs"]),
+        ("What is the price of Tongs?", ["8"]),
+    ],
+)
+def test_a_node_of_values_stands_for_what_it_holds(
+    tmp_path: Path, question: str, names: list[str]
+) -> None:
+    triples = []
+    for at, (id_, (name, amount, weight)) in enumerate(PRICES.items()):
+        rows = [("type", "tool"), ("weight_g", weight), ("made by", f"Smith {at % 2}")]
+        triples += [(name, relation, str(tail)) for relation, tail in rows]
+        triples += [(name, "hasPrice", f"price-{id_}"), (f"price-{id_}", "type", "price")]
+        triples += [(f"price-{id_}", "amount", str(amount)), (f"price-{id_}", "currency", "EUR")]
+    with kgqa.ingest("triples", triples, kg="tools", home=tmp_path) as kg:
+        assert sorted(one.name for one in kg.ask(question).answers) == names
