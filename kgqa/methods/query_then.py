@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def best_first(plan: Plan) -> Plan | None:
     """Return a plan that cuts before it hops, of one that is ordered by another node's property.
 
-    None if the order is by what is given, or the parts of the plan cannot be told apart.
+    None if the order is by what is given, or the parts of the plan cannot be distinguished.
     """
     by = plan.order[0].by if plan.order else None
     if not isinstance(by, PropertyRef) or not isinstance(by.owner, NodeRef) or plan.grouped:
