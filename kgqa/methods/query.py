@@ -158,9 +158,9 @@ class Query(Method[QueryOptions]):
             return overview(queryable(_property_graph(store)).schema())
         return self.findings_of(self.read(store, question.question))
 
-    def asks_listed(self, store: GraphStore, question: str) -> bool:
+    def asks_listed(self, store: Any, question: str) -> bool:
         """Return whether a question says what to give of the things of a class."""
-        parts, _ = self._of(queryable(_property_graph(store)))
+        parts, _ = self._of(queryable(store))
         return not self.nouns and bool(asked_for(question, parts).items)
 
     def read(self, store: GraphStore, question: str) -> Read:
