@@ -223,7 +223,8 @@ class Query(Method[QueryOptions]):
                 same[place] = other is not None and _first_column(other) == _first_column(best_)
         confidence = confidence_of([one[0] for one in worth], temperature, same)
         unknown = unknown_names(question, [*found, *literals.literals], parts)
-        if worth and (kind := passed_over(question, worth[0][1].plan)):
+        kind = passed_over(question, worth[0][1].plan) if worth else ""
+        if kind and kind not in {question[one.start : one.end].lower() for one in found}:
             unknown.append(kind)
         if unknown:
             confidence *= UNKNOWN
