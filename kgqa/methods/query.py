@@ -426,11 +426,12 @@ def unused(
     ``names``: what the schema calls its parts, which a question may quote.
     """
     held: set[str] = set()
+    limits: set[str] = set()
     part: Plan | None = plan
     while part is not None:
         where = [*part.where, *(one for inner in part.without for one in inner.where)]
         held |= {str(value) for one in where if isinstance(one.right, tuple) for value in one.right}
-        held |= {str(part.limit), str(part.skip + 1)}
+        limits |= {str(part.limit), str(part.skip + 1)}
         part = part.first
     spans = [
         (one.start, one.end)
@@ -438,11 +439,13 @@ def unused(
         if not held & {value for values in one.fields.values() for value in values}
     ]
     taken = [(one.start, one.end) for one in found]
+    numbers = {one for one in held if re.fullmatch(r"-?[\d.]+", one)} - limits
+    converted = numbers - {str(one.value) for one in literals.literals}  # to other units
     spans += [
         (one.start, one.end)
         for one in literals.literals
-        if str(one.value) not in held
-        and str(one.value) not in names
+        if not {str(one.value), str(one.value).lstrip("0")} & {*held, *limits, *names}
+        and not (one.kind == "number" and converted)
         and (one.operator, one.value) != (">=", 1)
         and not any(start < one.end and one.start < end for start, end in taken)
     ]

@@ -214,8 +214,8 @@ class WholeSearch:
         for node in range(1, len(pattern.nodes)):
             odds = self._read.classes[pattern.nodes[node]][2]
             mine = {*self._read.class_words(pattern.nodes[node])}
-            asked = bool(self._read.mentions.after(_MOST, 1) & mine)  # "the most cuisines"
-            odds += _CALLED * (asked and node == pattern.nodes.index(pattern.nodes[node]))
+            counted = bool(self._read.mentions.after(_MOST, 1) & mine)  # "the most cuisines"
+            odds += _CALLED * (counted and node == pattern.nodes.index(pattern.nodes[node]))
             if not pattern.nodes[node]:  # "the most awards": what "award received" leads to
                 hops = (hop.relation for hop in pattern.hops if node in (hop.source, hop.target))
                 said = {at for relation in hops for at in self._read.mentions.of(relation)}
