@@ -21,7 +21,6 @@ from kgqa.methods.query_words import (
     asks_who,
     is_dated,
     is_year,
-    measured,
     names_class,
     ordinal,
     superlative,
@@ -53,7 +52,7 @@ _TOLD = -8.0  # to give or count what the question names
 _OF_EACH = -2.0  # a number of each thing of a class, where the question names one of another
 _CALLED = 1.5  # for a property whose mention stands beside a superlative, or "average"
 _UNMEASURED = 3.0  # off, for an order by something else than what the adjective measures
-_LISTED = 2.0  # for what a list is to show beside each thing
+_LISTED = 3.5  # for what a list is to show beside each thing
 _EARLIEST = 0.3  # "the first three" are the earliest, if there is a date
 _THEN = 3.0  # the best few of another class come first
 _COUNTED = 3.0  # "how many" counts those that a number holds for
@@ -143,14 +142,11 @@ class WholeSearch:
         """Return what a property orders by, and what that is worth beside the direction's odds."""
         question, row = self._read.question, self._read.properties[place.owned]
         near = set() if _AGED.search(question) else self._read.mentions.of_best
-        said = bool(near & {*self._read.words_of(place)}) or measured(
-            question, self._read.called(place)
-        )
+        exactly = self._read.measures(place)
+        said = exactly or bool(near & {*self._read.words_of(place)})
         others = any(
-            near & {*self._read.words_of(one)} or measured(question, self._read.called(one))
-            for one in places
+            near & {*self._read.words_of(one)} or self._read.measures(one) for one in places
         )
-        exactly = measured(question, self._read.called(place))
         weight = row[1] + (_CALLED * (1 + exactly) if said else -0.5 * _CALLED if others else 0.0)
         if self._read.is_measured and not said and not others:
             weight -= _UNMEASURED
@@ -371,7 +367,9 @@ class WholeSearch:
             give: list[Item] = [aggregate.item]
             limit = None
         elif isinstance(aggregate, NodeRef) and pattern.nodes[0] in self._read.parts.value_nodes:
-            give = [one.ref for one in places if one.ref.owner == aggregate]
+            held = [one for one in places if one.ref.owner == aggregate]
+            held.sort(key=lambda one: one.property.type not in NUMBERS)
+            give = [one.ref for one in held]
         else:
             give = [NodeRef(0)]
             if isinstance(aggregate, _Grouped):
@@ -446,7 +444,8 @@ class WholeSearch:
         self, pattern: Pattern, places: Sequence[Place], state: State, base: float
     ) -> Iterator[Candidate]:
         """Yield the plan whose last hop is what there must not be."""
-        if not pattern.hops or state.having is not None:
+        denied = any(one.operator == "missing" for one in state.where)  # "no website" is said once
+        if not pattern.hops or state.having is not None or denied:
             return
         last = pattern.hops[-1]
         node = len(pattern.nodes) - 1
