@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kgqa.paths.words import relation_phrase
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -88,13 +86,8 @@ def class_words(store: QueryStore, schema: GraphSchema, encoder: SentenceEncoder
     to_noun = to_noun - _COMMON * to_noun.mean(axis=0, keepdims=True)
     called = {}
     for one, row in zip(schema.types, to_noun, strict=True):
-        has = {each.relation for each in schema.relations if each.head == one.name != each.tail}
-        has -= {each.relation for each in schema.relations if each.tail == one.name}
-        had = {relation_phrase(each) for each in has}
-        row[[noun in had for noun in nouns]] = -1.0  # a book is no author
         second, first = np.sort(row)[-2:]
-        misnamed = re.sub(r"( 2)+$", "", one.name) in had
-        sure = misnamed or first >= _SURE or first - second >= _CLEAR
+        sure = first >= _SURE or first - second >= _CLEAR
         called[one.name] = nouns[int(row.argmax())] if sure else one.name
     return ClassWords(called, vectors, encoder)
 
