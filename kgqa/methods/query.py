@@ -494,10 +494,6 @@ def is_idle(result: QueryResult, run: Callable[[Plan], QueryResult | None]) -> b
     by = plan.order[0].by
     if isinstance(by, Aggregate) and by in plan.give:
         return bool(result.tied) and result.rows[0][plan.give.index(by)] == 1
-    if isinstance(by, PropertyRef) and any(
-        one.operator == "=" and one.left == by.owner for one in plan.where
-    ):
-        return True  # the largest of one
     two = None if result.tied else run(replace(plan, limit=2))
     return two is not None and len(two) < 2
 

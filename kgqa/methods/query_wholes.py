@@ -56,7 +56,7 @@ _LISTED = 3.5  # for what a list is to show beside each thing
 _EARLIEST = 0.3  # "the first three" are the earliest, if there is a date
 _THEN = 3.0  # the best few of another class come first
 _COUNTED = 3.0  # "how many" counts those that a number holds for
-_HOW_MANY = re.compile(r"\W*(?:how many|count|what is the (?:number|count))\b", re.I)
+HOW_MANY = re.compile(r"\W*(?:how many|count|what is the (?:number|count))\b", re.I)
 _FIRST = re.compile(r"\b(?:first|earliest)\b", re.I)
 _DIFFERENT = re.compile(r"different|distinct|unique|diverse|diversity|variety|various")
 _AGGREGATED = re.compile(r"average|mean|total|sum|combined|highest|lowest|maximum|minimum|overall")
@@ -118,6 +118,7 @@ class WholeSearch:
                             weight -= _THEN
                         if weight > -4:
                             orders.append((ref, descending, logp + weight))
+            orders = [one for one in orders if not _is_of_one(one[0], state)]
             for by, descending, weight in nlargest(4, orders, key=lambda one: one[2]):
                 plan = self._plan(pattern, places, state, aggregate, by, descending)
                 if plan is not None:
@@ -131,7 +132,7 @@ class WholeSearch:
                     yield Candidate(plan, score_)
                     if isinstance(by, PropertyRef) and (two := best_first(plan)):
                         yield Candidate(two, score_ + self._cut_first(plan, by))
-                    counts = state.having and _HOW_MANY.match(self._read.question)
+                    counts = state.having and HOW_MANY.match(self._read.question)
                     if counts and (two := counted_after(plan)):
                         yield Candidate(two, score_ + _COUNTED)
         yield from self._without(pattern, places, state, base)
@@ -213,7 +214,7 @@ class WholeSearch:
             row = self._read.properties[place.owned]
             owner = place.ref.owner
             called = names_class(self._read.question, place.property.name)
-            if called and place.property.type == "text" and _HOW_MANY.match(self._read.question):
+            if called and place.property.type == "text" and HOW_MANY.match(self._read.question):
                 yield _Total(Aggregate("count", place.ref)), whole["count"] + having + _COUNTED
             if isinstance(owner, HopRef) and called and not place.property.many:
                 item = Aggregate("count", owner)
@@ -229,12 +230,15 @@ class WholeSearch:
                 )
             near = self._near(_AGGREGATED, place, places)
             total = place.property.type in NUMBERS and bool(
-                _HOW_MANY.match(self._read.question)
+                HOW_MANY.match(self._read.question)
                 and names_class(self._read.question, place.property.name)
             )
             most = (
                 place.property.type in NUMBERS
                 and place.ref.owner != NodeRef(0)
+                and not any(
+                    one.owned[2] == place.owned[2] and one.ref.owner == NodeRef(0) for one in places
+                )
                 and bool(self._read.mentions.after(_MOST, 2) & {*self._read.words_of(place)})
             )
             if most:
@@ -508,6 +512,14 @@ class WholeSearch:
             return 0.0
         others = {at for hop in pattern.hops[:-1] for at in mentions.of(hop.relation)}
         return -3.0 if near & others else 0.0
+
+
+def _is_of_one(by: Item | None, state: State) -> bool:
+    """Return whether an order is by what one named thing has, which tells nothing apart."""
+    owner = by.owner if isinstance(by, PropertyRef) else None
+    return owner is not None and any(
+        one.operator == "=" and one.left == owner for one in state.where
+    )
 
 
 def _says_age(place: Place) -> bool:
