@@ -99,8 +99,8 @@ def partial_coverage(mention: str, name: str) -> float:
     0.5
     >>> partial_coverage("leif ericson", "leif eriksson")
     0.75
-    >>> partial_coverage("tolkiens", "j r r tolkien")
-    0.25
+    >>> partial_coverage("tolkiens", "christopher tolkien")
+    0.5
     >>> partial_coverage("barack hussein obama", "barack obama")
     0.6666666666666666
     """

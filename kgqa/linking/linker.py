@@ -47,7 +47,6 @@ _WHOLE_ENOUGH = 0.4  # share of a name from which a partial mention outdoes a sh
 _LIKELY_FORM = 0.7  # likelihood from which another form does
 _LONGEST = 500  # words of a question
 _MOST_CHARACTERS = 10_000  # of a question; models read each in memory of their own
-_SHARED = 3  # entities, whose names have a word that may say what they are
 _WITHOUT_MARKS = 0.8  # spelling of a name that has no punctuation at its ends
 _SHOWN = 3  # unknown names in an error
 
@@ -145,10 +144,7 @@ def _with_number(store: GraphStore, question: str, candidates: list[Candidate]) 
 
 
 def _without_classes(store: GraphStore, candidates: list[Candidate]) -> list[Candidate]:
-    """Return candidates without those that only a word for their class has brought.
-
-    So is one that several names share, unless the question has nothing else.
-    """
+    """Return candidates without those that only a word for their class has brought."""
     partial = [
         candidate
         for candidate in candidates
@@ -158,10 +154,7 @@ def _without_classes(store: GraphStore, candidates: list[Candidate]) -> list[Can
         return candidates
     classes = class_words(store)
     left_out = {candidate.key for candidate in partial if stems_of(candidate.mention) <= classes}
-    kept = [candidate for candidate in candidates if candidate.key not in left_out]
-    often = Counter(candidate.mention for candidate in kept if candidate in partial)
-    other = [one for one in kept if one not in partial or often[one.mention] < _SHARED]
-    return other or kept
+    return [candidate for candidate in candidates if candidate.key not in left_out]
 
 
 def check_question(question: str) -> None:
@@ -216,7 +209,7 @@ def topic_entities(candidates: list[Candidate], *, two: bool = False) -> list[Ca
         if (
             apart
             and other.features.everyday == 0.0
-            and (other.features.match >= _MATCHED or (alone and named))
+            and (alone or other.features.match >= _MATCHED)
             and other.score >= share * best.score
         ):
             topics.append(other)
