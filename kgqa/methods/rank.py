@@ -360,7 +360,8 @@ class Rank(Method[RankOptions]):
         common = words.schema.common(MOST_OTHER_RELATIONS)
         elsewhere = [hop for hop in common if hop not in own]
         few = len(common) < MOST_OTHER_RELATIONS  # else the KG itself says what there is to ask for
-        singles = [words.path(one) for one in every[:count] if len(one) == 1]
+        fit = [one for one, more in zip(every[:count], added, strict=False) if more >= 0]
+        singles = [words.path(one) for one in fit if len(one) == 1]
         signs = []  # of each judge
         for ranker in self._judges:
             fits = logits if ranker is self.ranker else words.logits(ranker, asked, every) + added
