@@ -181,7 +181,7 @@ def _find_key(plan: _Plan, plans: dict[str, _Plan]) -> None:
         joined = "".join(column.words)
         base = relation_of(column.name).replace(" ", "")
         is_id = (
-            joined in ("id", "uuid", "key")
+            joined in ("id", "uid", "uuid", "key")
             or (base == own and (joined != own or not _is_other(column, plan, plans)))
             or (joined.endswith("id") and own.startswith(joined[:-2]))  # ``StuID`` of a student
         )
@@ -471,6 +471,8 @@ def _column(
         if is_whole:
             relation = " ".join(dict.fromkeys([*_shared_words(column.name.split("/")), *kind]))
         begins = any(len(word) > 3 and "".join(kind).startswith(word) for word in column.words)
+        if "".join(kind).startswith(relation):  # ``StuID`` is of a student
+            relation = " ".join(kind)
         own, other = {*column.words}, {*kind}
         if begins and not other <= own and not own <= other:  # ``shipVia`` does not name shippers
             relation = f"{relation} {' '.join(kind)}"

@@ -73,8 +73,8 @@ def relation_of(name: str) -> str:
 def singular(word: str) -> str:
     """Return an English noun in the singular.
 
-    >>> [singular(word) for word in ("orders", "categories", "boxes", "diagnoses", "address")]
-    ['order', 'category', 'box', 'diagnosis', 'address']
+    >>> [singular(word) for word in ("orders", "categories", "boxes", "sizes", "address")]
+    ['order', 'category', 'box', 'size', 'address']
     """
     if word in _PLURALS:
         return _PLURALS[word]
@@ -84,7 +84,7 @@ def singular(word: str) -> str:
         return word[:-2] + "is"
     if word.endswith("ies"):
         return word[:-3] + "y"
-    if word.endswith(("sses", "shes", "ches", "xes", "zes")):
+    if word.endswith(("sses", "shes", "ches", "xes", "tzes")):
         return word[:-2]
     return word[:-1]
 

@@ -158,9 +158,9 @@ class Query(Method[QueryOptions]):
             return overview(queryable(_property_graph(store)).schema())
         return self.findings_of(self.read(store, question.question))
 
-    def asks_listed(self, store: GraphStore, question: str) -> bool:
+    def asks_listed(self, store: Any, question: str) -> bool:
         """Return whether a question says what to give of the things of a class."""
-        parts, _ = self._of(queryable(_property_graph(store)))
+        parts, _ = self._of(queryable(store))
         return not self.nouns and bool(asked_for(question, parts).items)
 
     def read(self, store: GraphStore, question: str) -> Read:
@@ -223,7 +223,8 @@ class Query(Method[QueryOptions]):
                 same[place] = other is not None and _first_column(other) == _first_column(best_)
         confidence = confidence_of([one[0] for one in worth], temperature, same)
         unknown = unknown_names(question, [*found, *literals.literals], parts)
-        if worth and (kind := passed_over(question, worth[0][1].plan)):
+        kind = passed_over(question, worth[0][1].plan) if worth else ""
+        if kind and kind not in {question[one.start : one.end].lower() for one in found}:
             unknown.append(kind)
         if unknown:
             confidence *= UNKNOWN

@@ -285,10 +285,10 @@ class WholeSearch:
                             other.ref.owner == NodeRef(0)
                             and each
                             and other.ref != place.ref
-                            and ((asked := self._read.properties[other.owned][2]) > -1
+                            and ((by := self._read.properties[other.owned][2]) > -1
                                  or self._read.of_each & {*self._read.words_of(other)})
                         ):  # fmt: skip
-                            yield _Grouped(other.ref, item), odds + max(asked, -1.0)
+                            yield _Grouped(other.ref, item), odds + max(by, -1.0)
 
     def _compared(
         self, number: Item, places: Sequence[Place], having: float

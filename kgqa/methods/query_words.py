@@ -264,7 +264,17 @@ def asks_one(question: str) -> bool:
     return match is not None and not re.fullmatch(many, match[1] or "", re.I)
 
 
-_IRREGULAR = {"wrote": "writ", "written": "wr", "taught": "teach", "bought": "buy", "sold": "sell"}
+_IRREGULAR = {
+    "source": "depart",
+    "origin": "depart",
+    "dest": "arriv",
+    "destination": "arriv",
+    "wrote": "writ",
+    "written": "wr",
+    "taught": "teach",
+    "bought": "buy",
+    "sold": "sell",
+}
 
 
 def says(words: Sequence[str], relation: str) -> bool:

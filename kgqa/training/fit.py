@@ -148,7 +148,7 @@ def _fit(
         size = settings.accumulation
         batches += [some[at : at + size] for at in range(0, len(some), size)]
     steps = math.ceil(len(batches) / math.ceil(settings.epochs) * settings.epochs)
-    schedule = Schedule(steps, math.ceil(settings.warmup * steps), 0.0, settings.schedule)
+    schedule = Schedule(steps, math.ceil(settings.warmup * steps), 0.0, "cosine")
 
     def checked() -> Checked:
         model = loss.model.eval()

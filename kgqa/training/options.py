@@ -161,9 +161,6 @@ class TrainingSettings(FitSettings):
     rank: int = _flag(16, "LoRA rank.", ge=1)
     dropout: float = option(0.05, "LoRA dropout.", ge=0, lt=1)
     warmup: float = option(0.03, "Part of the steps in which the learning rate rises.", ge=0, le=1)
-    schedule: Literal["cosine", "linear", "constant_with_warmup"] = option(
-        "cosine", "How the learning rate falls."
-    )
     batch_size: int = _flag(16, "Number of examples in a batch.", ge=1)
     accumulation: int = _flag(1, "Number of batches in a step.", ge=1)
     max_tokens: int = _flag(
@@ -225,7 +222,6 @@ class ReasonerSettings(FitSettings):
     path_weight: float = _flag(
         0.1, "Weight of the loss of relation paths; 0: only answers, as published.", ge=0
     )
-    decay: float = option(0.01, "Weight decay.", ge=0)
     checks: int = option(10, "How often the check questions are asked, the end included.", ge=1)
 
 

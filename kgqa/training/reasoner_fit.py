@@ -147,9 +147,7 @@ class ReasonerRun:
         steps = len(self.batches)
         self.fit = Fit(
             self.model.train(),
-            torch.optim.AdamW(
-                self.model.parameters(), settings.learning_rate, weight_decay=settings.decay
-            ),
+            torch.optim.AdamW(self.model.parameters(), settings.learning_rate, weight_decay=0.01),
             Schedule(steps, round(_WARM_UP * steps), falls="cosine"),
             self.loss,
             progress,

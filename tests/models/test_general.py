@@ -53,7 +53,7 @@ def test_a_model_that_the_server_lacks(openai_server: OpenAIServer) -> None:
     assert llm.usage.calls == 1
 
 
-def message_of(url: str, timeout_s: float = 5.0, retries: int = 0) -> str:
+def message_of(url: str, timeout_s: float = 60.0, retries: int = 0) -> str:
     with (
         GeneralLLM(
             "some-model", base_url=url, key=SecretStr(KEY), timeout_s=timeout_s, retries=retries
