@@ -38,34 +38,20 @@ if TYPE_CHECKING:
     from kgqa.questions import Question, read_questions
     from kgqa.registry import Options, option
 
-_WHERE = {
-    "Answer": "kgqa.answers.answer",
-    "Check": "kgqa.api.check",
-    "Comparison": "kgqa.evaluation",
-    "Evaluation": "kgqa.evaluation",
-    "KG": "kgqa.api",
-    "KgqaError": "kgqa.errors",
-    "Options": "kgqa.registry",
-    "PathLanguage": "kgqa.api",
-    "QA": "kgqa.api",
-    "QueryResult": "kgqa.queries.result",
-    "Question": "kgqa.questions",
-    "RankedAnswer": "kgqa.answers.answer",
-    "ScoredPath": "kgqa.answers.answer",
-    "TopicEntity": "kgqa.answers.answer",
-    "ask": "kgqa.api",
-    "attach": "kgqa.api",
-    "compare": "kgqa.api",
-    "delete": "kgqa.api",
-    "ingest": "kgqa.api",
-    "open": "kgqa.api",
-    "option": "kgqa.registry",
-    "options": "kgqa.api",
-    "processor": "kgqa.api",
-    "read_questions": "kgqa.questions",
-    "setup": "kgqa.api",
-    "status": "kgqa.api",
+_NAMES = {
+    "kgqa.answers.answer": ("Answer", "RankedAnswer", "ScoredPath", "TopicEntity"),
+    "kgqa.api": (
+        *("KG", "QA", "PathLanguage", "ask", "attach", "compare", "delete", "ingest", "open"),
+        *("options", "processor", "setup", "status"),
+    ),
+    "kgqa.api.check": ("Check",),
+    "kgqa.errors": ("KgqaError",),
+    "kgqa.evaluation": ("Comparison", "Evaluation"),
+    "kgqa.queries.result": ("QueryResult",),
+    "kgqa.questions": ("Question", "read_questions"),
+    "kgqa.registry": ("Options", "option"),
 }
+_WHERE = {name: module for module, names in _NAMES.items() for name in names}
 
 __all__ = [
     "KG",

@@ -102,15 +102,13 @@ class Entry:
     """One name of a registry.
 
     ``target`` is ``"module:Class"``; ``help`` a sentence; ``options`` the options model in the same
-    form, or empty for the class's own ``Options``. ``origin`` names the distribution that brought
-    an entry point.
+    form, or empty for the class's own ``Options``.
     """
 
     name: str
     target: str
     help: str = ""
     options: str = ""
-    origin: str = ""
 
     def load(self) -> Any:
         """Import and return the class. Raises UsageError if that fails."""
@@ -153,15 +151,12 @@ class Registry:
 
     def entry(self, name: str) -> Entry:
         """Return the entry ``name``. Raises UsageError that lists the names if there is none."""
-        for one in self.table:
-            if one.name == name:
-                return one
-        if name in self._added:
-            return self._added[name]
-        for point in _entry_points(self.group):
-            if point.name == name:
-                return _entry_of(point)
-        names = self.names()
+        known = {**self._added, **{entry.name: entry for entry in self.table}}
+        if name not in known:  # only then are entry points read
+            known = {entry.name: entry for entry in self.entries()}
+        if name in known:
+            return known[name]
+        names = list(known)
         near = get_close_matches(name, names, 1)
         hint = f"Did you mean '{near[0]}'? " if near else ""
         raise UsageError(
@@ -293,9 +288,7 @@ def _entry_points(group: str) -> list[EntryPoint]:
 
 def _entry_of(point: EntryPoint) -> Entry:
     origin = point.dist.name if point.dist is not None else ""
-    return Entry(
-        point.name, point.value, f"from the package {origin}" if origin else "", "", origin
-    )
+    return Entry(point.name, point.value, f"from the package {origin}" if origin else "")
 
 
 LOADERS = Registry(

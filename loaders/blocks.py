@@ -51,10 +51,10 @@ def find_sources(sources: Sequence[Path], what: str) -> list[Path]:
 
     Raises DumpNotFoundError if one is missing, or a folder is empty.
     """
-    found: list[Path] = []
+    paths: list[Path] = []
     for source in sources:
         if source == STDIN:
-            found.append(source)
+            paths.append(source)
         elif source.is_dir():
             files = sorted(
                 path for path in source.iterdir() if path.is_file() and path.name[0] != "."
@@ -63,16 +63,16 @@ def find_sources(sources: Sequence[Path], what: str) -> list[Path]:
                 raise DumpNotFoundError(
                     f"The folder {source} holds no file.", f"Give the {what} file itself."
                 )
-            found += files
+            paths += files
         elif source.exists():
-            found.append(source)
+            paths.append(source)
         else:
             raise DumpNotFoundError(
                 f"There is no {what} file {source}.", "Check the path; a folder of parts works too."
             )
-    if not found:
+    if not paths:
         raise DumpNotFoundError(f"No {what} file was given.", "Name at least one file.")
-    return found
+    return paths
 
 
 def nothing_read(
@@ -277,9 +277,9 @@ def _open(source: Path, stack: ExitStack, task: Task) -> IO[bytes]:
     form = next((form for magic, form in _FORMS.items() if start.startswith(magic)), "")
     expected = _ENDINGS.get(source.suffix, "")
     if expected and form != expected:
-        found = f"begins with the bytes {start[:3].hex(' ')}" if start else "is empty"
+        begin = f"begins with the bytes {start[:3].hex(' ')}" if start else "is empty"
         raise DumpMalformedError(
-            f"{source} is named {source.suffix} but is not {expected}: it {found}.",
+            f"{source} is named {source.suffix} but is not {expected}: it {begin}.",
             f"Fetch it again, or take {source.suffix} off its name if it is plain text.",
         )
     counted = cast("IO[bytes]", _Counted(raw, task))

@@ -134,10 +134,10 @@ class ConceptnetLoader:
 
         A source may be ``-``, standard input. Raises DumpNotFoundError, DumpMalformedError.
         """
-        found = find_sources(sources, "ConceptNet assertions")
+        files = find_sources(sources, "ConceptNet assertions")
         relations: dict[str, None] = {}
         assertions = 0
-        blocks = read_blocks(found, report, rejects, progress)
+        blocks = read_blocks(files, report, rejects, progress)
         for read in mapped(partial(read_block, rules=self._rules), blocks):
             assertions += read.assertions
             read.record(report, rejects)
@@ -146,7 +146,7 @@ class ConceptnetLoader:
                 yield _entities(read.edges)
                 yield EdgeBatch(read.edges)
         if not assertions:
-            raise nothing_read("a ConceptNet assertion (five tab-separated columns)", found, report)
+            raise nothing_read("a ConceptNet assertion (five tab-separated columns)", files, report)
         yield relation_batch({uri: uri.removeprefix("/r/") for uri in relations})
 
 
@@ -206,10 +206,10 @@ class BlockEdges(BlockReport):
 
 def read_block(block: Block, rules: Rules) -> BlockEdges:
     """Return what the lines of ``block`` say."""
-    found = BlockEdges(block.source)
+    part = BlockEdges(block.source)
     fields = split_block(block, "\t", COLUMNS)
     for position, count in fields.others.items():
-        _reject(found, block, [position], f"{count} columns in place of {COLUMNS}")
+        _reject(part, block, [position], f"{count} columns in place of {COLUMNS}")
     ends = [fields.columns[place] for place in (2, 3)]
     concept = mask_of(pc.match_substring_regex(ends[0], _CONCEPT))
     concept &= mask_of(pc.match_substring_regex(ends[1], _CONCEPT))
@@ -225,9 +225,9 @@ def read_block(block: Block, rules: Rules) -> BlockEdges:
         (OTHER_LANGUAGE, _starts(ends[0], *wanted) & _starts(ends[1], *wanted), False),
     ):
         if is_form:
-            _reject(found, block, fields.rows[left & ~good].tolist(), reason)
+            _reject(part, block, fields.rows[left & ~good].tolist(), reason)
         else:
-            found.dropped[reason] += int(np.count_nonzero(left & ~good))
+            part.dropped[reason] += int(np.count_nonzero(left & ~good))
         left &= good
     numbers, abouts = fields.rows[left], fields.columns[4].filter(pa.array(left))
     raw = [column.filter(pa.array(left)) for column in (ends[0], relation, ends[1])]
@@ -235,11 +235,11 @@ def read_block(block: Block, rules: Rules) -> BlockEdges:
     good = np.logical_and.reduce(decoded)
     for place in np.flatnonzero(~good).tolist():
         reasons = (why_undecodable(column[place].as_py()) for column in raw)
-        _reject(found, block, [int(numbers[place])], next(filter(None, reasons)))
+        _reject(part, block, [int(numbers[place])], next(filter(None, reasons)))
     if rules.fold:
         head, tail = _fold(head), _fold(tail)
     different = mask_of(pc.not_equal(head, tail))
-    found.dropped[TO_ITSELF] += int(np.count_nonzero(good & ~different))
+    part.dropped[TO_ITSELF] += int(np.count_nonzero(good & ~different))
     kept_rows: list[int] = []
     properties: list[str] = []
     sure = np.flatnonzero(good & different)
@@ -247,10 +247,10 @@ def read_block(block: Block, rules: Rules) -> BlockEdges:
         try:
             weight, text = _read_about(about)
         except ValueError as error:
-            _reject(found, block, [int(numbers[place])], str(error))
+            _reject(part, block, [int(numbers[place])], str(error))
             continue
         if rules.least is not None and weight < rules.least:
-            found.dropped[TOO_LIGHT] += 1
+            part.dropped[TOO_LIGHT] += 1
             continue
         kept_rows.append(place)
         properties.append(text)
@@ -258,22 +258,22 @@ def read_block(block: Block, rules: Rules) -> BlockEdges:
     head, relation, tail = (column.take(chosen) for column in (head, relation, tail))
     turned = pc.and_(pc.is_in(relation, pa.array(sorted(SYMMETRIC))), pc.less(tail, head))
     ends = [pc.if_else(turned, tail, head), pc.if_else(turned, head, tail)]
-    found.edges = edge_batch(ends[0], relation, ends[1], properties).rows
-    found.assertions = block.lines - len(found.rejects) - found.dropped[BLANK]
-    return found
+    part.edges = edge_batch(ends[0], relation, ends[1], properties).rows
+    part.assertions = block.lines - len(part.rejects) - part.dropped[BLANK]
+    return part
 
 
-def _reject(found: BlockEdges, block: Block, positions: Sequence[int], reason: str) -> None:
+def _reject(part: BlockEdges, block: Block, positions: Sequence[int], reason: str) -> None:
     for number, raw in lines_at(block, positions):
-        found.reject(number, reason, raw)
+        part.reject(number, reason, raw)
 
 
 def _starts(values: pa.Array, *starts: bytes) -> BoolArray:
     """Return which values start with one of ``starts``."""
-    found: BoolArray = np.logical_or.reduce(
+    mask: BoolArray = np.logical_or.reduce(
         [mask_of(pc.starts_with(values, start)) for start in starts]
     )
-    return found
+    return mask
 
 
 def _fold(uris: pa.Array) -> pa.Array:

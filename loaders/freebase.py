@@ -212,7 +212,7 @@ def _rewritten(
             part.rejects.append((number, "control character in an IRI", raw.decode()))
             continue
         if iri is None:  # a control character may stand in a text, but not in the dump's form
-            plain = _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04X}", literal)
+            plain = _CONTROL.sub(lambda control: f"\\u{ord(control[0]):04X}", literal)
         term = f"<{iri}>" if iri is not None else f'"{plain}"{suffix}'
         terms.append((f"<{subject}>".encode(), f"<{predicate}>".encode(), term.encode()))
         numbers.append(number)
@@ -282,22 +282,22 @@ class _Rows:
         quoted = ~self._are_iris(rows)
         self._reject_all(rows[~quoted], "name is not text")
         rows, uses = rows[quoted], uses[quoted]
-        found = read_literals(self._objects(rows), self.language)
-        self.part.dropped[OTHER_LANGUAGE] += found.foreign
-        faulty = np.array([place for place, _ in found.faults], dtype=np.int64)
+        literals = read_literals(self._objects(rows), self.language)
+        self.part.dropped[OTHER_LANGUAGE] += literals.foreign
+        faulty = np.array([place for place, _ in literals.faults], dtype=np.int64)
         codes = np.full(len(rows), NO_MID, dtype=np.int64)
-        read = np.sort(np.concatenate([found.rows, faulty]))
+        read = np.sort(np.concatenate([literals.rows, faulty]))
         codes[read] = self._subjects(rows[read])
-        for place, reason in found.faults:
+        for place, reason in literals.faults:
             if codes[place] != NO_MID:
                 self._reject(int(rows[place]), reason)
-        mids = codes[found.rows]
-        filled = is_text(found.texts)
-        self._reject_all(rows[found.rows[~filled & (mids != NO_MID)]], "name is empty")
+        mids = codes[literals.rows]
+        filled = is_text(literals.texts)
+        self._reject_all(rows[literals.rows[~filled & (mids != NO_MID)]], "name is empty")
         kept = filled & (mids != NO_MID)
-        uses = uses[found.rows[kept]]
+        uses = uses[literals.rows[kept]]
         ranks = np.array([0, 1, ALIAS])[uses]  # of Use.NAME, LABEL, ALIAS
-        texts = pc.utf8_trim_whitespace(found.texts.filter(pa.array(kept)))
+        texts = pc.utf8_trim_whitespace(literals.texts.filter(pa.array(kept)))
         columns = [pa.array(mids[kept]), texts, pa.array(ranks)]
         batch = pa.RecordBatch.from_arrays(columns, names=["id", "text", "rank"])
         self.part.batches.append(NameBatch(batch, defines=True))
@@ -338,15 +338,15 @@ class _Rows:
             heads[kept], relations.take(pa.array(kept)), pa.array(tails[tails != NO_MID])
         )
         places = np.flatnonzero(~iris)
-        found = read_literals(self._objects(rows[places]), self.language)
-        for place, reason in found.faults:
+        literals = read_literals(self._objects(rows[places]), self.language)
+        for place, reason in literals.faults:
             self._reject(int(rows[places[place]]), reason)
-        self.part.dropped[OTHER_LANGUAGE] += found.foreign
-        worth = _are_values(found.texts)
+        self.part.dropped[OTHER_LANGUAGE] += literals.foreign
+        worth = _are_values(literals.texts)
         self.part.dropped[_LEFT_OUT] += int(np.count_nonzero(~worth))
-        kept = places[found.rows[worth]]
+        kept = places[literals.rows[worth]]
         if len(kept):
-            ids, names = found.values(worth)
+            ids, names = literals.values(worth)
             self._add_edges(heads[kept], relations.take(pa.array(kept)), ids)
             batch = pa.RecordBatch.from_arrays([ids, names], names=["id", "name"])
             self.part.batches.append(ValueBatch(batch))
@@ -422,24 +422,26 @@ class FreebaseLoader:
 
         Raises DumpNotFoundError, DumpMalformedError.
         """
-        found = find_sources(sources, "Freebase dump")
+        files = find_sources(sources, "Freebase dump")
         reader = BlockReader(self.options.language, self._filters)
         mediator_types = set(self._mediator_types)
         inverses: dict[str, str] = {}
         triples = 0
-        for part in mapped(reader.read, read_blocks(found, report, rejects, progress)):
+        for part in mapped(reader.read, read_blocks(files, report, rejects, progress)):
             triples += part.triples
             mediator_types |= part.mediator_types
-            for one, other in part.inverses:
-                inverses[one] = other
-                inverses.setdefault(other, one)
+            for relation, inverse in part.inverses:
+                inverses[relation] = inverse
+                inverses.setdefault(inverse, relation)
             part.record(report, rejects)
             yield from part.batches
         if not triples:
-            raise nothing_read("a Freebase dump (N-Triples)", found, report)
+            raise nothing_read("a Freebase dump (N-Triples)", files, report)
         yield TypeRules(frozenset(mediator_types), self._filters.keeps)
         pairs = sorted(
             pair for pair in inverses.items() if all(self._filters.keeps(each) for each in pair)
         )
-        rows = [{"id": one, "name": one, "inverse": other} for one, other in pairs]
+        rows = [
+            {"id": relation, "name": relation, "inverse": inverse} for relation, inverse in pairs
+        ]
         yield RelationBatch(pa.RecordBatch.from_pylist(rows, schema=RELATION_SCHEMA))

@@ -198,8 +198,8 @@ class Literals:
         for place, (_, datatype) in enumerate(self.suffixes):
             if is_renamed(datatype) and (suffix == place).any():
                 there = pa.array(suffix == place)
-                found = each_once(texts.filter(there), partial(value_name, datatype=datatype))
-                names = pc.replace_with_mask(names, there, found)
+                renamed = each_once(texts.filter(there), partial(value_name, datatype=datatype))
+                names = pc.replace_with_mask(names, there, renamed)
         return ids, names
 
 
@@ -284,13 +284,13 @@ def read_ntriples(block: Block, language: str, rank: int) -> TriplesPart:
     line.
     """
     part = TriplesPart(block.source)
-    found = pc.extract_regex(whole_lines(block).view(pa.string()), TRIPLE_LINE)
-    fits = mask_of(found.is_valid())
+    matches = pc.extract_regex(whole_lines(block).view(pa.string()), TRIPLE_LINE)
+    fits = mask_of(matches.is_valid())
     for number, raw in lines_at(block, np.flatnonzero(~fits)):
         match_line(part, number, raw)
-    found = found.filter(pa.array(fits))
+    matches = matches.filter(pa.array(fits))
     numbers = block.first + np.flatnonzero(fits)
-    terms = [found.field(name) for name in ("subject", "predicate", "object")]
+    terms = [matches.field(name) for name in ("subject", "predicate", "object")]
     for place, reason in _take(part, terms, rank + numbers, language):
         [(number, raw)] = lines_at(block, numbers[place : place + 1] - block.first)
         part.rejects.append((number, reason, raw.decode()))
@@ -302,22 +302,22 @@ def _take(
     part: TriplesPart, terms: list[pa.Array], ranks: IntArray, language: str
 ) -> list[tuple[int, str]]:
     """Take in triples by their terms; return which are rejected, and why."""
-    subject, predicate, found = terms
+    subject, predicate, objects = terms
     encoded = predicate.dictionary_encode()
     predicates = encoded.dictionary
     uses = np.array([_use(iri) for iri in predicates.to_pylist()], dtype=np.int8)
     use = uses[encoded.indices.to_numpy()] if len(uses) else np.empty(0, dtype=np.int8)
-    iri = mask_of(pc.starts_with(found, "<"))
+    iri = mask_of(pc.starts_with(objects, "<"))
     part.described = pc.unique(subject.filter(pa.array(iri & (use == _TYPE))))
     for chosen, edges in ((iri & (use != _TYPE), part.edges), (iri & (use == _TYPE), part.typed)):
         rows = pa.array(chosen)
         relation = predicates.take(encoded.indices.filter(rows))
-        tails, nothing = inside(found.filter(rows), 1, 1), pa.nulls(len(relation), pa.string())
+        tails, nothing = inside(objects.filter(rows), 1, 1), pa.nulls(len(relation), pa.string())
         add_edges(edges, subject.filter(rows), relation, tails, nothing)
     texts = np.flatnonzero(~iri)
     if not len(texts):
         return []
-    literals = read_literals(found.take(pa.array(texts)).cast(pa.binary()), language)
+    literals = read_literals(objects.take(pa.array(texts)).cast(pa.binary()), language)
     part.dropped[OTHER_LANGUAGE] += literals.foreign
     filled = is_text(literals.texts)
     part.dropped[EMPTY_TEXT] += int(np.count_nonzero(~filled))

@@ -154,15 +154,15 @@ def read_rows(block: Block, form: RowForm) -> tuple[pa.RecordBatch, BlockReport]
     raw = whole_lines(block)
     lines = pc.ascii_rtrim(raw.view(pa.string()), "\n")
     fields = pc.split_pattern(lines, "|")
-    found = pc.list_value_length(fields).to_numpy() - mask_of(pc.ends_with(lines, "|"))
-    good = found == form.count if form.exact else found >= form.count
+    counts = pc.list_value_length(fields).to_numpy() - mask_of(pc.ends_with(lines, "|"))
+    good = counts == form.count if form.exact else counts >= form.count
     good &= mask_of(pc.match_substring_regex(raw, r"\S"))
     chosen = fields.filter(pa.array(good))
     columns = [pc.list_element(chosen, place).cast(pa.binary()) for place in form.places]
     texts, decoded = zip(*map(as_text, columns), strict=True)
     sound = np.logical_and.reduce(decoded)
     for row in np.flatnonzero(~good).tolist():
-        reason = f"{found[row]} fields in place of {form.count}"
+        reason = f"{counts[row]} fields in place of {form.count}"
         seen.reject(block.first + row, reason, raw[row].as_py())
     for row in np.flatnonzero(good)[~sound].tolist():
         seen.reject(block.first + row, why_undecodable(raw[row].as_py()), raw[row].as_py())

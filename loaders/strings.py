@@ -53,14 +53,14 @@ def split_block(
     content = np.frombuffer(block.data, dtype=np.uint8)
     marks = np.flatnonzero((content == LINE_FEED) | (content == ord(delimiter)))
     last = np.flatnonzero(content[marks] == LINE_FEED)  # the mark that ends each line
-    found = np.diff(last, prepend=-1)
-    good = found == count
-    first = (last - found + 1)[good]  # the first mark of each line
+    counts = np.diff(last, prepend=-1)
+    good = counts == count
+    first = (last - counts + 1)[good]  # the first mark of each line
     starts = [np.append(0, marks[last[:-1]] + 1)[good]]
     ends = [marks[first + place] for place in range(count)]
     starts += [end + 1 for end in ends[:-1]]
     columns = [spans(block.data, starts[at], ends[at]) for at in wanted or range(count)]
-    others = {place: int(found[place]) for place in np.flatnonzero(~good).tolist()}
+    others = {place: int(counts[place]) for place in np.flatnonzero(~good).tolist()}
     return Fields(columns, np.flatnonzero(good), others)
 
 
@@ -73,8 +73,8 @@ def lines_at(block: Block, positions: IntArray | Sequence[int]) -> list[Line]:
     ends, data = block.ends, memoryview(block.data)
     places = np.asarray(positions)
     starts = np.where(places > 0, ends[places - 1] + 1, 0)
-    found = zip(places.tolist(), starts.tolist(), ends[places].tolist(), strict=True)
-    return [(block.first + line, bytes(data[start:end])) for line, start, end in found]
+    spans_of = zip(places.tolist(), starts.tolist(), ends[places].tolist(), strict=True)
+    return [(block.first + line, bytes(data[start:end])) for line, start, end in spans_of]
 
 
 def whole_lines(block: Block) -> pa.Array:
@@ -197,8 +197,8 @@ def json_strings(texts: pa.Array) -> pa.Array:
     written = pc.binary_join_element_wise('"', texts, '"', "", null_handling="emit_null")
     special = pc.fill_null(pc.match_substring_regex(texts, _SPECIAL), False)
     if pc.any(special).as_py():
-        found = [_ENCODE(text) for text in texts.filter(special).to_pylist()]
-        written = pc.replace_with_mask(written, special, pa.array(found, type=pa.string()))
+        escaped = [_ENCODE(text) for text in texts.filter(special).to_pylist()]
+        written = pc.replace_with_mask(written, special, pa.array(escaped, type=pa.string()))
     return written
 
 

@@ -188,9 +188,9 @@ def _starts(path: Path) -> bytes:
 
 
 def _delimited(name: str, path: Path) -> Table:
-    found = read_csv(path)
-    table = arrow_table(name, path.name, found.columns, found.rows)
-    table.broken, table.mended, table.note = found.broken, found.mended, found.note
+    content = read_csv(path)
+    table = arrow_table(name, path.name, content.columns, content.rows)
+    table.broken, table.mended, table.note = content.broken, content.mended, content.note
     return table
 
 
@@ -240,9 +240,9 @@ def read_sqlite(path: Path) -> Iterator[Table]:
                 for rows in pointing.values():
                     to = [row[4] for row in rows] if rows[0][4] else _key(database, rows[0][2])
                     foreign["/".join(row[3] for row in rows)] = (rows[0][2], "/".join(to))
-                found = database.execute('SELECT * FROM "' + name.replace('"', '""') + '"')
-                names = [row[0] for row in found.description]
-                columns = dict(zip(names, map(list, zip(*found, strict=True)), strict=False))
+                cursor = database.execute('SELECT * FROM "' + name.replace('"', '""') + '"')
+                names = [row[0] for row in cursor.description]
+                columns = dict(zip(names, map(list, zip(*cursor, strict=True)), strict=False))
                 table = declared(typed(columns), key, foreign)
                 yield arrow_table(name, f"{path.name}, table {name}", table)
     except sqlite3.Error as error:

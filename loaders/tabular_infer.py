@@ -92,8 +92,8 @@ def _profile(table: Table, name: str) -> _Column:
     kind = value_type(texts)
     split = ""
     if listed or (kind == "text" and length <= LONG and (split := separator(texts))):
-        _, found = members(cells, split)
-        texts, filled = pc.unique(found), len(found)
+        _, pieces = members(cells, split)
+        texts, filled = pc.unique(pieces), len(pieces)
         kind, length = value_type(texts), pc.mean(pc.utf8_length(texts)).as_py() or 0.0
     else:
         filled = len(cells) - cells.null_count
@@ -136,7 +136,11 @@ def infer(tables: Sequence[Table]) -> dict[str, TableMapping]:
             if to in named:
                 table.compose(name)
                 named[to].compose(at)
-    mapping = {t.name: found for t in tables if (found := from_header(t.name, list(t.columns)))}
+    mapping = {
+        t.name: table_mapping
+        for t in tables
+        if (table_mapping := from_header(t.name, list(t.columns)))
+    }
     plans = {
         table.name: _Plan(
             table, {name: _profile(table, name) for name in table.columns}, type_words(table.name)
@@ -177,7 +181,7 @@ def _find_key(plan: _Plan, plans: dict[str, _Plan]) -> None:
         joined = "".join(column.words)
         base = relation_of(column.name).replace(" ", "")
         is_id = (
-            joined in ("id", "uuid", "key")
+            joined in ("id", "uid", "uuid", "key")
             or (base == own and (joined != own or not _is_other(column, plan, plans)))
             or (joined.endswith("id") and own.startswith(joined[:-2]))  # ``StuID`` of a student
         )
@@ -326,7 +330,7 @@ def _hint(column: _Column, plan: _Plan, to: _Plan, target: _Column) -> float:
         return 2 if SELF_WORDS.intersection(column.words) else 0
     if (column.name,) == plan.key and (target.name,) == to.key and plan.words[0] == to.words[0]:
         once = to.links.get(target.name) != (plan.table.name, column.name)
-        return 3 * (once and column.values.sort() == target.values.sort())  # a row told in two
+        return 3 * (once and column.values.sort() == target.values.sort())  # a row in two tables
     if base == to.called or joined == f"{to.called}id" or (same and to.strong):
         return 3
     if base.endswith(to.called) or to.words[-1] == words(relation_of(column.name))[-1]:
@@ -384,14 +388,15 @@ def _things(plans: dict[str, _Plan]) -> dict[tuple[str, str], str]:
     }
     certain = {place for place, column in free.items() if _is_thing(column)}
     of_things = {tuple(free[place].words) for place in certain}
-    found = {
+    said_of = {
         place: _said(column)
         for place, column in free.items()
         if place in certain or (tuple(column.words) in of_things and _is_short_text(column))
     }
-    alone = {said[-1] for said in found.values() if len(said) == 1} | THING_WORDS
+    alone = {said[-1] for said in said_of.values() if len(said) == 1} | THING_WORDS
     named = {
-        place: type_name(said[-1:] if said[-1] in alone else said) for place, said in found.items()
+        place: type_name(said[-1:] if said[-1] in alone else said)
+        for place, said in said_of.items()
     }
     return {place: type_ for place, type_ in named.items() if type_ not in tables}
 
@@ -466,6 +471,8 @@ def _column(
         if is_whole:
             relation = " ".join(dict.fromkeys([*_shared_words(column.name.split("/")), *kind]))
         begins = any(len(word) > 3 and "".join(kind).startswith(word) for word in column.words)
+        if "".join(kind).startswith(relation):  # ``StuID`` is of a student
+            relation = " ".join(kind)
         own, other = {*column.words}, {*kind}
         if begins and not other <= own and not own <= other:  # ``shipVia`` does not name shippers
             relation = f"{relation} {' '.join(kind)}"

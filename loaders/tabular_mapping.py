@@ -7,7 +7,6 @@ edges has two columns that point to things; the others are properties of the edg
 
 from __future__ import annotations
 
-import json
 import re
 import tomllib
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from kgqa.errors import UsageError
+from kgqa.graph.files import toml_key, toml_value
 from kgqa.graph.schema import ValueType
 from kgqa.loaders.tabular_words import type_name, type_words, words
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
 _HEAD = """\
 # How tables were read as a graph. Edit it, and load again with: --mapping mapping.toml
 # A table: type, key, name (columns), types (columns whose cells are further types), or
@@ -103,30 +102,17 @@ def written(tables: dict[str, TableMapping]) -> str:
     """Return a mapping as TOML, a line for each column."""
     lines = [_HEAD]
     for name, table in tables.items():
-        lines.append(f"[{_key(name)}]")
+        lines.append(f"[{toml_key(name)}]")
         entries = table.entries() | ({"space": ""} if table.space == "" else {})
-        lines += [f"{key} = {_value(value)}" for key, value in entries.items() if key != "columns"]
-        lines += ["", f"[{_key(name)}.columns]"]
-        lines += [f"{_key(key)} = {_value(each.entries())}" for key, each in table.columns.items()]
+        lines += [
+            f"{key} = {toml_value(value)}" for key, value in entries.items() if key != "columns"
+        ]
+        lines += ["", f"[{toml_key(name)}.columns]"]
+        lines += [
+            f"{toml_key(key)} = {toml_value(each.entries())}" for key, each in table.columns.items()
+        ]
         lines.append("")
     return "\n".join(lines)
-
-
-def _key(name: str) -> str:
-    return name if _BARE.fullmatch(name) else _text(name)
-
-
-def _text(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007F")  # JSON is TOML but here
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, dict):
-        filled = [f"{_key(key)} = {_value(each)}" for key, each in value.items() if each]
-        return f"{{ {', '.join(filled)} }}"
-    if isinstance(value, tuple | list):
-        return f"[{', '.join(map(_value, value))}]"
-    return str(value).lower() if isinstance(value, bool) else _text(value)
 
 
 def summary(name: str, source: str, rows: int, table: TableMapping) -> str:

@@ -68,8 +68,8 @@ class Rows:
                     yield from self._edges(part)
                 if name in self._ids:
                     yield from self._links(part, ids)
-        for type_, found in self._things.items():
-            names = pc.unique(pa.chunked_array(found, _TEXT))
+        for type_, columns in self._things.items():
+            names = pc.unique(pa.chunked_array(columns, _TEXT))
             ids = pc.binary_join_element_wise(f"{type_}/", names, "")
             number = pc.match_substring_regex(names, "^[0-9]+$")  # an id, which is no name
             called = pc.binary_join_element_wise(spoken(type_).capitalize(), names, " ")
@@ -107,15 +107,15 @@ class Rows:
             for name, column in _pointed(to, self._mapping):
                 if name not in self._ids:  # rows that are added later point to what is there
                     continue
-                found = self._ids[name]
+                row_ids = self._ids[name]
                 mapped = self._mapping[name]
                 if column:
                     cells = _texts(self._tables[name].columns[column])
                 else:
-                    cells = pc.utf8_slice_codeunits(found, len(mapped.prefix))
-                good = pc.and_(cells.is_valid(), found.is_valid())
+                    cells = pc.utf8_slice_codeunits(row_ids, len(mapped.prefix))
+                good = pc.and_(cells.is_valid(), row_ids.is_valid())
                 texts.append(cells.filter(good))
-                ids.append(found.filter(good))
+                ids.append(row_ids.filter(good))
             empty = pa.array([], _TEXT)
             self._targets[to] = (
                 pa.concat_arrays(texts) if texts else empty,
@@ -131,16 +131,16 @@ class Rows:
             self._things.setdefault(kind.thing, []).append(pc.unique(texts))
             return pc.binary_join_element_wise(f"{kind.thing}/", texts, "")
         values, ids = self._target(kind.to)
-        found = ids.take(pc.index_in(texts, value_set=values))
+        targets = ids.take(pc.index_in(texts, value_set=values))
         for name, key in _pointed(kind.to, self._mapping):
             if name not in self._ids and "/".join(self._mapping[name].key) in (key, ""):
                 given = pc.binary_join_element_wise(self._mapping[name].prefix, texts, "")
-                found = pc.coalesce(found, given)
+                targets = pc.coalesce(targets, given)
         where = kind.to.rpartition(".")[0] or "thing"
-        for place in np.flatnonzero(mask_of(found.is_null())).tolist():
+        for place in np.flatnonzero(mask_of(targets.is_null())).tolist():
             reason = f"no {where} has the {column} {texts[place].as_py()!r:.60}"
             self._reject(part.table, part.start + int(rows[place]), reason)
-        return found
+        return targets
 
     # -- entities ---------------------------------------------------------------------------
 
@@ -233,10 +233,10 @@ class Rows:
             cells = part.cells(name)
             rows = np.flatnonzero(mask_of(cells.is_valid()))
             filled.append(mask_of(cells.is_valid()))
-            found = self._pointed(part, name, rows, cells.drop_null(), part.mapped.columns[name])
+            targets = self._pointed(part, name, rows, cells.drop_null(), part.mapped.columns[name])
             column = np.full(len(part), -1)
             column[rows] = np.arange(len(rows))
-            ends.append(found.take(pa.array(column, mask=column < 0)))
+            ends.append(targets.take(pa.array(column, mask=column < 0)))
         if edge.types:
             relations = part.cells(edge.types)
         else:
@@ -358,9 +358,9 @@ def _types(part: _Part, mapped: TableMapping) -> pa.Array:
     first = [mapped.type] if mapped.type else []
     if not mapped.types:
         return pa.array([first] * len(part), pa.list_(_TEXT))
-    found: list[list[str]] = [list(first) for _ in range(len(part))]
+    types: list[list[str]] = [list(first) for _ in range(len(part))]
     for name in mapped.types:
         rows, texts = members(part.cells(name), mapped.columns[name].split or ARRAY)
         for row, text in zip(rows.to_pylist(), texts.to_pylist(), strict=True):
-            found[row] += [one for one in text.split(":") if one]
-    return pa.array(found, pa.list_(_TEXT))
+            types[row] += [type_ for type_ in text.split(":") if type_]
+    return pa.array(types, pa.list_(_TEXT))

@@ -203,10 +203,10 @@ def _booleans(texts: pa.Array) -> pa.Array:
 def _dates(texts: pa.Array) -> pa.Array:
     form = "" if _iso(texts) else other_date(texts)
     if form:
-        found = pc.strptime(texts, format=form, unit="s", error_is_null=True)
+        days = pc.strptime(texts, format=form, unit="s", error_is_null=True)
     else:
-        found = _cast(pc.utf8_slice_codeunits(texts, 0, 10), _MILLIS)
-    return json_strings(pc.strftime(found, "%Y-%m-%d"))
+        days = _cast(pc.utf8_slice_codeunits(texts, 0, 10), _MILLIS)
+    return json_strings(pc.strftime(days, "%Y-%m-%d"))
 
 
 def _datetimes(texts: pa.Array) -> pa.Array:

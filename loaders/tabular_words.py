@@ -57,24 +57,24 @@ def spoken(name: str) -> str:
     return " ".join(words(name))
 
 
-def says_whether(found: list[str]) -> bool:
+def says_whether(name_words: list[str]) -> bool:
     """Return whether a column of that name, of 0 and 1, says yes and no: ``discontinued``."""
-    return found[0] in _ASKED or found[-1] in _STATE or found[-1].endswith("ed")
+    return name_words[0] in _ASKED or name_words[-1] in _STATE or name_words[-1].endswith("ed")
 
 
 def relation_of(name: str) -> str:
     """Return what a column that points to a thing says of the row: ``customerID`` is "customer"."""
-    found = words(name)
-    while len(found) > 1 and found[-1] in ID_WORDS:
-        found.pop()
-    return " ".join(found)
+    name_words = words(name)
+    while len(name_words) > 1 and name_words[-1] in ID_WORDS:
+        name_words.pop()
+    return " ".join(name_words)
 
 
 def singular(word: str) -> str:
     """Return an English noun in the singular.
 
-    >>> [singular(word) for word in ("orders", "categories", "boxes", "diagnoses", "address")]
-    ['order', 'category', 'box', 'diagnosis', 'address']
+    >>> [singular(word) for word in ("orders", "categories", "boxes", "sizes", "address")]
+    ['order', 'category', 'box', 'size', 'address']
     """
     if word in _PLURALS:
         return _PLURALS[word]
@@ -84,19 +84,19 @@ def singular(word: str) -> str:
         return word[:-2] + "is"
     if word.endswith("ies"):
         return word[:-3] + "y"
-    if word.endswith(("sses", "shes", "ches", "xes", "zes")):
+    if word.endswith(("sses", "shes", "ches", "xes", "tzes")):
         return word[:-2]
     return word[:-1]
 
 
 def type_words(name: str) -> list[str]:
     """Return the words of what a row of a table is: ``order-details`` is order, detail."""
-    found = words(name)
-    while len(found) > 1 and found[-1] in _NO_CLASS:
-        found.pop()
-    return [*found[:-1], singular(found[-1])]
+    name_words = words(name)
+    while len(name_words) > 1 and name_words[-1] in _NO_CLASS:
+        name_words.pop()
+    return [*name_words[:-1], singular(name_words[-1])]
 
 
-def type_name(found: list[str]) -> str:
+def type_name(name_words: list[str]) -> str:
     """Return the name of a type, as labels are written: ``OrderDetail``."""
-    return "".join(word[:1].upper() + word[1:] for word in found)
+    return "".join(word[:1].upper() + word[1:] for word in name_words)

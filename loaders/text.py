@@ -103,8 +103,8 @@ class TextLoader:
 
     def count(self, sources: Sequence[Path]) -> int:
         """Return how many paragraphs ``sources`` have, up to the limit. Raises as ``read``."""
-        found = count_paragraphs(files_of(sources)[0])
-        return found if self.options.limit is None else min(found, self.options.limit)
+        total = count_paragraphs(files_of(sources)[0])
+        return total if self.options.limit is None else min(total, self.options.limit)
 
     def read(
         self, sources: Sequence[Path], report: Report, rejects: Rejects, progress: Progress
@@ -138,7 +138,7 @@ class TextLoader:
             for paragraph, reply in self._replies(self._complete, paragraphs):
                 task.advance()
                 try:
-                    found = self._triplets(paragraph, reply.result(), report, rejects)
+                    triplets = self._triplets(paragraph, reply.result(), report, rejects)
                 except KgqaError as error:
                     failed += 1
                     report.dropped[FAILED] += 1
@@ -147,14 +147,14 @@ class TextLoader:
                         raise
                     continue
                 answered += 1
-                rows += [graph.edge(triplet, paragraph) for triplet in found]
+                rows += [graph.edge(triplet, paragraph) for triplet in triplets]
                 if len(rows) >= _ROWS:
                     yield edge_batch(*zip(*rows, strict=True))
                     rows = []
         if rows:
             yield edge_batch(*zip(*rows, strict=True))
         if graph.entities:
-            spellings = [_by_frequency(one) for one in graph.entities.values()]
+            spellings = [_by_frequency(entity) for entity in graph.entities.values()]
             yield entity_batch(
                 list(graph.entities),
                 name=[first for first, *_ in spellings],
@@ -194,15 +194,15 @@ class TextLoader:
     ) -> tuple[Triplet, ...]:
         """Return the triplets of a reply; count its lines, reject those that are malformed."""
         cut = reply.completion_tokens >= self.options.reply_tokens
-        found = read_reply(reply.text, paragraph.title, paragraph.sentences, cut=cut)
-        report.lines += found.lines
-        if found.nothing:
+        extraction = read_reply(reply.text, paragraph.title, paragraph.sentences, cut=cut)
+        report.lines += extraction.lines
+        if extraction.nothing:
             report.dropped[NO_FACT] += 1
-        if not found.lines:
+        if not extraction.lines:
             rejects.add(paragraph.id, 0, NO_REPLY, "")
-        for one in found.rejected:
-            rejects.add(paragraph.id, one.line, one.reason, one.text)
-        return found.triplets
+        for line in extraction.rejected:
+            rejects.add(paragraph.id, line.line, line.reason, line.text)
+        return extraction.triplets
 
 
 class _Names:
@@ -228,4 +228,4 @@ class _Names:
 
 
 def _by_frequency(spellings: Counter[str]) -> list[str]:
-    return sorted(spellings, key=lambda one: (-spellings[one], one))
+    return sorted(spellings, key=lambda spelling: (-spellings[spelling], spelling))

@@ -102,12 +102,12 @@ def context(entry: dict[str, Any]) -> list[Passage]:
         place = error.errors()[0]["loc"]
         where, of = (f"item {int(place[0]) + 1} of ", "") if place else ("", "a list of ")
         raise ValueError(f'{where}"context" is not {of}[title, sentences]') from None
-    found = []
+    passages_of = []
     for title, texts in given:
         sentences = tuple(s for text in texts if (s := " ".join(text.split())))
         if sentences:
-            found.append(Passage(" ".join(sentences), title.strip(), "", sentences))
-    return found
+            passages_of.append(Passage(" ".join(sentences), title.strip(), "", sentences))
+    return passages_of
 
 
 def _of_lines(file: IO[bytes]) -> Iterator[tuple[int, Any]]:
@@ -194,7 +194,7 @@ def files_of(sources: Sequence[Path]) -> tuple[list[tuple[Path, str]], list[Path
     whatever their ending; in a folder those of other endings are left out, and hidden ones.
     Raises DumpNotFoundError, and UsageError for standard input.
     """
-    found: list[tuple[Path, str]] = []
+    files: list[tuple[Path, str]] = []
     others: list[Path] = []
     for source in sources:
         if source == STDIN:
@@ -202,7 +202,7 @@ def files_of(sources: Sequence[Path]) -> tuple[list[tuple[Path, str]], list[Path
         if not source.exists():
             raise DumpNotFoundError(f"There is no {source}.", "Check the path.")
         if not source.is_dir():
-            found.append((source, source.name))
+            files.append((source, source.name))
             continue
         below = [(path, path.relative_to(source)) for path in sorted(source.rglob("*"))]
         below = [
@@ -217,9 +217,9 @@ def files_of(sources: Sequence[Path]) -> tuple[list[tuple[Path, str]], list[Path
                 f"Files in it end in one of {', '.join((*_TEXTS, *_JSONS))}.",
             )
         others += [path for path, _ in below if not (_is_json(path) or _is_text(path))]
-        found += mine
+        files += mine
     distinct: dict[Path, tuple[Path, str]] = {}
-    for path, name in found:
+    for path, name in files:
         distinct.setdefault(path.resolve(), (path, name))
     kept = list(distinct.values())
     known = Counter(name for _, name in kept)
@@ -243,7 +243,7 @@ def paragraphs_of(
             passages_of = _text(path, name, dropped, rejects)
         for place, passage in passages_of:
             given = passage.sentences or sentences_of(_CONTROL.sub(" ", passage.text))
-            sentences = tuple(s for one in given if (s := _line(one)))
+            sentences = tuple(s for sentence in given if (s := _line(sentence)))
             title, id_ = _line(passage.title), _line(passage.id) or f"{name}#{place}"
             if not sentences:
                 continue
@@ -283,12 +283,12 @@ def _json(path: Path, name: str, rejects: Rejects) -> Iterator[tuple[str, Passag
             rejects.add(name, number, entry.reason, entry.text)
             continue
         try:
-            found = passages(entry)
+            entry_passages = passages(entry)
         except ValueError as error:
             rejects.add(name, number, str(error), str(entry))
             continue
-        for place, passage in enumerate(found, 1):
-            yield f"{number}.{place}" if len(found) > 1 else str(number), passage
+        for place, passage in enumerate(entry_passages, 1):
+            yield f"{number}.{place}" if len(entry_passages) > 1 else str(number), passage
 
 
 def _text(
@@ -371,15 +371,15 @@ def sentences_of(text: str) -> list[str]:
     ['Dr. Moll met J. R. Ek in 1901.', 'They sailed!', 'Where to?']
     """
     text = " ".join(text.split())
-    found, start = [], 0
+    sentences, start = [], 0
     for match in _END.finditer(text):
         end = match.end()
         if end >= len(text) or _goes_on(text[start : match.end()].rstrip(), text[end]):
             continue
-        found.append(text[start:end].strip())
+        sentences.append(text[start:end].strip())
         start = end
     rest = text[start:].strip()
-    return [*found, rest] if rest else found
+    return [*sentences, rest] if rest else sentences
 
 
 def in_parts(sentences: Sequence[str], most: int) -> Iterator[tuple[str, ...]]:

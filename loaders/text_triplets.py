@@ -100,7 +100,11 @@ def read_reply(text: str, title: str, sentences: Sequence[str], *, cut: bool = F
     ``cut``: the reply ended because it was too long, so that its last line cannot be trusted.
     """
     # only line feeds end a line: other separators that Unicode knows may stand in a name
-    lines = [(at, one.strip()) for at, one in enumerate(text.split("\n"), 1) if one.strip()]
+    lines = [
+        (at, text_line.strip())
+        for at, text_line in enumerate(text.split("\n"), 1)
+        if text_line.strip()
+    ]
     if len(lines) == 1 and normalise(lines[0][1]) == NOTHING and not cut:
         return Extraction((), (), 1, nothing=True)
     # no name holds a |
@@ -108,11 +112,11 @@ def read_reply(text: str, title: str, sentences: Sequence[str], *, cut: bool = F
     triplets: list[Triplet] = []
     rejected: list[Rejected] = []
     for place, (number, line) in enumerate(lines, 1):
-        found = CUT if cut and place == len(lines) else _triplet(line, words, len(sentences))
-        if isinstance(found, str):
-            rejected.append(Rejected(number, found, line))
+        triplet = CUT if cut and place == len(lines) else _triplet(line, words, len(sentences))
+        if isinstance(triplet, str):
+            rejected.append(Rejected(number, triplet, line))
         else:
-            triplets.append(found)
+            triplets.append(triplet)
     return Extraction(tuple(triplets), tuple(rejected), len(lines), nothing=False)
 
 

@@ -166,7 +166,7 @@ class TriplesLoader:
         Raises DumpNotFoundError, DumpMalformedError, and UsageError if an option does not fit.
         """
         options = self.options
-        found = _found(sources)
+        files = _found(sources)
         mediators = MediatorRule(options.mediators)
         pairs = partial(read_pairs, report=report, rejects=rejects, progress=progress)
         for rows in pairs(options.names, "names"):
@@ -176,7 +176,7 @@ class TriplesLoader:
         relation_names = _last_of(pairs(options.relation_names, "relation names"))
         relations: dict[str, None] = {}
         is_anything = False
-        for source in found:
+        for source in files:
             for part in self._parts(source, report, rejects, progress):
                 part.record(report, rejects)
                 is_anything |= bool(part.edges or part.typed or part.labels)
@@ -195,7 +195,7 @@ class TriplesLoader:
                 "Name the columns by `columns`, with _ for one that is not wanted; a table with a "
                 "row for each thing is read by `kgqa ingest tables`, prose by `kgqa ingest text`."
             )
-            raise nothing_read("a triple", found, report, hint)
+            raise nothing_read("a triple", files, report, hint)
         yield relation_batch({id_: n for id_, n in relation_names.items() if id_ in relations})
 
     def _parts(
@@ -225,14 +225,14 @@ class TriplesLoader:
         )
         if layout.delimiter in QUOTED:
             quoted = quoted_blocks(blocks, layout.delimiter)
-            return mapped(lambda found: read_lines(found[0], layout, found[1]), quoted)
+            return mapped(lambda records: read_lines(records[0], layout, records[1]), quoted)
         return mapped(partial(read_lines, layout=layout), blocks)
 
 
 def _found(sources: Sequence[Path]) -> list[Path]:
     """Return the files; of a folder not those that mark it as whole (``_SUCCESS``)."""
-    found = find_sources(sources, "triples")
-    return [file for file in found if file in sources or file.name[0] != "_"] or found
+    files = find_sources(sources, "triples")
+    return [file for file in files if file in sources or file.name[0] != "_"] or files
 
 
 def _last_of(batches: Iterator[pa.RecordBatch]) -> dict[str, str]:
@@ -279,12 +279,12 @@ def read_pairs(
     opening, blocks = opened(blocks)
     count, text_first = _form(opening) if opening else (None, False)
     work = partial(_read, what=what, count=count, text_first=text_first)
-    found = 0
+    rows_read = 0
     for part, rows in mapped(work, blocks):
         part.record(report, rejects)
-        found += len(rows)
+        rows_read += len(rows)
         yield rows
-    if not found:
+    if not rows_read:
         raise DumpMalformedError(
             f"{path} holds no line of {what}.", "Each line is an id, a tab and a name."
         )
@@ -311,9 +311,9 @@ def _read(
         part.dropped[COUNT_LINE] += 1
     places = np.flatnonzero(wanted)
     lines = whole_lines(block).take(pa.array(places)).view(pa.string())
-    found = pc.extract_regex(lines, _TEXT_FIRST if text_first else _ID_FIRST)
-    ids, texts = found.field("id"), pc.utf8_trim_whitespace(found.field("text"))
-    good = mask_of(found.is_valid()) & is_text(ids) & is_text(texts)
+    fields = pc.extract_regex(lines, _TEXT_FIRST if text_first else _ID_FIRST)
+    ids, texts = fields.field("id"), pc.utf8_trim_whitespace(fields.field("text"))
+    good = mask_of(fields.is_valid()) & is_text(ids) & is_text(texts)
     form = "name and id" if text_first else "id TAB name"
     for number, raw in lines_at(block, places[~good]):
         part.reject(number, f"no line of {what} ({form})", raw)
@@ -350,5 +350,5 @@ class MediatorRule:
         if self._pattern is None:
             return np.zeros(len(ids), dtype=np.bool_)
         pattern = self._pattern
-        found = (pattern.match(ident) is not None for ident in ids.to_pylist())
-        return np.fromiter(found, dtype=np.bool_, count=len(ids))
+        matches = (pattern.match(ident) is not None for ident in ids.to_pylist())
+        return np.fromiter(matches, dtype=np.bool_, count=len(ids))

@@ -76,15 +76,15 @@ def read_json(block: Block, columns: str | None = None) -> TriplesPart:
     tables: dict[Keys, _Table] = {None: _Table(array)}
     for number, raw in lines_at(block, np.flatnonzero(part.decodable(block))):
         try:
-            found = json.loads(raw) if careful and _LONG_NUMBER.search(raw) else json_value(raw)
+            value = json.loads(raw) if careful and _LONG_NUMBER.search(raw) else json_value(raw)
         except (ValueError, RecursionError):
             part.reject(number, "no JSON", raw.decode())
             continue
-        if isinstance(found, dict):
-            keys: Keys = tuple(found)
-            values = list(found.values())
-        elif isinstance(found, list):
-            keys, values = None, found
+        if isinstance(value, dict):
+            keys: Keys = tuple(value)
+            values = list(value.values())
+        elif isinstance(value, list):
+            keys, values = None, value
         else:
             part.reject(number, "neither a JSON object nor an array", raw.decode())
             continue

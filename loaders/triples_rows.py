@@ -54,18 +54,22 @@ _HINT = (
 
 def places(names: Sequence[str]) -> tuple[int, int, int] | None:
     """Return the places of head, relation and tail, None if one is missing or ambiguous."""
-    found = _found(names)
-    return (found["head"], found["relation"], found["tail"]) if len(found) == len(PARTS) else None
+    by_part = _found(names)
+    return (
+        (by_part["head"], by_part["relation"], by_part["tail"])
+        if len(by_part) == len(PARTS)
+        else None
+    )
 
 
 def _found(names: Sequence[str]) -> dict[str, int]:
     plain = [_WORD.sub("", name.lower()) for name in names]
-    found = {}
+    by_part = {}
     for part in PARTS:
         called = next((name for name in _SAYS[part] if name in plain), None)
         if called is not None and plain.count(called) == 1:
-            found[part] = plain.index(called)
-    return found
+            by_part[part] = plain.index(called)
+    return by_part
 
 
 def check_triples(rows: Sequence[Sequence[str]], source: str) -> None:
@@ -90,7 +94,7 @@ def check_triples(rows: Sequence[Sequence[str]], source: str) -> None:
     for place, (cell, column) in enumerate(zip(first, columns, strict=False)):
         said = cell.strip()
         is_name = bool(_ID.search(said)) or said.lower() in _NAMES
-        of_values = not _VALUE.fullmatch(said) and all(_VALUE.fullmatch(one) for one in column)
+        of_values = not _VALUE.fullmatch(said) and all(_VALUE.fullmatch(value) for value in column)
         if place == len(PARTS) - 1:  # tails are values in triples, too, but not each of a new head
             once = len(set(columns[0])) == len(column) > _FEW and first[1] not in columns[1]
             of_values = of_values and once
@@ -124,8 +128,8 @@ class Columns:
 
         Raises UsageError if head, relation and tail are not among them once each.
         """
-        found = places(names)
-        if found is None:
+        parts = places(names)
+        if parts is None:
             raise UsageError(
                 f"The columns {', '.join(map(repr, names))} are not head, relation and tail.",
                 "Name each of the three once in `columns`, for instance relation,head,tail;"
@@ -133,11 +137,11 @@ class Columns:
                 "is read by `kgqa ingest tables`.",
             )
         self.count = len(names)
-        self.places = found
+        self.places = parts
         self.others = [
             (place, name.strip())
             for place, name in enumerate(names)
-            if place not in found and name.strip() not in (SKIP, "")
+            if place not in parts and name.strip() not in (SKIP, "")
         ]
 
 

@@ -177,11 +177,11 @@ def _split(lines: pa.Array, delimiter: str, count: int) -> tuple[list[pa.Array],
         fields = pc.utf8_split_whitespace(pc.utf8_trim_whitespace(texts))
     else:
         fields = pc.split_pattern(pc.ascii_rtrim(texts, "\n"), delimiter)
-    found = pc.list_value_length(fields).to_numpy()
-    whole = fields.filter(pa.array(found == count)).flatten()
-    others = np.flatnonzero(found != count)
+    counts = pc.list_value_length(fields).to_numpy()
+    whole = fields.filter(pa.array(counts == count)).flatten()
+    others = np.flatnonzero(counts != count)
     return [whole[at::count] for at in range(count)], dict(
-        zip(others.tolist(), found[others].tolist(), strict=True)
+        zip(others.tolist(), counts[others].tolist(), strict=True)
     )
 
 

@@ -83,8 +83,8 @@ class CuiSet:
 
     def has(self, codes: IntArray) -> BoolArray:
         """Return which of ``codes`` are in the set."""
-        found: BoolArray = self._present[codes]
-        return found
+        mask: BoolArray = self._present[codes]
+        return mask
 
     def new(self, codes: IntArray) -> BoolArray:
         """Return which of ``codes`` come for the first time ever, and put them in."""
@@ -134,7 +134,7 @@ class Inverses:
         self._inverse = dict(_REL_INVERSES) | {b: a for a, b in _REL_INVERSES.items()}
         self._inverse |= {name: name for name in _SYMMETRIC}
         listed = (line.partition(" ") for line in data_lines("umls_inverses.txt"))
-        self.learn_documented((one, other) for one, _, other in listed)
+        self.learn_documented((relation, inverse) for relation, _, inverse in listed)
 
     def learn_documented(self, pairs: Iterable[tuple[str, str]]) -> None:
         """Take inverses (relation, inverse) as MRDOC states them."""
@@ -246,5 +246,5 @@ class RelationRows:
 def _numbers(names: pa.Array, known: dict[str, int], what: str) -> IntArray:
     coded = names.dictionary_encode()
     codes = [_number(name, known, what) for name in coded.dictionary.to_pylist()]
-    found: IntArray = np.array(codes, dtype=np.int64)[coded.indices.to_numpy()]
-    return found
+    numbers: IntArray = np.array(codes, dtype=np.int64)[coded.indices.to_numpy()]
+    return numbers

@@ -2,7 +2,7 @@
 
 Its mix is that of the true dump: a third of the lines are names in many languages, a quarter types
 (both ways), then keys, entity edges whose ends follow a power law, mediators, values, long texts,
-escapes, and one line in a thousand is damaged. What it does not do: say anything true.
+escapes, and one line in a thousand is damaged. Nothing in it is true.
 """
 
 from __future__ import annotations
@@ -22,7 +22,11 @@ TYPES = 2_000
 _BLOCK = 250_000
 _NS = "<http://rdf.freebase.com/ns/"
 _RDF_TYPE = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
-_LABEL = "<http://www.w3.org/2000/01/rdf-schema#label>"
+_NAMES = {
+    "name": f"{_NS}type.object.name>",
+    "label": "<http://www.w3.org/2000/01/rdf-schema#label>",
+    "alias": f"{_NS}common.topic.alias>",
+}
 _SHARES = {
     "name": 0.15,
     "label": 0.15,
@@ -115,46 +119,35 @@ def _blocks(lines: int, seed: int) -> Iterator[bytes]:
 def _line(
     what: str, who: int, subject: str, other: str, predicate: str, types: list[str], number: int
 ) -> str:
-    if what == "edge":
-        return f"{subject}\t{predicate}\t{other}\t.\n"
     # nodes of every seventh type are mediators: they have types and edges, but no name
     nameless = who % TYPES % 7 == 0
-    if what in ("name", "label", "alias") and not nameless:
+    kind = types[who % TYPES if nameless or number % 3 else (who * 7 + 1) % TYPES]
+    step, value = f"{_NS}type.object.key>", f'"/wikipedia/en/Page_{number}"'
+    if what == "damaged":
+        return _DAMAGE[number % len(_DAMAGE)].format(s=subject, p=predicate, o=other) + "\n"
+    if what == "edge":
+        step, value = predicate, other
+    elif what in _NAMES and not nameless:
         language = _LANGUAGES[number % len(_LANGUAGES)]
         first, second = _WORDS[number // 64 % len(_WORDS)], _WORDS[who % len(_WORDS)]
         if number // 4096 % 50 == 0:
             first = _ESCAPED[number % len(_ESCAPED)]
-        text = f'"{first} {second} {who}"@{language}'
-        name = {
-            "name": f"{_NS}type.object.name>",
-            "label": _LABEL,
-            "alias": f"{_NS}common.topic.alias>",
-        }[what]
-        return f"{subject}\t{name}\t{text}\t.\n"
-    kind = types[
-        who % TYPES if number % 3 else (who * 7 + 1) % TYPES if not nameless else who % TYPES
-    ]
-    if what == "type":
-        return f"{subject}\t{_NS}type.object.type>\t{kind}\t.\n"
-    if what == "rdf_type":
-        return f"{subject}\t{_RDF_TYPE}\t{kind}\t.\n"
-    if what == "instance":
-        return f"{kind}\t{_NS}type.type.instance>\t{subject}\t.\n"
-    if what == "value":
+        step, value = _NAMES[what], f'"{first} {second} {who}"@{language}'
+    elif what == "type":
+        step, value = f"{_NS}type.object.type>", kind
+    elif what == "rdf_type":
+        step, value = _RDF_TYPE, kind
+    elif what == "instance":
+        subject, step, value = kind, f"{_NS}type.type.instance>", subject
+    elif what == "value":
         date = f'"{1500 + number % 520}-{number // 600 % 12 + 1:02}-{number // 7200 % 28 + 1:02}"'
-        value = (
-            f"{date}^^<http://www.w3.org/2001/XMLSchema#date>"
-            if number % 2
-            else f'"{number % 5000}.5"'
-        )
-        return f"{subject}\t{predicate}\t{value}\t.\n"
-    if what == "webpage":
-        page = f"<http://en.wikipedia.org/wiki/index.html?curid={number}>"
-        return f"{subject}\t{_NS}common.topic.topic_equivalent_webpage>\t{page}\t.\n"
-    if what == "description":
+        step, value = predicate, f'"{number % 5000}.5"'
+        if number % 2:
+            value = f"{date}^^<http://www.w3.org/2001/XMLSchema#date>"
+    elif what == "webpage":
+        step = f"{_NS}common.topic.topic_equivalent_webpage>"
+        value = f"<http://en.wikipedia.org/wiki/index.html?curid={number}>"
+    elif what == "description":
         text = " ".join(_WORDS[(number + step) % len(_WORDS)] for step in range(40))
-        return f'{subject}\t{_NS}common.topic.description>\t"{text}"@en\t.\n'
-    if what == "damaged":
-        form = _DAMAGE[number % len(_DAMAGE)]
-        return form.format(s=subject, p=predicate, o=other) + "\n"
-    return f'{subject}\t{_NS}type.object.key>\t"/wikipedia/en/Page_{number}"\t.\n'
+        step, value = f"{_NS}common.topic.description>", f'"{text}"@en'
+    return f"{subject}\t{step}\t{value}\t.\n"

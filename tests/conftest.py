@@ -75,8 +75,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 _SLOW = {
     *("kg_llm", "smollm_folder", "tiny_folder", "minilm", "quick", "serving", "served", "browser"),
     *("neo4j_server", "openai_server", "postgres", "cluster", "local", "sample_home", "home"),
-    *("plain_home", "source"),
-}  # fixtures that load a model, start a server or Ray, ingest the sample, or build the package
+    *("plain_home", "source", "shared"),
+}  # fixtures that load a model, start a server or Ray, ingest the sample, build, or have real data
 _SLOW_ROOMS = {"cli", "api", "server", "methods", "training", "evaluation"}
 
 

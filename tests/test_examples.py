@@ -25,6 +25,7 @@ def printed(
     return capsys.readouterr().out.splitlines()
 
 
+@pytest.mark.model
 def test_own_graph_answers_with_paths(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -44,6 +45,7 @@ def test_generate_writes_five_paths_with_ids(
     assert lines[1].split()[0] == "m.041h0"
 
 
+@pytest.mark.model
 def test_methods_are_compared_question_by_question(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -22,9 +22,8 @@ _KEPT = 1_000  # lines of history
 _REMEMBERED = 2  # questions
 _SHOWN = 20  # paths, or neighbours
 HELP = """Type a question, or:
-  /paths [ENTITY]   all paths of the last answer, or those of an entity
+  /paths [ENTITY]   all paths of the last answer, or the facts about an entity
   /why [N]          the stored facts behind the N-th answer
-  /entity NAME      an entity and the facts about it
   /help, /quit      this; Ctrl-D leaves, too"""
 
 
@@ -45,7 +44,6 @@ class Chat:
         self.commands: dict[str, Callable[[str], None]] = {
             "/paths": self.paths,
             "/why": self.why,
-            "/entity": self.entity,
             "/help": self.help,
         }
 
@@ -82,11 +80,12 @@ class Chat:
         print(HELP)
 
     def paths(self, entity: str) -> None:
-        """Show the last answer's paths, or an entity's."""
+        """Show the last answer's paths, or the facts about an entity."""
         from kgqa.cli.terminal import path_line, say
 
         if entity:
-            selection = self.kg.paths(entity, limit=_SHOWN)
+            selection = self.kg.paths(entity, hops=1, direction="both", limit=_SHOWN)
+            say(f"{selection.entity.name} ({selection.entity.id})", style="bold")
             shown, total = list(selection.paths), selection.total
         else:
             answer = self._last()
@@ -119,16 +118,6 @@ class Chat:
                 say(f"  {fact.head}  {fact.predicate}  {fact.tail}", style="dim")
         elif not ranked_answer.paths:
             print("No path of the graph leads there.")
-
-    def entity(self, name: str) -> None:
-        """Show an entity and the facts about it."""
-        from kgqa.cli.terminal import path_line, say
-
-        paths = self.kg.paths(name, hops=1, direction="both", limit=_SHOWN)
-        say(f"{paths.entity.name} ({paths.entity.id})", style="bold")
-        for path in paths.paths:
-            say(path_line(path))
-        say(f"{len(paths.paths):,} of {paths.total:,} facts", style="dim")
 
     def _last(self) -> Answer:
         if self.last is None:

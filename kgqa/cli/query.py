@@ -41,7 +41,7 @@ def query(
         raise UsageError("`csv` and `as_json` are two forms of one result.", "Choose one.")
     with run.kg() as kg:
         if plan is None:
-            run.print(lambda: _show_schema(run, kg), asdict(kg.schema()))
+            run.print(lambda: _show_schema(kg), asdict(kg.schema()))
             return
         if cypher:
             text = kg.cypher(plan)
@@ -78,11 +78,7 @@ def _show(run: Run, result: QueryResult, facts: bool) -> None:
     show_next(result)
 
 
-def _show_schema(run: Run, kg: KG) -> None:
-    schema = kg.about(_ALL)
-    for entry in (*schema["types"], *schema["relations"]):
-        names = ", ".join(
-            f"{each['name']} ({each['type']})" for each in entry.get("properties", ())
-        )
-        names = names or ("" if "relation" in entry else "no properties")
-        run.say(f"{entry['plan']} ({entry['count']:,})" + (f": {names}" if names else ""))
+def _show_schema(kg: KG) -> None:
+    from kgqa.cli.terminal import show_schema
+
+    show_schema(kg.about(_ALL))

@@ -9,8 +9,6 @@ import typer
 import kgqa
 from kgqa.cli.common import Run
 
-_SHORT = 20  # characters of an example of a property
-
 
 def status(
     run: Run,
@@ -32,7 +30,7 @@ def status(
 
 
 def _show(report: dict[str, Any]) -> None:
-    from kgqa.cli.terminal import say, show_rows
+    from kgqa.cli.terminal import say, show_rows, show_schema
 
     say(f"home   {report['home']}")
     say(f"graph  {report['graph']}")
@@ -72,7 +70,8 @@ def _show(report: dict[str, Any]) -> None:
         say()
         show_rows("indexes", ["KG", "tries", "paths", "MB", "fits"], indexes)
     if "about" in report:
-        _show_schema(report["about"])
+        say()
+        show_schema(report["about"])
     for kg in report["kgs"]:
         for index in kg["indexes"]:
             if index.get("verified_seconds") is not None:
@@ -81,42 +80,6 @@ def _show(report: dict[str, Any]) -> None:
     faults += [kg["ranker"]["fault"] for kg in report["kgs"] if "fault" in (kg["ranker"] or {})]
     for line in [*faults, *report["missing"]]:
         say(f"! {line}", style="yellow")
-
-
-def _show_schema(about: dict[str, Any]) -> None:
-    from kgqa.cli.terminal import say, show_rows
-
-    def held(entry: dict[str, Any]) -> str:
-        return ", ".join(
-            f"{each['name']} ({each['type']}{example(each)})"
-            for each in entry.get("properties", ())
-        )
-
-    def example(entry: dict[str, Any]) -> str:
-        text = str(entry.get("example", ""))
-        return f": {text}" if 0 < len(text) <= _SHORT else ""
-
-    counted = "about " if about["sampled"] else ""
-    for what, rows in (
-        ("types", [(entry["name"], entry) for entry in about["types"]]),
-        (
-            "relations",
-            [
-                (f"{relation['head']} -> {relation['relation']} -> {relation['tail']}", relation)
-                for relation in about["relations"]
-            ],
-        ),
-    ):
-        left = f" ({about['more'][what]:,} more: --json)" if about["more"][what] else ""
-        say()
-        show_rows(
-            f"{what} of {about['kg']}{left}",
-            ["name", "count", "example", "properties"],
-            [
-                (name, f"{counted}{entry['count']:,}", entry.get("example", ""), held(entry))
-                for name, entry in rows
-            ],
-        )
 
 
 def _decoding(plan: dict[str, Any] | None) -> str:

@@ -36,6 +36,7 @@ _PATHS = 10
 COUNTED = 8  # members of a counted set
 _FACTS = 3  # behind the first row of a plan
 _COLUMN = 44  # cells that a column is wide at most
+_SHORT = 20  # characters of an example of a property
 _TRIES = {"shard": "from the index", "composed": "built on the fly"}
 _EVERY = 10.0  # seconds between two plain lines if stderr is not a terminal
 
@@ -131,10 +132,29 @@ def say(line: str | Text = "", style: str = "") -> None:
     _console().print(shown, style=style, soft_wrap=True)
 
 
-def show_unused(counts: Mapping[str, Any], skipped: str = "skipped") -> None:
+def show_schema(about: Mapping[str, Any]) -> None:
+    """Print the types and relations of a KG as plans write them, with examples."""
+    counted = "about " if about["sampled"] else ""
+    for entry in (*about["types"], *about["relations"]):
+        example = f", such as {entry['example']}" if entry.get("example") else ""
+        names = ", ".join(_property(each) for each in entry.get("properties", ()))
+        line = f"{entry['plan']} ({counted}{entry['count']:,}){example}"
+        say(f"{line}: {names}" if names else line)
+    left = [f"{count:,} more {what}" for what, count in about["more"].items() if count]
+    if left:
+        say(f"{' and '.join(left)}: --json", style="dim")
+
+
+def _property(entry: Mapping[str, Any]) -> str:
+    example = str(entry.get("example", ""))
+    shown = f": {example}" if 0 < len(example) <= _SHORT else ""
+    return f"{entry['name']} ({entry['type']}{shown})"
+
+
+def show_unused(counts: Mapping[str, Any]) -> None:
     """Print why lines were left out, and where those are that were rejected."""
     for reason, count in sorted(counts["dropped"].items(), key=lambda item: -item[1]):
-        say(f"  {skipped}: {count:,} {reason}", style="dim")
+        say(f"  skipped: {count:,} {reason}", style="dim")
     if counts["rejected"]:
         say(f"  {counts['rejected']:,} lines rejected, see {counts['rejects_file']}")
 
@@ -255,9 +275,10 @@ def show_details(answer: Answer, candidates: Sequence[dict[str, Any]]) -> None:
     topics = ", ".join(f"{topic.name} ({topic.id})" for topic in answer.topic_entities)
     say()
     say(f"topic entities: {topics}", style="dim")
-    if answer.answers:
-        say()
-        _show_answers(answer)
+    known = [ranked for ranked in answer.answers[:_ANSWERS] if ranked.id is not None]
+    if known:
+        answers = ", ".join(f"{ranked.name} ({ranked.id})" for ranked in known)
+        say(f"answers: {answers}", style="dim")
     if answer.result is not None:
         say()
         say(f"plan: {answer.result.plan}")
@@ -352,29 +373,6 @@ def _show_names(answer: Answer) -> None:
         say(line)
     if len(answer.answers) > _ANSWERS:
         say(f"and {len(answer.answers) - _ANSWERS} more; --json gives all", style="dim")
-
-
-def _show_answers(answer: Answer) -> None:
-    """Print the first answers; scores are shown unless a general LLM only ranked them."""
-    voted = answer.general_llm is None
-    rows = [
-        (
-            rank,
-            f"{ranked_answer.name}{'' if ranked_answer.grounded else ' (in no path)'}",
-            *([percent(ranked_answer.score)] if voted else []),
-            ranked_answer.id or "-",
-        )
-        for rank, ranked_answer in enumerate(answer.answers[:_ANSWERS], 1)
-    ]
-    show_rows("", ["", "answer", *(["score"] if voted else []), "id"], rows)
-    more = len(answer.answers) - _ANSWERS
-    if more > 0:
-        rest = (
-            f", {percent(sum(ranked_answer.score for ranked_answer in answer.answers[_ANSWERS:]))}"
-            if voted
-            else ""
-        )
-        say(f"and {more} more{rest}; --json gives all", style="dim")
 
 
 def passes(count: int) -> str:

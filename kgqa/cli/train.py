@@ -33,7 +33,6 @@ def adapter(run: Run, out: OutFlag, options: dict[str, Any]) -> None:
     """Train a LoRA adapter or a whole model; a stopped run continues from its last checkpoint."""
     report = training.train_adapter(run.home, out, options)
     held = "none" if report.held_out_loss is None else f"{report.held_out_loss:.3f}"
-    right = "" if report.path_accuracy is None else f", path accuracy {report.path_accuracy:.1f} %"
     flag = "--model" if options.get("full") else "--adapter"
     if options.get("method") == "dog":
         flag = f"--method dog {flag}"
@@ -41,7 +40,7 @@ def adapter(run: Run, out: OutFlag, options: dict[str, Any]) -> None:
     def human() -> None:
         run.say(
             f"{report.folder}: {report.examples:,} examples, {report.steps:,} steps, loss "
-            f"{report.loss:.3f}, held-out loss {held}{right}, {report.seconds / 60:.1f} minutes.",
+            f"{report.loss:.3f}, held-out loss {held}, {report.seconds / 60:.1f} minutes.",
             f'Use it: kgqa ask "…" {flag} {report.folder}',
         )
 

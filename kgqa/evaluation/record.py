@@ -59,7 +59,7 @@ class Record(BaseModel):
     ``{text, score, relation_path}``, the best first. ``hops``: the file's, else to the nearest
     answer. ``grounded``: whether the first answer has a path; ``grounded_paths``: share of checked
     ones, of a plan the share of rows that rest on facts. Precision, recall, F1 are of the answers;
-    Hits@1, Hit@K, MRR of the ranked list; all are 1 if there is no gold answer and none was given.
+    Hits@1, Hit@K, MRR of the ranked list; all are 1 without gold answers if none was given.
     ``refused``: nothing was answered, though what was ranked first is right.
     """
 

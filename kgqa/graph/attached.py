@@ -6,27 +6,22 @@ is left out. What a survey counted lies beside it (:mod:`kgqa.graph.attached_cac
 
 from __future__ import annotations
 
-import json
-import re
 import tomllib
-from dataclasses import field
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, field
+from typing import TYPE_CHECKING
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from kgqa.errors import GraphError, without_secrets
-from kgqa.graph.files import write_whole
+from kgqa.graph.files import toml_key, toml_value, write_whole
 from kgqa.graph.model import Direction  # noqa: TC001 - pydantic reads it
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
 
 RECORD_NAME = "attached.toml"
-OLD_NAME = "attached.json"  # of versions that took one label
 _STRICT = ConfigDict(extra="forbid")
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 @dataclass(frozen=True, slots=True, config=_STRICT)
@@ -104,11 +99,6 @@ def read_attachment(folder: Path) -> Attachment:
     try:
         content = tomllib.loads(path.read_bytes().decode())
         return TypeAdapter(Attachment).validate_python(content)
-    except FileNotFoundError:
-        raise GraphError(
-            f"{folder / OLD_NAME} is of an older version of kgqa.",
-            f"Attach the database again: `kgqa attach neo4j://host:7687 --kg {folder.name}`.",
-        ) from None
     except OSError as error:
         raise GraphError(f"{path} cannot be read: {error.strerror or error}.") from None
     except ValidationError as error:
@@ -125,7 +115,7 @@ def read_attachment(folder: Path) -> Attachment:
 
 def is_attached(home: Path, kg: str) -> bool:
     """Return whether a KG of that name is attached in a home."""
-    return any((home / kg / name).is_file() for name in (RECORD_NAME, OLD_NAME))
+    return (home / kg / RECORD_NAME).is_file()
 
 
 def as_toml(record: Attachment) -> str:
@@ -136,44 +126,25 @@ def as_toml(record: Attachment) -> str:
         "",
     ]
     plain = ("url", "database", "attached", "direction", "only", "skip", "values")
-    lines += [f"{name} = {_toml(getattr(record, name))}" for name in plain]
-    given = record.mediators
-    rule = {name: getattr(given, name) for name in ("label", "property", "pattern")}
-    lines.append(f"mediators = {_inline({name: text for name, text in rule.items() if text})}")
+    lines += [f"{name} = {toml_value(getattr(record, name))}" for name in plain]
+    lines.append(f"mediators = {toml_value(asdict(record.mediators))}")
     for label, type_ in record.types.items():
         lines += [
             "",
-            f"[types.{_key(label)}]",
-            f"name = {_toml(type_.name)}",
-            f"id = {_toml(type_.id or '')}",
+            f"[types.{toml_key(label)}]",
+            f"name = {toml_value(type_.name)}",
+            f"id = {toml_value(type_.id or '')}",
         ]
         lines += _called(type_)
     for name, called in record.relations.items():
-        lines += ["", f"[relations.{_key(name)}]", *_called(called)]
+        lines += ["", f"[relations.{toml_key(name)}]", *_called(called)]
     return "\n".join(lines) + "\n"
 
 
 def _called(names: Naming | Called) -> list[str]:
-    lines = [f"also = {_toml(names.also)}"]
+    lines = [f"also = {toml_value(names.also)}"]
     if names.description:
-        lines.append(f"description = {_toml(names.description)}")
+        lines.append(f"description = {toml_value(names.description)}")
     for name, words in names.properties.items():
-        given = {"also": words.also, "description": words.description}
-        kept = {key: value for key, value in given.items() if value}
-        lines.append(f"properties.{_key(name)} = {_inline(kept)}")
+        lines.append(f"properties.{toml_key(name)} = {toml_value(asdict(words))}")
     return lines
-
-
-def _inline(values: dict[str, Any]) -> str:
-    return "{" + ", ".join(f"{_key(name)} = {_toml(value)}" for name, value in values.items()) + "}"
-
-
-def _toml(value: str | Iterable[str]) -> str:
-    if isinstance(value, str):
-        # JSON's escapes are those of TOML's basic strings, except for DEL
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    return "[" + ", ".join(map(_toml, value)) + "]"
-
-
-def _key(name: str) -> str:
-    return name if _BARE.fullmatch(name) else _toml(name)

@@ -133,7 +133,9 @@ def _check(taken: Taken, record: Attachment, survey: Survey) -> None:
         if label not in labels:
             raise _unknown(label, known)
         if property_ not in labels[label]:
-            raise _unknown(f"{label}.{property_}", [f"{label}.{one}" for one in labels[label]])
+            raise _unknown(
+                f"{label}.{property_}", [f"{label}.{known_name}" for known_name in labels[label]]
+            )
     for name in record.only:
         if name not in labels and name not in types:
             raise _unknown(name, known)
@@ -198,7 +200,9 @@ def described(attached: Attached) -> list[str]:
         relations.setdefault(pattern.relation, []).append(pattern)
     shown = []
     for relation, patterns in list(relations.items())[: 2 * _SHOWN]:
-        held = dict.fromkeys(each.name for one in patterns for each in one.properties)
+        held = dict.fromkeys(
+            each.name for relation_pattern in patterns for each in relation_pattern.properties
+        )
         shown.append(f"{relation}{{{', '.join(held)}}}" if held else relation)
     if shown:
         rest = len(relations) - len(shown)

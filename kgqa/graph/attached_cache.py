@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from pydantic import TypeAdapter
 
 from kgqa.errors import GraphError, KgqaError, StoreUnavailableError
-from kgqa.graph.attached import OLD_NAME, RECORD_NAME, Naming, read_attachment
+from kgqa.graph.attached import RECORD_NAME, Naming, read_attachment
+from kgqa.graph.files import stamp_of
 from kgqa.graph.model import KGInfo, Kind
 from kgqa.graph.names import normalise
 from kgqa.graph.schema import GraphSchema  # noqa: TC001 - pydantic reads it
@@ -89,7 +90,7 @@ class SurveyFile(SqliteReader):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder / FILE_NAME, "node", f"The survey of {folder.name}")
-        self.stamp = stamp_of(folder)  # before it is opened: never newer than what is read
+        self.stamp = stamp_of(self.path)  # before it is opened: never newer than what is read
         if self.stamp is None:
             raise self._damaged("it is missing")
         with self._opening() as layout:
@@ -112,15 +113,6 @@ class SurveyFile(SqliteReader):
         )
 
 
-def stamp_of(folder: Path) -> tuple[int, int] | None:
-    """Return what tells one survey file of a folder from the next, None if there is none."""
-    try:
-        stat = (folder / FILE_NAME).stat()
-    except OSError:
-        return None
-    return stat.st_ino, stat.st_mtime_ns
-
-
 def read_info(folder: Path, record: Attachment) -> KGInfo:
     """Return the meta record of an attached KG, as the last survey counted."""
     try:
@@ -137,8 +129,7 @@ def attached_kgs(home: Path, faults: list[KgqaError] | None = None) -> list[KGIn
     ``faults`` gets the errors of unreadable ones.
     """
     infos: list[KGInfo] = []
-    folders = {path.parent for name in (RECORD_NAME, OLD_NAME) for path in home.glob(f"*/{name}")}
-    for folder in sorted(folders):
+    for folder in sorted(path.parent for path in home.glob(f"*/{RECORD_NAME}")):
         try:
             infos.append(read_info(folder, read_attachment(folder)))
         except GraphError as error:

@@ -161,7 +161,7 @@ def chosen_naming(
         if name in constraints or _id_rank(columns[name].words, own) < 9
     ]
     id_ = ""
-    for _, name in sorted(ids, key=lambda one: (one[1] not in constraints, *one)):
+    for _, name in sorted(ids, key=lambda ranked_id: (ranked_id[1] not in constraints, *ranked_id)):
         column = columns[name]
         scalar = column.types.keys() <= {"text", "integer"} and not column.many
         covers = column.rows == rows and column.unique

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from kgqa.cypher.attached import attached
@@ -62,14 +62,9 @@ class NodeReader:
         if record.mediators.property:
             wanted.add(record.mediators.property)
         self.names = sorted(wanted)
-        self.mediator = {
-            "label": record.mediators.label,
-            "property": record.mediators.property,
-            "pattern": record.mediators.pattern,
-        }
+        self.mediator = asdict(record.mediators)
         self._place = {name: place for place, name in enumerate(self.names)}
-        order = {type_.name: place for place, type_ in enumerate(survey.schema.types)}
-        self._order = order
+        self._order = {type_.name: place for place, type_ in enumerate(survey.schema.types)}
 
     def stream(self, limit: int) -> Iterator[Node]:
         """Yield up to ``limit`` nodes with their names and degrees."""

@@ -8,24 +8,26 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import sqlite3
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from filelock import FileLock
 
 from kgqa import cypher
 from kgqa.cypher.attached import attached
 from kgqa.errors import GraphError, KgqaError
 from kgqa.graph.attached import RECORD_NAME, Attachment, read_attachment
-from kgqa.graph.attached_cache import SurveyFile, stamp_of
+from kgqa.graph.attached_cache import FILE_NAME, SurveyFile
 from kgqa.graph.attached_find import NameFinder
 from kgqa.graph.attached_keys import FACTS, VALUES, kind_of, values_of, walked
 from kgqa.graph.attached_names import spoken_names
 from kgqa.graph.attached_nodes import NodeReader
 from kgqa.graph.attached_reader import KEPT, AttachedReader
-from kgqa.graph.attached_refresh import finish_refresh, refresh_in_background
 from kgqa.graph.attached_survey import settings_of, survey_database, version_of
+from kgqa.graph.files import stamp_of
 from kgqa.graph.literals import cast_values
 from kgqa.graph.model import Adjacency, EntityDetails, Kind, keys_array
 from kgqa.graph.neo4j_store import CHUNK, list_literal
@@ -42,8 +44,9 @@ if TYPE_CHECKING:
     from kgqa.graph.neo4j import Neo4jConnection
     from kgqa.graph.schema import Value
 
-_SOON = 3.0  # seconds that a survey may take for closing to wait for the one under way
-_SHORT = 0.5  # seconds that a survey may take for a question to wait for a new one
+_SHORT = 0.5  # seconds that a survey may take for each question to wait for a new one
+_LONG = 5.0  # the same for one now and then
+_PAUSE = 10.0  # times its duration that are between two of those
 
 
 class AttachedStore(AttachedReader):
@@ -65,7 +68,7 @@ class AttachedStore(AttachedReader):
         """Read the database as it is now; what was kept of an earlier state is forgotten."""
         self._read_record()
         state = self._marked()
-        stamp = stamp_of(self.folder)
+        stamp = stamp_of(self.folder / FILE_NAME)
         fresh = self._names is not None and self._names.stamp == stamp
         if fresh and state == self._state and not self.moved:
             return
@@ -76,7 +79,7 @@ class AttachedStore(AttachedReader):
         self._take_state(state)
 
     def _read_record(self) -> None:
-        stamp = _stamp(self.folder / RECORD_NAME)
+        stamp = stamp_of(self.folder / RECORD_NAME)
         if stamp == self._record_stamp and stamp is not None:
             return
         record: Attachment = read_attachment(self.folder)
@@ -103,11 +106,10 @@ class AttachedStore(AttachedReader):
         survey = self._names.survey
         self._remarks = []
         if survey.state != state:
-            if survey.seconds <= _SHORT and self._survey_now():
+            pause = 0.0 if survey.seconds <= _SHORT else _PAUSE * survey.seconds
+            is_due = survey.seconds <= _LONG and time.time() - survey.read >= pause
+            if is_due and self._survey_now():
                 survey = self._names.survey
-                state = survey.state
-            else:
-                refresh_in_background(self.connection, self.record, self.folder)
         tokens, self._state = self.connection.read_marked(attached("tokens"), {})
         prefixes, _ = self.connection.read_marked(attached("prefixes"), {})
         self.moved = False
@@ -136,8 +138,9 @@ class AttachedStore(AttachedReader):
     def _survey_now(self) -> bool:
         """Bring the survey up to date; return whether it is."""
         try:
-            survey_database(self.connection, self.record, self.folder, Silent())
-        except KgqaError as error:
+            with FileLock(self.folder / ".attach.lock", timeout=0):
+                survey_database(self.connection, self.record, self.folder, Silent())
+        except (KgqaError, sqlite3.Error, OSError) as error:  # a timeout, too: another is at it
             logging.getLogger(__name__).debug("survey: %s", error)
             return False
         self._open_survey()
@@ -150,7 +153,7 @@ class AttachedStore(AttachedReader):
             return
         self._remarks.append(
             f"The database has changed since the survey of its names {_ago(survey.read)}: new "
-            "names are found as they are written, and the survey is being brought up to date."
+            "names are found as they are written; `kgqa attach` brings the survey up to date."
         )
         known = {type_.name for type_ in survey.schema.types} | set(self.record.skip)
         types = {relation.relation for relation in survey.schema.relations} | set(self.record.skip)
@@ -365,8 +368,8 @@ class AttachedStore(AttachedReader):
         """Return the schema that the survey found, with what people call things."""
         graph_schema, record = self.survey.schema, self.record
 
-        def called(properties: Iterable[Property], one: Naming | Called | None) -> Any:
-            words = one.properties if one is not None else {}
+        def called(properties: Iterable[Property], naming: Naming | Called | None) -> Any:
+            words = naming.properties if naming is not None else {}
             return tuple(
                 replace(each, also=words[each.name].also, description=words[each.name].description)
                 if each.name in words
@@ -493,8 +496,6 @@ class AttachedStore(AttachedReader):
             self._names = None
         if not self._closed:
             self._closed = True
-            if self.survey.seconds < _SOON:
-                finish_refresh(self.folder)
             self.connection.release()
 
     def __enter__(self) -> Self:
@@ -502,14 +503,6 @@ class AttachedStore(AttachedReader):
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _stamp(path: Path) -> object:
-    try:
-        stat = path.stat()
-    except OSError:
-        return None
-    return stat.st_ino, stat.st_mtime_ns
 
 
 def _ago(moment: float) -> str:

@@ -1,12 +1,14 @@
-"""Files that are whole or not there, whenever the machine stops."""
+"""Files that are whole or not there, whenever the machine stops; and values as TOML in them."""
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import stat
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 
@@ -64,6 +66,15 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
+def stamp_of(path: Path) -> tuple[int, int, int] | None:
+    """Return what tells one file at a path from the next; None if there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
 def read_plain(path: Path, most: int) -> bytes:
     """Return the content of a regular file, no link, device or pipe, of at most ``most`` bytes.
 
@@ -80,3 +91,22 @@ def read_plain(path: Path, most: int) -> bytes:
         if status.st_size > most:
             raise ValueError(f"it has {status.st_size:,} bytes, more than {most:,}")
         return file.read(most)
+
+
+def toml_key(name: str) -> str:
+    """Return a name as a key of TOML."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml_value(name)
+
+
+def toml_value(value: Any) -> str:
+    """Return a text, a truth value, a list or a dict as TOML, on one line.
+
+    Empty values of a dict are left out.
+    """
+    if isinstance(value, dict):
+        filled = [f"{toml_key(key)} = {toml_value(each)}" for key, each in value.items() if each]
+        return f"{{ {', '.join(filled)} }}"
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(map(toml_value, value))}]"
+    # JSON's escapes are those of TOML's basic strings, except for DEL
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")

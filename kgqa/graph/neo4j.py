@@ -90,17 +90,7 @@ class Neo4jConnection:
 
     def read(self, statement: str, **parameters: Any) -> list[neo4j.Record]:
         """Run a statement that only reads. Raises GraphError, StoreUnavailableError."""
-        with self.translated():
-            return (
-                self._driver()
-                .execute_query(
-                    neo4j.Query(cast("Any", statement), timeout=READ_TIMEOUT),
-                    parameters,
-                    routing_=neo4j.RoutingControl.READ,
-                    database_=self._database,
-                )
-                .records
-            )
+        return self.read_marked(statement, parameters)[0]
 
     def read_marked(
         self,

@@ -1,7 +1,7 @@
 """Import files of a KG: what ``neo4j-admin database import full`` reads (CSV of RFC 4180).
 
-Lines are joined by column kernels, a block a batch. Rows with line breaks go to files of their own,
-which the importer reads much more slowly. What a file cannot hold (an array element with the
+Rows with line breaks go to files of their own, which the importer reads much more slowly. What a
+file cannot hold (an array element with the
 delimiter, an array of one empty string, an edge's property of another type than others of its name)
 is a patch, set over Bolt after the import.
 """
@@ -13,12 +13,14 @@ import re
 import uuid
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path  # noqa: TC003 - pydantic reads it
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import csv
 from pydantic import TypeAdapter
 from pydantic.dataclasses import dataclass
 
@@ -36,12 +38,20 @@ if TYPE_CHECKING:
 
 ARRAY_DELIMITER = "\x1f"  # a control character that names do not hold; one that does is patched
 MANIFEST = "files.json"
-_BLOCK_BYTES = 64 << 20  # of columns that are joined into lines at once: offsets are 32 bits
-_HEADERS = {
-    "nodes": "key:ID,id,name,aliases:string[],kind:long,types:string[],properties,:LABEL",
-    "names": "load,norm,keys:long[],:LABEL",
-    "relations": "load,key:long,id,name,inverse,:LABEL",
-    "edges": ":START_ID,:END_ID,:TYPE,rel:long,properties",
+_KEY, _TEXT = pa.int64(), pa.string()
+_SCHEMAS = {
+    "nodes": pa.schema(
+        {"key:ID": _KEY, "id": _TEXT, "name": _TEXT, "aliases:string[]": _TEXT, "kind:long": _KEY}
+        | {"types:string[]": _TEXT, "properties": _TEXT, ":LABEL": _TEXT}
+    ),
+    "names": pa.schema({"load": _TEXT, "norm": _TEXT, "keys:long[]": _TEXT, ":LABEL": _TEXT}),
+    "relations": pa.schema(
+        {"load": _TEXT, "key:long": _KEY, "id": _TEXT, "name": _TEXT, "inverse": _TEXT}
+        | {":LABEL": _TEXT}
+    ),
+    "edges": pa.schema(
+        {":START_ID": _KEY, ":END_ID": _KEY, ":TYPE": _TEXT, "rel:long": _KEY, "properties": _TEXT}
+    ),
 }
 _COLUMNS: dict[type, tuple[str, pa.DataType]] = {
     bool: ("boolean", pa.bool_()),
@@ -58,9 +68,9 @@ class ImportFiles:
     """The import files of one KG in ``folder``, as ``files.json`` there records them.
 
     ``files``: names of each of nodes, names, relations and edges, the header's first. ``counts``:
-    rows of each. ``longest``: bytes of a row. ``patches``: ``{key, aliases, types}`` of nodes, null
-    if nothing is to be set; ``edge_patches``: ``{head, tail, rel, properties}`` of edges, the last
-    as JSON. ``load``: the load's id in names and relations.
+    rows of each. ``longest``: bytes that a row has at most. ``patches``: ``{key, aliases, types}``
+    of nodes, null if nothing is to be set; ``edge_patches``: ``{head, tail, rel, properties}`` of
+    edges, the last as JSON. ``load``: the load's id in names and relations.
     """
 
     folder: Path
@@ -75,7 +85,7 @@ class ImportFiles:
     size: int  # bytes of all files
     patches: list[dict[str, Any]]
     edge_patches: list[dict[str, Any]]
-    schema: Literal[3] = 3  # of the manifest and of the files
+    schema: Literal[4] = 4  # of the manifest and of the files
 
     def paths(self, what: str) -> list[Path]:
         """Return the files of nodes, names, relations or edges, the header's first."""
@@ -102,7 +112,7 @@ def finished_files(source: GraphSource, folder: Path) -> ImportFiles | None:
     try:
         record = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         import_files = ImportFiles(**{**record, "folder": folder})
-        paths = [path for what in _HEADERS for path in import_files.paths(what)]
+        paths = [path for what in _SCHEMAS for path in import_files.paths(what)]
         if sum(path.stat().st_size for path in paths) != import_files.size:
             return None
     except (OSError, ValueError, TypeError, KeyError):
@@ -142,26 +152,28 @@ def _write(source: GraphSource, folder: Path, progress: Progress) -> ImportFiles
     load = uuid.uuid4().hex
     patches: list[dict[str, Any]] = []
     edge_patches: list[dict[str, Any]] = []
-    columns: dict[str, type] = {}  # of edges; found in the first that have properties
-    written: dict[str, _Lines] = {}
+    columns = _edge_columns(source)
+    written: dict[str, _Files] = {}
 
-    def put(what: str, total: int | None, blocks: Iterable[pa.Array]) -> None:
+    def put(what: str, total: int | None, batches: Iterable[list[Any]]) -> None:
+        schema = _SCHEMAS[what]
+        for name, kind in columns.items() if what == "edges" else ():
+            called, type_ = _COLUMNS[kind]
+            schema = schema.append(pa.field(f"{name}:{called}", type_))
         with (
             progress.task(f"Import files: {what}", total, what) as task,
-            _Lines(folder, what) as lines,
+            _Files(folder, what, schema) as files,
         ):
-            written[what] = lines
-            for block in blocks:
-                lines.write(block)
-                task.advance(len(block))
-            if what == "edges":
-                lines.add_columns(f"{name}:{_COLUMNS[kind][0]}" for name, kind in columns.items())
+            written[what] = files
+            for batch in batches:
+                files.write(pa.RecordBatch.from_arrays(batch, schema=schema))
+                task.advance(len(batch[0]))
 
     with ThreadPoolExecutor(1) as pool:  # the kernels let another thread run
-        edges = pool.submit(put, "edges", info.edges, _edge_lines(source, columns, edge_patches))
-        put("relations", info.relations, _relation_lines(source.relations, load))
-        put("nodes", info.nodes, _node_lines(source.node_batches(), label, patches))
-        put("names", None, _name_lines(grouped_names(source), load))
+        edges = pool.submit(put, "edges", info.edges, _edge_rows(source, columns, edge_patches))
+        put("relations", info.relations, _relation_rows(source.relations, load))
+        put("nodes", info.nodes, _node_rows(source.node_batches(), label, patches))
+        put("names", None, _name_rows(grouped_names(source), load))
         edges.result()
     return ImportFiles(
         folder=folder,
@@ -169,102 +181,78 @@ def _write(source: GraphSource, folder: Path, progress: Progress) -> ImportFiles
         version=info.version,
         label=label,
         load=load,
-        files={what: lines.names for what, lines in written.items()},
-        multiline=[name for lines in written.values() for name in lines.multiline],
-        counts={what: lines.rows for what, lines in written.items()},
-        longest=max(lines.longest for lines in written.values()),
-        size=sum(lines.size for lines in written.values()),
+        files={what: files.names for what, files in written.items()},
+        multiline=[name for files in written.values() for name in files.names[2:]],
+        counts={what: files.rows for what, files in written.items()},
+        longest=max(files.longest for files in written.values()),
+        size=sum(path.stat().st_size for files in written.values() for path in files.paths()),
         patches=patches,
         edge_patches=edge_patches,
     )
 
 
-class _Lines:
-    def __init__(self, folder: Path, what: str) -> None:
+class _Files:
+    """A header, the rows of one line each, and perhaps those of several; ``longest``: at most."""
+
+    def __init__(self, folder: Path, what: str, schema: pa.Schema) -> None:
         self.rows = self.longest = 0
-        self.names = [f"{what}-header.csv", f"{what}.csv"]
-        self.multiline: list[str] = []
-        self._folder = folder
-        self._broken_name = f"{what}-multiline.csv"
-        (folder / self._broken_name).unlink(missing_ok=True)
-        header = f"{_HEADERS[what]}\n".encode()
-        (folder / self.names[0]).write_bytes(header)
-        self.size = len(header)
-        self._files: list[BinaryIO] = [(folder / self.names[1]).open("wb", buffering=0)]
+        self.names = [f"{what}-header.csv"]
+        self._folder, self._schema = folder, schema
+        self._texts = [field.name for field in schema if field.type == _TEXT]
+        self._parts = [f"{what}.csv", f"{what}-multiline.csv"]
+        self._open = ExitStack()
+        self._writers: dict[str, csv.CSVWriter] = {}
+        for name in self._parts:
+            (folder / name).unlink(missing_ok=True)
+        (folder / self.names[0]).write_text(f"{','.join(schema.names)}\n", "utf-8")
+        self._writer(self._parts[0])
 
-    def write(self, lines: pa.Array) -> None:
-        """Write lines, each with its end."""
-        if not len(lines):
+    def paths(self) -> list[Path]:
+        return [self._folder / name for name in self.names]
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        if not len(batch):
             return
-        self.rows += len(lines)
-        self.longest = max(self.longest, pc.max(pc.binary_length(lines)).as_py())
-        block = _bytes_of(lines)
-        data = np.frombuffer(block, dtype=np.uint8)
-        if np.count_nonzero(data == 10) != len(lines) or (data == 13).any():  # breaks in fields
-            broken = pc.or_(
-                pc.greater(pc.count_substring(lines, "\n"), 1), pc.match_substring(lines, "\r")
-            )
-            self._put(self._broken_file(), _bytes_of(lines.filter(broken)))
-            block = _bytes_of(lines.filter(pc.invert(broken)))
-        self._put(self._files[0], block)
+        self.rows += len(batch)
+        lengths = (pc.max(pc.binary_length(batch[name])).as_py() or 0 for name in self._texts)
+        self.longest = max(self.longest, 2 * sum(lengths) + 30 * len(self._schema))
+        broken = np.zeros(len(batch), dtype=np.bool_)
+        for name in self._texts:
+            breaks = pc.match_substring_regex(batch[name], "[\r\n]")
+            broken |= pc.fill_null(breaks, False).to_numpy(zero_copy_only=False)
+        for name, chosen in zip(self._parts, (~broken, broken), strict=True):
+            if chosen.any():
+                self._writer(name).write_batch(batch.filter(pa.array(chosen)))
 
-    def add_columns(self, more: Iterable[str]) -> None:
-        """Name columns after the others in the header; a shorter row has none of them."""
-        text = "".join(f",{label}" for label in more)
-        header = self._folder / self.names[0]
-        header.write_text(header.read_text().rstrip("\n") + text + "\n", "utf-8")
-        self.size += len(text.encode())
-
-    def _put(self, file: BinaryIO, block: memoryview) -> None:
-        self.size += len(block)
-        while block:  # a raw file may take a part only
-            block = block[file.write(block) :]
-
-    def _broken_file(self) -> BinaryIO:
-        if not self.multiline:
-            self.multiline.append(self._broken_name)
-            self.names.append(self._broken_name)
-            self._files.append((self._folder / self._broken_name).open("wb", buffering=0))
-        return self._files[1]
+    def _writer(self, name: str) -> csv.CSVWriter:
+        if name not in self._writers:
+            self.names.append(name)
+            file = self._open.enter_context(pa.OSFile(str(self._folder / name), "wb"))
+            options = csv.WriteOptions(include_header=False)
+            writer = csv.CSVWriter(file, self._schema, write_options=options)
+            self._writers[name] = self._open.enter_context(writer)
+        return self._writers[name]
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for file in self._files:
-            file.close()
+        self._open.close()
 
 
-def _bytes_of(lines: pa.Array) -> memoryview:
-    if not len(lines):
-        return memoryview(b"")
-    _, offsets, data = lines.buffers()
-    ends = np.frombuffer(offsets, dtype=np.int32)
-    return memoryview(data)[ends[lines.offset] : ends[lines.offset + len(lines)]]
-
-
-def _node_lines(
+def _node_rows(
     batches: Iterable[pa.RecordBatch], label: str, patches: list[dict[str, Any]]
-) -> Iterator[pa.Array]:
-    kinds = pa.array([str(int(kind)) for kind in Kind])
+) -> Iterator[list[pa.Array]]:
     labels = (ARRAY_DELIMITER.join(["Entity", label, *KIND_LABELS[kind]]) for kind in Kind)
-    shown = pa.array([_quoted(each) + "\n" for each in labels])
+    shown = pa.array(labels, _TEXT)
     start = 0
-    for part in _blocks(batches):
-        kind = part.column("kind").cast(pa.int32())
+    for part in batches:
+        ids, names, aliases, kinds, types, properties = part.columns
         keys = pa.array(np.arange(start, start + len(part)))
-        arrays = {name: _array_column(part.column(name)) for name in ("aliases", "types")}
+        arrays = {"aliases": _array_column(aliases), "types": _array_column(types)}
         patches += _patches(part, keys, {name: held for name, (_, held) in arrays.items()})
-        yield _line(
-            keys.cast(pa.string()),
-            _quoted_column(part.column("id")),
-            _quoted_column(part.column("name")),
-            _quoted_column(arrays["aliases"][0]),
-            kinds.take(kind),
-            _quoted_column(arrays["types"][0]),
-            _quoted_column(part.column("properties")),
-            shown.take(kind),
-        )
+        columns = [keys, ids, names, arrays["aliases"][0], kinds.cast(_KEY), arrays["types"][0]]
+        yield [*columns, properties, shown.take(kinds)]
         start += len(part)
 
 
@@ -298,61 +286,53 @@ def _patches(
         yield patch
 
 
-def _name_lines(batches: Iterable[pa.RecordBatch], load: str) -> Iterator[pa.Array]:
-    for part in _blocks(batches):
+def _name_rows(batches: Iterable[pa.RecordBatch], load: str) -> Iterator[list[pa.Array]]:
+    for part in batches:
         lists = part.column("keys")
-        offsets = lists.offsets
-        flat = lists.values.cast(pa.string())
-        keys = pc.binary_join(pa.ListArray.from_arrays(offsets, flat), ARRAY_DELIMITER)
-        first, last = pa.scalar(_quoted(load)), pa.scalar('"KGName"\n')
-        yield _line(first, _quoted_column(part.column("norm")), _quoted_column(keys), last)
+        texts = pa.ListArray.from_arrays(lists.offsets, lists.values.cast(_TEXT))
+        keys = pc.binary_join(texts, ARRAY_DELIMITER)
+        loads, labels = (pa.repeat(pa.scalar(text), len(part)) for text in (load, "KGName"))
+        yield [loads, part.column("norm"), keys, labels]
 
 
-def _relation_lines(relations: pa.Table, load: str) -> Iterator[pa.Array]:
-    keys = pa.array(np.arange(relations.num_rows)).cast(pa.string())
-    ids, names, inverses = (
-        _quoted_column(relations.column(name).combine_chunks()).fill_null("")
-        for name in ("id", "name", "inverse")
-    )
-    label = pa.scalar('"KGRelation"\n')
-    yield _line(pa.scalar(_quoted(load)), keys, ids, names, inverses, label)
+def _relation_rows(relations: pa.Table, load: str) -> Iterator[list[pa.Array]]:
+    keys = pa.array(np.arange(len(relations)))
+    loads, labels = (pa.repeat(pa.scalar(text), len(keys)) for text in (load, "KGRelation"))
+    named = [relations.column(name).combine_chunks() for name in ("id", "name", "inverse")]
+    yield [loads, keys, *named, labels]
 
 
-def _edge_lines(
+def _edge_rows(
     source: GraphSource, columns: dict[str, type], patches: list[dict[str, Any]]
-) -> Iterator[pa.Array]:
+) -> Iterator[list[pa.Array]]:
     reified = source.info.reified
     ids = [stored_type(id_, reified) for id_ in source.relations.column("id").to_pylist()]
-    middle = pa.array([f"{_quoted(id_)},{key}," for key, id_ in enumerate(ids)], pa.string())
-    whole = pc.binary_join_element_wise(middle, "\n", "")
-    for part in _blocks(source.edge_batches()):
-        relation = part.column("relation")
-        heads, tails = (part.column(name).cast(pa.string()) for name in ("head", "tail"))
-        properties = part.column("properties")
+    types = pa.array(ids, _TEXT)
+    for part in source.edge_batches():
+        heads, relations, tails, properties = part.columns
         if properties.null_count == len(part):
-            yield _line(heads, tails, whole.take(relation))
-            continue
-        natives = list(map(edge_properties, properties.to_pylist()))
-        if not columns:
-            columns |= _columns_of(natives)
-        for row, native in enumerate(natives):
-            if any(type(value) is not columns.get(name) for name, value in native.items()):
-                place = {
-                    "head": "head",
-                    "tail": "tail",
-                    "rel": "relation",
-                    "properties": "properties",
-                }
-                patches.append({to: part.column(of)[row].as_py() for to, of in place.items()})
-        fields = [_quoted_column(properties).fill_null("")]
-        for name, kind in columns.items():
-            typed = (native.get(name) for native in natives)
-            values = [value if type(value) is kind else None for value in typed]
-            column = pa.array(values, _COLUMNS[kind][1])
-            fields.append(_quoted_column(column) if kind is str else column.cast(pa.string()))
-        rows = pc.binary_join_element_wise(*fields, ",", null_handling="replace")
-        last = pc.binary_join_element_wise(middle.take(relation), rows, "\n", "")
-        yield _line(heads, tails, last)
+            typed = [pa.nulls(len(part), _COLUMNS[kind][1]) for kind in columns.values()]
+        else:
+            natives = list(map(edge_properties, properties.to_pylist()))
+            for row, native in enumerate(natives):
+                if any(type(value) is not columns.get(name) for name, value in native.items()):
+                    edge = part.slice(row, 1).to_pylist()[0]
+                    patches.append({"rel": edge.pop("relation"), **edge})
+            typed = []
+            for name, kind in columns.items():
+                values = (native.get(name) for native in natives)
+                own = [value if type(value) is kind else None for value in values]
+                typed.append(pa.array(own, _COLUMNS[kind][1]))
+        yield [heads, tails, types.take(relations), relations, properties, *typed]
+
+
+def _edge_columns(source: GraphSource) -> dict[str, type]:
+    """Return the properties of edges that get a column: those of the first batch that has some."""
+    for part in source.edge_batches():
+        texts = part.column("properties")
+        if texts.null_count < len(texts):
+            return _columns_of(map(edge_properties, texts.to_pylist()))
+    return {}
 
 
 def _columns_of(natives: Iterable[dict[str, Any]]) -> dict[str, type]:
@@ -363,26 +343,3 @@ def _columns_of(natives: Iterable[dict[str, Any]]) -> dict[str, type]:
         if kind in _COLUMNS and _COLUMN.fullmatch(name) and len(columns) < _MOST_COLUMNS:
             columns.setdefault(name, kind)
     return columns
-
-
-def _blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        rows = len(batch)
-        step = max(1, min(rows, 100_000, rows * _BLOCK_BYTES // max(batch.nbytes, 1)))
-        for start in range(0, rows, step):
-            yield batch.slice(start, step)
-
-
-def _line(*columns: pa.Array | pa.Scalar) -> pa.Array:
-    return pc.binary_join_element_wise(*columns, ",", null_handling="replace")
-
-
-def _quoted_column(texts: pa.Array) -> pa.Array:
-    if pc.any(pc.match_substring(texts, '"')).as_py():
-        texts = pc.replace_substring(texts, '"', '""')
-    return pc.binary_join_element_wise('"', texts, '"', "")
-
-
-def _quoted(text: str) -> str:
-    doubled = text.replace('"', '""')
-    return f'"{doubled}"'

@@ -66,7 +66,7 @@ def store_backend(url: str | Path, **options: Any) -> StoreBackend:
 def _options_of(entry: Entry, given: dict[str, Any]) -> Any:
     fields = set(entry.options_model().model_fields)
     if given.keys() - fields:
-        known = fields.union(*(one.options_model().model_fields for one in STORES.table))
+        known = fields.union(*(store.options_model().model_fields for store in STORES.table))
         given = {
             name: value for name, value in given.items() if name in fields or name not in known
         }

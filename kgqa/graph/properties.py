@@ -230,6 +230,11 @@ class _Values:
     def merge(self, other: _Values) -> None:
         self.types += other.types
         self.numbers += other.numbers
+        self.owners += other.owners
+        self.many |= other.many
+        self.walked &= other.walked
+        for example in list(other.examples)[: _EXAMPLES - len(self.examples)]:
+            self.examples.setdefault(example)
 
     def number_type(self) -> ValueType | None:
         """Return the type of the numbers that all the texts are, None if they are not."""
@@ -417,7 +422,7 @@ class _Survey:
             for type_ in by_number[number] or ("",):
                 mine = properties.setdefault(type_, {})
                 for name, values in by_name.items():
-                    mine[name] = _united(mine.get(name), values)
+                    mine.setdefault(name, _Values()).merge(values)
         if len(counts) > 1 and not properties.get(""):
             del counts[""]
         return tuple(
@@ -457,25 +462,6 @@ class _Survey:
             )
             for (head, relation, tail), count in rows
         )
-
-
-def _united(first: _Values | None, other: _Values) -> _Values:
-    if first is None:
-        return _Values(
-            other.owners,
-            Counter(other.types),
-            Counter(other.numbers),
-            dict(other.examples),
-            other.many,
-            other.walked,
-        )
-    first.merge(other)
-    first.owners += other.owners
-    first.many |= other.many
-    first.walked &= other.walked
-    for example in list(other.examples)[: _EXAMPLES - len(first.examples)]:
-        first.examples.setdefault(example)
-    return first
 
 
 def _reads_as(name: str) -> ValueType | None:

@@ -22,6 +22,7 @@ from kgqa.errors import (
     without_secrets,
 )
 from kgqa.graph.backend import StoreBackend, StoreOptions, check_kg_name, choose_kg
+from kgqa.graph.files import stamp_of
 from kgqa.graph.model import Adjacency, EntityDetails, KGInfo, Kind, Relations, keys_array
 from kgqa.graph.properties import StoredPropertyGraph
 from kgqa.graph.sqlite_file import (
@@ -170,7 +171,7 @@ class SqliteStore(SqliteReader, StoredPropertyGraph):
 
     def _read(self) -> None:
         _check_file(self.path)
-        self._file = _file_state(self.path)  # before it is opened: never newer than what is read
+        self._file = stamp_of(self.path)  # before it is opened: never newer than what is read
         self._relations = None
         with self._opening(self._timeout) as layout:
             self.info = self._read_info(*layout)
@@ -179,7 +180,7 @@ class SqliteStore(SqliteReader, StoredPropertyGraph):
 
     def refresh(self) -> None:
         """Read the KG that lies there now, if it was changed or loaded again."""
-        if self._db is not None and _file_state(self.path) != self._file:
+        if self._db is not None and stamp_of(self.path) != self._file:
             self.close()
             self._read()
 
@@ -319,14 +320,6 @@ class SqliteStore(SqliteReader, StoredPropertyGraph):
 
     def _damaged(self, what: str) -> StoreUnavailableError:
         return StoreUnavailableError(f"{self.path} is damaged: {what}.", _AGAIN)
-
-
-def _file_state(path: Path) -> tuple[int, int, int] | None:
-    try:
-        stat = path.stat()
-    except OSError:
-        return None
-    return stat.st_ino, stat.st_mtime_ns, stat.st_size
 
 
 def _check_file(path: Path) -> None:

@@ -80,10 +80,10 @@ _BEFORE: tuple[tuple[str, Operator], ...] = (
 )  # fmt: skip
 _AFTER: tuple[tuple[str, Operator], ...] = (
     (
-        r"or (?:more|above|higher|greater|later|over|older)|and (?:above|over|later)|on(?:wards?)?\b(?! \w)|plus\b|\+",
+        r"or (?:more|above|higher|greater|later|over|older|after(?:wards)?)|and (?:above|over|later)|on(?:wards?)?\b(?! \w)|plus\b|\+",
         ">=",
     ),
-    (r"or (?:less|fewer|below|under|lower|earlier|younger)|and (?:below|under)", "<="),
+    (r"or (?:less|fewer|below|under|lower|earlier|younger|before)|and (?:below|under)", "<="),
 )
 _LIMIT = re.compile(
     r"(?:\b(?:top|first|last|any|bottom|best|worst|latest|newest|oldest|largest|smallest|highest|lowest)"
@@ -120,7 +120,7 @@ _ABOUT: dict[str, tuple[str, int, int]] = {  # -> a question about x, the signs 
 }  # fmt: skip
 _BY_ADJECTIVE = {word: meant for words, meant in _ABOUT.items() for word in words.split()}
 _THAN = re.compile(r"\b(?:(no|not) )?(\w+er|more (\w+)|less (\w+)) than(?: the)?$", re.IGNORECASE)
-_FILLER = r"(?:\s+(?:or equal to|than|the(?: year)?|year|a|an|of))*"
+_FILLER = r"(?:\s+(?:or equal to|than|the(?: year)?|year|a|an|age|of))*"
 _QUANTITY = re.compile(AMOUNT)
 _NO_UNIT = FUNCTION | {"or", "and", "that", "who", "which"}
 _SUPERLATIVE = re.compile(
@@ -279,7 +279,8 @@ def stated(question: str) -> Stated:
             days = date(year, 1, 1).toordinal(), date(year + 9, 12, 31).toordinal()
             between(match, f"{year}", f"{year + 10}", days)
     for match in _EACH.finditer(question):
-        free(match)  # a day without a year is no number
+        if free(match) and match[3] and not (match[2] or match[4]):
+            statings.append(Stating("date", _in_common(match)[1], "=", *match.span()))
     limit = None
     for size, start, end in _numbers(question, taken):
         read, until = _amount(question, start, end)

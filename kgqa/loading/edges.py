@@ -135,8 +135,8 @@ def _choose(texts: pa.Array, order: IntArray, starts: IntArray) -> IntArray:
     ends = np.append(starts[1:], len(order))
     for group in np.flatnonzero(ends - starts > 1).tolist():
         same = order[starts[group] : ends[group]]
-        found = texts.take(pa.array(same)).to_pylist()
-        chosen[group] = min(zip(found, same, strict=True), key=lambda pair: preference(pair[0]))[1]
+        held = texts.take(pa.array(same)).to_pylist()
+        chosen[group] = min(zip(held, same, strict=True), key=lambda pair: preference(pair[0]))[1]
     return chosen
 
 

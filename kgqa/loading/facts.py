@@ -50,11 +50,11 @@ def reified(batch: EdgeBatch) -> set[str]:
         return set()
     rows = batch.rows.filter(batch.rows.column("properties").is_valid())
     columns = (rows.column(name).to_pylist() for name in ("relation", "properties"))
-    found: set[str] = set()
+    relations: set[str] = set()
     for relation, text in zip(*columns, strict=True):
-        if relation not in found and _qualifiers(orjson.loads(text), batch.walked):
-            found.add(relation)
-    return found
+        if relation not in relations and _qualifiers(orjson.loads(text), batch.walked):
+            relations.add(relation)
+    return relations
 
 
 def fact_batches(rows: pa.RecordBatch, walked: Set[str]) -> Iterator[Batch]:
@@ -77,10 +77,10 @@ def expanded(batches: Iterable[Batch], relations: Set[str], ends: pa.Array) -> l
     """
     given = list(batches)
     walked = frozenset[str]().union(*(b.walked for b in given if isinstance(b, EdgeBatch)))
-    found: list[Batch] = []
+    facts: list[Batch] = []
     for batch in given:
         if not isinstance(batch, EdgeBatch):
-            found.append(batch)
+            facts.append(batch)
             continue
         rows = batch.rows
         if relations and pa.types.is_string(rows.column("head").type):
@@ -88,10 +88,10 @@ def expanded(batches: Iterable[Batch], relations: Set[str], ends: pa.Array) -> l
             chosen = pc.is_in(rows.column("relation").cast(pa.string()), value_set=names)
             for end in ("head", "tail"):
                 chosen = pc.and_(chosen, pc.is_in(rows.column(end), value_set=ends))
-            found += fact_batches(rows.filter(chosen), walked)
+            facts += fact_batches(rows.filter(chosen), walked)
             rows = rows.filter(pc.invert(chosen))
-        found.append(EdgeBatch(rows))
-    return found
+        facts.append(EdgeBatch(rows))
+    return facts
 
 
 def _qualifiers(properties: dict[str, Any], walked: Set[str]) -> bool:
@@ -120,8 +120,8 @@ class _Made:
     def values(self, owner: str, properties: dict[str, Any], walked: Set[str]) -> None:
         for name, value in properties.items():
             if name in walked and name not in PROVENANCE and is_walked(value):
-                for one in members(value):
-                    id_, text = value_node(one)
+                for member in members(value):
+                    id_, text = value_node(member)
                     self._values[id_] = text
                     self.edges.append((owner, name, id_))
 

@@ -94,21 +94,21 @@ class TypeRelations:
 
 def tails_of(edges: Iterable[pa.RecordBatch]) -> pa.Array:
     """Return the distinct tails of edges."""
-    found = _NO_TEXT
+    tails = _NO_TEXT
     for batch in edges:
-        found = pc.unique(pa.chunked_array([found, batch.column("tail").cast(pa.string())]))
-    return found
+        tails = pc.unique(pa.chunked_array([tails, batch.column("tail").cast(pa.string())]))
+    return tails
 
 
 def first_names(names: Iterable[pa.RecordBatch], ids: pa.Array) -> dict[str, str]:
     """Return the name of those of ``ids`` that have one; ``names``: id, text, rank."""
-    found: dict[str, tuple[int, str]] = {}
+    names_of: dict[str, tuple[int, str]] = {}
     for batch in names if len(ids) else ():
         mine = batch.filter(pc.is_in(batch.column("id"), value_set=ids))
         for id_, text, rank in zip(*(column.to_pylist() for column in mine.columns), strict=True):
             if rank < ALIAS:
-                found[id_] = min(found.get(id_, (rank, text)), (rank, text))
-    return {id_: text for id_, (_, text) in found.items()}
+                names_of[id_] = min(names_of.get(id_, (rank, text)), (rank, text))
+    return {id_: text for id_, (_, text) in names_of.items()}
 
 
 def type_batches(edges: Iterable[pa.RecordBatch], called: dict[str, str]) -> Iterator[TypeBatch]:

@@ -18,7 +18,7 @@ from kgqa.errors import IngestError
 from kgqa.graph.literals import members
 from kgqa.graph.mids import decode_mids
 from kgqa.graph.model import ALIAS, ENTITY_SCHEMA, Kind
-from kgqa.loading.columns import Buckets, ColumnWriter, gathered, read_columns
+from kgqa.loading.columns import Buckets, gathered
 from kgqa.loading.spool import CALLED_BY_ID, MEDIATOR_IF_NAMELESS, UNLESS_RELATION
 from kgqa.parallel import mapped
 
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from kgqa.loading.spool import Spool
 
 _TEXT = pa.large_string()  # a string array ends at 2 GB
-_TEXT_SCHEMA = pa.schema([("id", _TEXT)])
-_TEXT_FILE, _MID_FILE = "ids.arrow", "mids.npy"
 _GATHER = 1 << 22  # rows between two times that repeated ids are taken out
 _NO_MIDS = np.empty(0, dtype=np.int64)
 NAMELESS = "nameless"
@@ -59,18 +57,6 @@ class IdTable:
     def __len__(self) -> int:
         return len(self.texts) + len(self.mids)
 
-    def save(self, folder: Path) -> None:
-        """Write the ids down, for :meth:`load`."""
-        with ColumnWriter(folder / _TEXT_FILE, _TEXT_SCHEMA) as writer:
-            writer.append(pa.RecordBatch.from_arrays([self.texts], schema=_TEXT_SCHEMA))
-        np.save(folder / _MID_FILE, self.mids)
-
-    @classmethod
-    def load(cls, folder: Path) -> IdTable:
-        """Return the ids that :meth:`save` wrote."""
-        [batch] = read_columns(folder / _TEXT_FILE)
-        return cls(batch.column("id"), np.load(folder / _MID_FILE))
-
     def keys_of(self, ids: pa.Array) -> IntArray:
         """Return the key of each id (strings, or int64 for mids), -1 for an unknown one."""
         if ids.type == pa.int64():
@@ -82,8 +68,8 @@ class IdTable:
             return np.where(self.mids[places] == codes, places + len(self.texts), -1)
         encoded = ids.dictionary_encode()
         unique = encoded.dictionary.cast(_TEXT)
-        found = pc.index_in(unique, value_set=self.texts, skip_nulls=True)
-        table = np.append(pc.fill_null(found, -1).to_numpy(), -1).astype(np.int64)
+        ranks = pc.index_in(unique, value_set=self.texts, skip_nulls=True)
+        table = np.append(pc.fill_null(ranks, -1).to_numpy(), -1).astype(np.int64)
         keys: IntArray = table[
             encoded.indices.fill_null(len(table) - 1).to_numpy(zero_copy_only=False)
         ]
@@ -284,15 +270,15 @@ class NodeTable:
         rows, texts = table["key"].to_numpy() - start, table["text"].combine_chunks()
         chosen = np.full(count, -1, dtype=np.int64)
         chosen[rows] = np.arange(len(rows))
-        found = _taken(texts, chosen)
+        properties = _taken(texts, chosen)
         several = np.bincount(rows, minlength=count) > 1
         if not several.any():
-            return found
+            return properties
         given: dict[int, set[str]] = {}
         for place in np.flatnonzero(several[rows]).tolist():
             given.setdefault(int(rows[place]), set()).add(texts[place].as_py())
         merged = [merge_properties(given[row], self._walked) for row in sorted(given)]
-        return pc.replace_with_mask(found, pa.array(several), pa.array(merged, pa.string()))
+        return pc.replace_with_mask(properties, pa.array(several), pa.array(merged, pa.string()))
 
 
 def _add(buckets: Buckets, keys: IntArray, **columns: Any) -> None:
@@ -347,6 +333,6 @@ def merge_properties(texts: set[str], walked: Set[str] = frozenset()) -> str:
         for key, value in json.loads(text).items():
             if key in walked and merged.setdefault(key, value) != value:
                 every = [*members(merged[key]), *members(value)]
-                merged[key] = list({repr(one): one for one in every}.values())
+                merged[key] = list({repr(member): member for member in every}.values())
             merged.setdefault(key, value)
     return json.dumps(merged, ensure_ascii=False, sort_keys=True)

@@ -41,7 +41,7 @@ from kgqa.loading.files import (
     with_schema,
 )
 from kgqa.loading.kinds import NO_RELATION_IS, TypeRelations
-from kgqa.loading.nodes import IdTable, NodeTable, collect_ids
+from kgqa.loading.nodes import NodeTable, collect_ids
 from kgqa.loading.sources import Sources
 from kgqa.loading.spool import Spool
 from kgqa.loading.stages import Stages, fingerprint
@@ -164,16 +164,10 @@ def _assembled(
         stages.finish("scan", scan)
     else:
         spool = Spool.open(scan)
-    if last == "names":
-        ids = IdTable.load(graph)
-    else:
-        _empty(graph)
-        ids = assemble_nodes(spool, graph, report.dropped, progress)
-        ids.save(graph)
-        stages.finish("names", scan, graph)
+    _empty(graph)
     info = empty_info(kg, sources.described, loader.direction, loader.name, loader.licence)
     info = replace(info, options=json.dumps(remembered(loader), sort_keys=True))
-    files = assemble_edges(spool, info, ids, graph, report.dropped, progress)
+    files = assemble_graph(spool, info, graph, report.dropped, progress)
     if files.info.edges == 0:
         stages.clear()
         raise _nothing(loader, sources, report, folder / REJECTS_FILE)
@@ -234,8 +228,8 @@ def assemble(
         folder = Path(scratch) / "graph"
         spool = Spool(Path(scratch) / "scan")
         spool.write(batches, dropped, type_relations)
-        ids = assemble_nodes(spool, folder, dropped, Silent())
-        return assemble_edges(spool, info, ids, folder, dropped, Silent()).tables()
+        folder.mkdir()
+        return assemble_graph(spool, info, folder, dropped, Silent()).tables()
 
 
 def _last_part(relation: str) -> str:
@@ -251,11 +245,10 @@ def empty_info(
     return KGInfo(name, source, "", direction, 0, 0, 0, 0, 0, loader, licence)
 
 
-def assemble_nodes(
-    spool: Spool, folder: Path, dropped: Counter[str], progress: Progress
-) -> IdTable:
-    """Write the nodes; return their ids."""
-    folder.mkdir(parents=True, exist_ok=True)
+def assemble_graph(
+    spool: Spool, info: KGInfo, folder: Path, dropped: Counter[str], progress: Progress
+) -> GraphFiles:
+    """Write nodes, edges, relations and the record of what a scan found."""
     with progress.task("finding the entities"):
         ids = collect_ids(spool)
     with (
@@ -265,18 +258,6 @@ def assemble_nodes(
         for batch in NodeTable(spool, ids, folder / "parts", dropped).batches():
             writer.append(batch)
             task.advance(len(batch))
-    return ids
-
-
-def assemble_edges(
-    spool: Spool,
-    info: KGInfo,
-    ids: IdTable,
-    folder: Path,
-    dropped: Counter[str],
-    progress: Progress,
-) -> GraphFiles:
-    """Write edges, relations and the record, beside the nodes that are there."""
     with progress.task("joining the edges"):
         table = EdgeTable(spool, ids, folder / "parts", dropped)
     plain = not any(name.endswith("-about") for name in spool.edge_files())

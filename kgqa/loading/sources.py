@@ -47,8 +47,10 @@ def find_sources(loader: Loader, given: Sequence[Path], dumps_folder: Path) -> S
     dump: DumpFiles = getattr(loader, "dump", _ANY)
     if given:
         paths = tuple(_given(loader, dump, path) for path in given)
-        found = [str(new) for new, old in zip(paths, given, strict=True) if new != old.expanduser()]
-        return Sources(paths, note=f"Loading {', '.join(found)}." if found else "")
+        replaced = [
+            str(new) for new, old in zip(paths, given, strict=True) if new != old.expanduser()
+        ]
+        return Sources(paths, note=f"Loading {', '.join(replaced)}." if replaced else "")
     if dumps := _find(dump, dumps_folder):
         note = f"Loading {dumps[0]}."
         if others := [path.name for path in dumps[1:]]:
@@ -85,16 +87,16 @@ def _given(loader: Loader, dump: DumpFiles, path: Path) -> Path:
         raise DumpNotFoundError(f"File not found: {path}.", hint)
     if not path.is_dir() or dump is _ANY:
         return path
-    found = _find(dump, path)
-    if len(found) > 1 and not dump.inside:  # parts of one, or one newer than the other
-        names = ", ".join(sorted(one.name for one in found))
+    dumps = _find(dump, path)
+    if len(dumps) > 1 and not dump.inside:  # parts of one, or one newer than the other
+        names = ", ".join(sorted(file.name for file in dumps))
         raise UsageError(
             f"The folder {path} holds several files that may be meant: {names}.",
             "Name the file, or all files that are parts of one dump.",
         )
-    if found:
-        return found[0]
-    if dump.inside or not any(one.is_file() and one.name[0] != "." for one in path.iterdir()):
+    if dumps:
+        return dumps[0]
+    if dump.inside or not any(file.is_file() and file.name[0] != "." for file in path.iterdir()):
         wanted = dump.inside or dump.names[-1]
         raise DumpNotFoundError(
             f"The folder {path} holds no {loader.name} dump (a {wanted}).", hint
@@ -106,6 +108,8 @@ def _find(dump: DumpFiles, folder: Path) -> list[Path]:
     """Return the files in ``folder`` that the likeliest fitting pattern names, the last first."""
     for pattern in dump.names:
         paths = [folder] if pattern == "." else sorted(folder.glob(pattern), reverse=True)
-        if found := [p for p in paths if p.is_file() or (dump.inside and any(p.glob(dump.inside)))]:
-            return found
+        if fitting := [
+            p for p in paths if p.is_file() or (dump.inside and any(p.glob(dump.inside)))
+        ]:
+            return fitting
     return []

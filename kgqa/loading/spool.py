@@ -154,8 +154,8 @@ class Spool:
         """Give a relation that no batch of relations named the first name that its id was given."""
         given = self.scanned.relation_names
         nameless = [relation for relation in self._relations if not given.get(relation)]
-        found = first_names(self.read("names-text"), pa.array(nameless, pa.string()))
-        given |= {relation: [name] for relation, name in found.items()}
+        named = first_names(self.read("names-text"), pa.array(nameless, pa.string()))
+        given |= {relation: [name] for relation, name in named.items()}
 
     def _kinds(self, type_relations: TypeRelations) -> Iterator[Batch]:
         """Find the relations that say of what kind a thing is; yield the types they give."""

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from kgqa.loaders.base import Loader
     from kgqa.registry import Options
 
-StageName = Literal["scan", "names", "edges"]
+StageName = Literal["scan", "edges"]
 NAMES: tuple[StageName, ...] = get_args(StageName)
-_FORMAT = 4  # of the stages' files
+_FORMAT = 5  # of the stages' files
 _BLOCK = 1 << 20
 _RECORD = "stages.json"
 
@@ -52,12 +52,12 @@ class Stages:
         self.damaged: Path | None = None  # a file of a stage that is done
         self.record = StageRecord(fingerprint=fingerprint)
         try:
-            found = StageRecord.model_validate_json((folder / _RECORD).read_bytes())
-            if found.fingerprint == fingerprint:
-                files = ((folder / name, state) for name, state in found.files.items())
+            record = StageRecord.model_validate_json((folder / _RECORD).read_bytes())
+            if record.fingerprint == fingerprint:
+                files = ((folder / name, state) for name, state in record.files.items())
                 self.damaged = next((file for file, was in files if _checked(file) != was), None)
                 if self.damaged is None:
-                    self.record = found
+                    self.record = record
         except (OSError, ValidationError):
             pass  # there is none, or none that can be used
         if self.last is None:
@@ -129,5 +129,5 @@ def _files(source: Path) -> Iterator[Path]:
 
 
 def _state(path: Path) -> tuple[str, int, int]:
-    found = path.stat()
-    return str(path.absolute()), found.st_size, found.st_mtime_ns
+    status = path.stat()
+    return str(path.absolute()), status.st_size, status.st_mtime_ns

@@ -185,7 +185,9 @@ class Removal:
     def ids(self) -> set[str]:
         """Return the ids of all nodes that are named."""
         ends = {end for head, _, tail in self.edges for end in (head, tail)}
-        values = {value_node(one)[0] for found in self.properties.values() for one in found}
+        values = {
+            value_node(value)[0] for members_of in self.properties.values() for value in members_of
+        }
         owners = (*self.names, *self.aliases, *self.types, *self.properties)
         return ends | values | {id_ for id_, _ in owners}
 
@@ -277,7 +279,7 @@ class _Plan:
         known = set(self._info.reified)
         for edge, stored in fact_edges(self._store, removal.edges, known).items():
             del removal.edges[edge]
-            removal.edges |= {one: [] for one in stored}
+            removal.edges |= {triple: [] for triple in stored}
         new = set[str]().union(*(reified(b) for b in added if isinstance(b, EdgeBatch))) - known
         for batch in plain_edges(self._store, self._changer, new):
             columns = [batch.rows.column(name).to_pylist() for name in ("head", "relation", "tail")]
@@ -300,20 +302,20 @@ class _Plan:
         for head, relation, tail in removal.edges if kinds else ():
             node, of = self._node(head), self._node(tail)
             if relation in kinds and node and of:
-                node["types"] = [one for one in node["types"] if one != (of["name"] or tail)]
+                node["types"] = [kept for kept in node["types"] if kept != (of["name"] or tail)]
         for id_, text in removal.types:
             node = self._node(id_)
             if node is None or text not in node["types"]:
                 self._not_there(NO_TYPE, f"{id_} {text}")
             else:
-                node["types"] = [one for one in node["types"] if one != text]
+                node["types"] = [kept for kept in node["types"] if kept != text]
         for id_, text in (*removal.names, *removal.aliases):
             node = self._node(id_)
             is_name = (id_, text) in removal.names
             if node is not None and is_name and text == node["name"] and not _is_own(node):
                 node["name"] = None
             elif node is not None and text in node["aliases"]:
-                node["aliases"] = [one for one in node["aliases"] if one != text]
+                node["aliases"] = [kept for kept in node["aliases"] if kept != text]
             else:
                 self._not_there(NO_NAME, f"{id_} {text}")
         keyed = {edge: self._keyed(*edge) for edge in removal.edges}
@@ -330,7 +332,7 @@ class _Plan:
         for (id_, name), values in removal.properties.items():
             node = self._node(id_)
             given = json.loads(node["properties"] or "{}") if node else {}
-            left = [one for one in members(given.get(name)) if one not in values]
+            left = [member for member in members(given.get(name)) if member not in values]
             for value in values:
                 if node is not None and value in members(given.get(name)):
                     edges.append(self._keyed(id_, name, value_node(value)[0]))
@@ -469,9 +471,9 @@ class _Plan:
     def _edges_of(self, keys: Iterable[int]) -> set[KeyedEdge]:
         """Return every edge that touches one of ``keys``."""
         near = keys_array(sorted(keys))
-        found = self._store.neighbours(near, "both")
+        edges = self._store.neighbours(near, "both")
         rows = zip(
-            near[found.row].tolist(), found.step.tolist(), found.target.tolist(), strict=True
+            near[edges.row].tolist(), edges.step.tolist(), edges.target.tolist(), strict=True
         )
         return {(t, s // 2, n) if s % 2 else (n, s // 2, t) for n, s, t in rows}
 
@@ -622,15 +624,15 @@ def _ids_of(batch: Batch) -> set[str]:
 
 def _named(batches: Iterable[Batch]) -> set[str]:
     """Return the ids of all nodes that get a name."""
-    found: set[str] = set()
+    ids: set[str] = set()
     for batch in batches:
         if isinstance(batch, NameBatch):
             rows = batch.rows.filter(pc.less(batch.rows.column("rank"), ALIAS))
-            found.update(rows.column("id").to_pylist())
+            ids.update(rows.column("id").to_pylist())
         elif isinstance(batch, EntityBatch):
             rows = batch.rows.filter(pc.greater(pc.binary_length(batch.rows.column("name")), 0))
-            found.update(rows.column("id").to_pylist())
-    return found
+            ids.update(rows.column("id").to_pylist())
+    return ids
 
 
 def _beside(batch: Batch, there: pa.Array) -> Iterator[Batch]:
@@ -669,15 +671,15 @@ def fact_edges(
     for id_, key in by_id.items():
         if (fact := read_fact_id(id_)) is not None:
             between.setdefault(fact, []).append(key)
-    found: dict[Triple, list[Triple]] = {}
+    stored: dict[Triple, list[Triple]] = {}
     for edge in asked:
         facts = between.get(edge, [])
         if edges[edge]:
             own = {fact_id(*edge, fact_number(orjson.loads(text))) for text in edges[edge]}
             facts = [by_id[id_] for id_ in sorted(own & by_id.keys())]
         if facts:
-            found[edge] = list(_touching(store, facts))
-    return found
+            stored[edge] = list(_touching(store, facts))
+    return stored
 
 
 def _touching(store: GraphStore, keys: list[int]) -> Iterator[Triple]:

@@ -353,7 +353,9 @@ class Auto(Ensemble):
                 if isinstance(each, Findings) and each.answers:
                     each = self._values_of(store, each, one.plan) or each
                 if isinstance(each, Findings) and not each.answers:
-                    each = self._by_plan(store, one.question, one.plan) or each
+                    sure = one.planned and (one.planned.confidence or 0.0) >= CALCULATED
+                    other = one.planned if sure else self._by_plan(store, one.question, one.plan)
+                    each = other or each
                 yield one.number, each
 
     def _asked_class(self, store: GraphStore, question: LinkedQuestion | KgqaError) -> str | None:
@@ -439,13 +441,17 @@ class Auto(Ensemble):
         """Return what the best plan for a question gives, or why there is none."""
         if isinstance(question, KgqaError):
             return question
-        if self._query is None:
-            self._query = Query(QueryOptions(), self.resources, general=False)
         try:
             with deadline(question.stop):
-                return self._query.answer(store, question)
+                return self._planner.answer(store, question)
         except KgqaError as error:
             return error
+
+    @property
+    def _planner(self) -> Query:
+        if self._query is None:
+            self._query = Query(QueryOptions(), self.resources, general=False)
+        return self._query
 
     @property
     def _whole_graph(self) -> bool:
@@ -473,7 +479,10 @@ class Auto(Ensemble):
         calculated = asks_calculated(question.question)
         best = not calculated and asks_best(as_superlative(question.question))
         beyond = asks_denied(question.question) or asks_repeated(question.question)  # any path
-        if topics and not (calculated or best or beyond or asks_compared(question.question)):
+        listed = _has_classes(store) and self._planner.asks_listed(store, question.question)
+        if topics and not (
+            calculated or best or beyond or listed or asks_compared(question.question)
+        ):
             return None
         topics = [  # not the 50, nor the euro, of "over 50 EUR"
             one for one in topics if number_in(one.name) is None and one.name.lower() not in UNITS
@@ -481,7 +490,7 @@ class Auto(Ensemble):
         named = [one for one in topics if _is_named(one)]
         if topics and not named:  # a word that stands in some name is not a name
             topics = []
-        elif topics and not (calculated or best or beyond):
+        elif topics and not (calculated or best or beyond or listed):
             return None
         found = planned()
         if isinstance(found, KgqaError):
@@ -504,7 +513,7 @@ class Auto(Ensemble):
             says = plan and (plan.without or any(hop.repeated for hop in plan.hops) or any(
                 one.operator in ("<>", "not in", "in") for one in plan.where))  # fmt: skip
             return found if says and _compares(found, topics) else None
-        if (topics and not best) and (
+        if (topics and not best and not listed) and (
             result is None or not result.plan.grouped or _counts_other(result, question, schema)
         ):
             return None

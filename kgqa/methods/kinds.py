@@ -18,7 +18,7 @@ from kgqa.graph.model import keys_array
 from kgqa.graph.names import normalise
 from kgqa.graph.schema import ROW, GraphSchema, PropertyGraph
 from kgqa.linking.around import stems_of
-from kgqa.methods.query_words import names_class
+from kgqa.methods.query_words import does, names_class
 from kgqa.paths.ground import ground
 from kgqa.paths.walk import FIRST, TAIL, WalkRules, walk
 from kgqa.paths.words import relation_phrase
@@ -137,11 +137,16 @@ def _by_edges(
 
 
 def asked_class(question: str, schema: GraphSchema) -> str | None:
-    """Return the class that a question's first noun names: "Which customers …" → Customer."""
+    """Return the class that a question's first noun names: "Which customers …" → Customer.
+
+    Or the people that its verb does: "Who drives …" → Driver.
+    """
     named = (
         one.name
         for one in schema.types
-        if any(names_class(question, name) for name in (one.name, *one.also))
+        if any(
+            names_class(question, name) or does(question, name) for name in (one.name, *one.also)
+        )
     )
     return max(named, key=len, default=None)  # "ship city", not "ship"
 

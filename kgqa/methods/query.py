@@ -34,6 +34,7 @@ from kgqa.linking.asked import as_superlative
 from kgqa.linking.literals import stated
 from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.options import QueryOptions
+from kgqa.methods.query_asked import asked_for, giving
 from kgqa.methods.query_classes import class_words
 from kgqa.methods.query_parts import FoundValue, SchemaParts, value_nodes
 from kgqa.methods.query_reading import Reading
@@ -94,7 +95,9 @@ _ALL_OF = re.compile(
     r"(?: (?:are there|do (?:we|you) have|exist|there are))?(?: in (?:total|all))?\W*",
     re.IGNORECASE,
 )
-_ASKED = re.compile(r"\W*(?:which|what|list|show me)(?: all)?(?: the)? ([a-z]+s)\b", re.IGNORECASE)
+_ASKED = re.compile(
+    r"\W*(?:which|what|list|show me)(?: all)?(?: the)? (?!is |was )([a-z]+s)\b", re.IGNORECASE
+)
 _LISTED = 8  # things that a sentence names
 
 
@@ -155,12 +158,18 @@ class Query(Method[QueryOptions]):
             return overview(queryable(_property_graph(store)).schema())
         return self.findings_of(self.read(store, question.question))
 
+    def asks_listed(self, store: Any, question: str) -> bool:
+        """Return whether a question says what to give of the things of a class."""
+        parts, _ = self._of(queryable(store))
+        return not self.nouns and bool(asked_for(question, parts).items)
+
     def read(self, store: GraphStore, question: str) -> Read:
         """Return the plans that ``question`` may mean. Raises GraphError, UsageError."""
         began, question = time.perf_counter(), as_superlative(question)
         graph = queryable(_property_graph(store))
         stored = SchemaIndex(_property_graph(store).schema())  # the classes that Cypher knows
         parts, values = self._of(graph)
+        question, items = asked_for(question, parts)
         literals = stated(question)
         found = values.find(question, literals.literals)
         use, passes, temperature = NO_KG_LLM, 1, WRITTEN_TEMPERATURE
@@ -179,6 +188,7 @@ class Query(Method[QueryOptions]):
             reading = Reading(question, parts, refs, scores, literals, found, lacking)
             plans = PlanSearch(reading).plans(self.options.plans)
             temperature = scorer.card.temperature
+        plans = [replace(one, plan=giving(one.plan, items, parts)) for one in plans]
         chosen = time.perf_counter()
         limits = QueryLimits(seconds=self.options.time_limit)
 
@@ -213,7 +223,8 @@ class Query(Method[QueryOptions]):
                 same[place] = other is not None and _first_column(other) == _first_column(best_)
         confidence = confidence_of([one[0] for one in worth], temperature, same)
         unknown = unknown_names(question, [*found, *literals.literals], parts)
-        if worth and (kind := passed_over(question, worth[0][1].plan)):
+        kind = passed_over(question, worth[0][1].plan) if worth else ""
+        if kind and kind not in {question[one.start : one.end].lower() for one in found}:
             unknown.append(kind)
         if unknown:
             confidence *= UNKNOWN
@@ -260,6 +271,8 @@ class Query(Method[QueryOptions]):
         has "Which movies have no director?", where nothing is found.
         """
         plan, kind = best.plan, kind_asked(question)
+        if any(name and names_class(question, name) for name in plan.nodes):
+            return ""
         if not kind or has_words_of(plan, question, parts.index.schema, self.nouns):
             asked = _ASKED.match(question)
             without = plan.without and not self.nouns  # what has none of it, always finds something

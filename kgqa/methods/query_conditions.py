@@ -10,13 +10,23 @@ from typing import TYPE_CHECKING
 from kgqa.graph.quantities import UNITS
 from kgqa.methods.query_parts import ENTITY, FoundValue, Owned
 from kgqa.methods.query_reading import UNUSED
-from kgqa.methods.query_words import AVERAGE, COMPARED, NO, TIME, is_year, named, says
+from kgqa.methods.query_words import (
+    AVERAGE,
+    COMPARED,
+    NO,
+    PLACE,
+    TIME,
+    is_year,
+    names_class,
+    place_won,
+    says,
+)
 from kgqa.paths.words import relation_phrase
 from kgqa.queries.check import NUMBERS, operators
 from kgqa.queries.plan import Aggregate, Comparison, NodeRef, PropertyRef
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from kgqa.linking.literals import Stating
     from kgqa.methods.query_reading import Pattern, Place, Reading
@@ -32,11 +42,16 @@ _CLOSE = 1.5  # for a property whose mention is the nearest to a literal
 _UNSAID = 2.0  # words that a property is farther away by, if the question has none of its name
 _NEAR = 9.0  # words from which a mention is not near
 _FLAG = 3.0  # what is true or not, that the question has the word of
+_WON = 4.0  # the place that who won is in
 _PAIR = 3.0  # two properties that the question compares
 _AVERAGED = 4.0  # an average that the question compares
 _SIZE = 4.0  # the size of a list that the question names beside a number
 _TIMELESS = 4.0  # off, for a number that is no year, of "in 1997"
-_IN_A_YEAR = re.compile(r"\b(?:in|since|before|after|during|until|by|of|season)(?: the)? $", re.I)
+_IN_A_YEAR = re.compile(
+    r"\b(?:in|on|since|before|after|during|until|by|of|season|year)(?: the)? $", re.I
+)
+_COUNTED = 4.5  # for a number that stands before what is counted
+_CONTRADICTED = 6.0  # off, for a second condition that no value meets beside the first
 _HAVING = re.compile(r"with|have|has|having|had|includ\w*|known|whose")
 
 
@@ -99,9 +114,10 @@ class ConditionSearch:
     def _add(self, state: State, place: Place, operator: str, value: object, bonus: float) -> State:
         odds = 0.0 if place.owned in state.used else self._read.properties[place.owned][0]
         one = Comparison(place.ref, operator, (value,))  # type: ignore[arg-type]
+        vain = not place.property.many and any(_contradict(one, other) for other in state.where)
         return replace(
             state, where=(*state.where, one), used=state.used | {place.owned},
-            score=state.score + odds + bonus,
+            score=state.score + odds + bonus - _CONTRADICTED * vain,
         )  # fmt: skip
 
     def _with_value(
@@ -140,20 +156,9 @@ class ConditionSearch:
     def _either(
         self, state: State, value: FoundValue, pattern: Pattern, places: Sequence[Place]
     ) -> Iterator[State]:
-        """Yield the state whose last condition has this value, too, if "or" joins the two.
-
-        So does "and", of a property of what is asked for that has one value.
-        """
-        before = [one for one in self._read.values if one.end <= value.start]
-        last = state.where[-1] if state.where else None
-        if not before or last is None or last.operator not in ("=", "in"):
-            return
-        one = any(
-            last.left == place.ref and place.ref.owner == NodeRef(0) and not place.property.many
-            for place in places
-        )
-        joined = r"\W*(?:or|and)?(?: the| an?)?\W*" if one else r"\W*or(?: the| an?)?\W*"
-        if not re.fullmatch(joined, self._read.question[before[-1].end : value.start], re.I):
+        """Yield the state whose last condition has this value, too, if "or" joins the two."""
+        last = self._either_of(state, value.start, places)
+        if last is None:
             return
         stored: Sequence[str] = ()
         if isinstance(last.left, NodeRef):
@@ -166,6 +171,23 @@ class ConditionSearch:
             right = (*last.right, *stored)  # type: ignore[misc]
             both = Comparison(last.left, "in", right)
             yield replace(state, where=(*state.where[:-1], both), score=state.score + _HAS_VALUE)
+
+    def _either_of(self, state: State, start: int, places: Sequence[Place]) -> Comparison | None:
+        """Return the last condition, if "or" joins its value to what is stated at ``start``.
+
+        So does "and", of a property of what is asked for that has one value.
+        """
+        ends = [one.end for one in self._read.values if one.end <= start]
+        ends += [one.end for one in self._read.stated.literals if one.end <= start]
+        last = state.where[-1] if state.where else None
+        if not ends or last is None or last.operator not in ("=", "in"):
+            return None
+        one = any(
+            last.left == place.ref and place.ref.owner == NodeRef(0) and not place.property.many
+            for place in places
+        )
+        joined = rf"\W*{'(?:or|and)?' if one else 'or'}(?: the| an?| in)?\W*"
+        return last if re.fullmatch(joined, self._read.question[max(ends) : start], re.I) else None
 
     def _with_literal(
         self, state: State, literal: Stating, pattern: Pattern, places: Sequence[Place]
@@ -180,6 +202,12 @@ class ConditionSearch:
         close = self._closeness(literal, pattern, places)
         before = self._read.question[: literal.start]
         year = is_year(literal.value) and _IN_A_YEAR.search(before)
+        last = self._either_of(state, literal.start, places) if literal.operator == "=" else None
+        if last is not None and isinstance(last.left, PropertyRef):
+            before_ = last.right if isinstance(last.right, tuple) else ()
+            both = (*before_, str(literal.value) if isinstance(before_[0], str) else literal.value)
+            one = Comparison(last.left, "in", both)
+            yield replace(state, where=(*state.where[:-1], one), score=state.score + _HAS_VALUE)
         for place in places:
             type_, many, near = place.property.type, place.property.many, close[place.ref]
             operator, value = literal.operator, in_unit(literal, place.property.name)
@@ -194,6 +222,10 @@ class ConditionSearch:
                     )
                 elif type_ in ("date", "datetime") and is_year(value):
                     yield self._add(state, place, operator, f"{value}", 0.5 + near)
+            elif literal.kind == "date" and len(str(value)) == 2:  # a month of any year
+                if type_ in ("date", "datetime"):
+                    part = replace(place, ref=replace(place.ref, part="month"))
+                    yield self._add(state, part, operator, int(value), 0.5 + near)
             elif literal.kind == "date":
                 if type_ in ("date", "datetime"):
                     yield self._add(state, place, operator, value, 0.5 + near)
@@ -207,7 +239,15 @@ class ConditionSearch:
                     yield self._add(state, place, "contains", value, _NOT_HELD + near)
         if (literal.operator, literal.value) == (">=", 1) and pattern.hops:
             yield state  # a hop is one, at least
-        if literal.kind == "number" and state.having is None and AVERAGE.search(before):
+        if literal.kind == "number" and state.having is None:
+            yield from self._with_number(state, literal, pattern, places, close)
+
+    def _with_number(
+        self, state: State, literal: Stating, pattern: Pattern, places: Sequence[Place],
+        close: Mapping[object, float],
+    ) -> Iterator[State]:  # fmt: skip
+        """Yield the states in which a number of a group is compared: an average, or a count."""
+        if AVERAGE.search(self._read.question[: literal.start]):
             for place in places:
                 if place.property.type in NUMBERS and place.ref.owner != NodeRef(0):
                     number = Aggregate("average", place.ref)
@@ -215,19 +255,28 @@ class ConditionSearch:
                     one = Comparison(number, literal.operator, (value,))  # type: ignore[arg-type]
                     score = state.score + self._read.properties[place.owned][3] + _AVERAGED
                     yield replace(state, having=one, score=score + close[place.ref])
-        if literal.kind == "number" and state.having is None and len(pattern.nodes) > 1:
-            for node in range(1, len(pattern.nodes)):
-                name = pattern.nodes[node]
-                number = Aggregate("count", NodeRef(node))
-                count = Comparison(number, literal.operator, (literal.value,))  # type: ignore[arg-type]
-                after = self._read.question[literal.end : literal.end + 40]
-                bonus = named(after, name) if name in self._read.classes else 0.0
-                words = re.findall(r"[a-z]+", after.lower())[:2]
-                into = [hop.relation for hop in pattern.hops if hop.target == node]
-                bonus = max(bonus, 1.5 * any(says(words, one) for one in into))
-                score = state.score + self._read.classes[name][2] + bonus
-                score += self._read.whole["having"]["yes"] - self._read.whole["having"]["no"]
-                yield replace(state, having=count, score=score)
+        grouped = any(
+            one.ref.owner == NodeRef(0) and names_class(self._read.question, one.property.name)
+            for one in places
+        )
+        for node in range(0 if grouped else 1, len(pattern.nodes)):
+            name = pattern.nodes[node]
+            number = Aggregate("count", NodeRef(node))
+            count = Comparison(number, literal.operator, (literal.value,))  # type: ignore[arg-type]
+            after = self._read.question[literal.end : literal.end + 40]
+            bonus = _COUNTED * bool(name in self._read.classes and self._counts(after, name))
+            words = re.findall(r"[a-z]+", after.lower())[:2]
+            into = [hop.relation for hop in pattern.hops if hop.target == node]
+            bonus = max(bonus, 1.5 * any(says(words, one) for one in into))
+            score = state.score + self._read.classes[name][2] + bonus
+            score += self._read.whole["having"]["yes"] - self._read.whole["having"]["no"]
+            yield replace(state, having=count, score=score)
+
+    def _counts(self, after: str, name: str) -> bool:
+        """Return whether a class is what stands after a number: of "car models" the last one."""
+        rest = after.split(maxsplit=1)[1:]
+        last = [one for one in self._read.classes if one and rest and names_class(rest[0], one)]
+        return name in last or (names_class(after, name) and not last)
 
     def _closeness(
         self, literal: Stating, pattern: Pattern, places: Sequence[Place]
@@ -294,8 +343,11 @@ class ConditionSearch:
     def _with_flags(self, state: State, places: Sequence[Place]) -> Iterator[State]:
         """Yield conditions without a literal: what is true or not, what is missing or there."""
         yield state
+        won = place_won(self._read.question)
         for place in places:
             odds = self._read.properties[place.owned][0]
+            if won and place.property.type in NUMBERS and PLACE.search(place.property.name):
+                yield self._add(state, place, "=", won, _WON - odds)
             said = self._read.words_of(place)
             flag = place.property.type == "boolean"
             none = (  # "no image link": text, the whole of its name
@@ -319,3 +371,16 @@ class ConditionSearch:
                     state, where=(*state.where, one), used=state.used | {place.owned},
                     score=state.score + (max(0.0, odds) + _FLAG if none else 0.5 * odds - 0.5),
                 )  # fmt: skip
+
+
+def _contradict(one: Comparison, other: Comparison) -> bool:
+    """Return whether no single value meets both of two comparisons with values."""
+    if one.left != other.left or "<>" in (one.operator, other.operator):
+        return False
+    both = sorted((one, other), key=lambda each: each.operator[0])  # < before = before >
+    signs = both[0].operator[0] + both[1].operator[0]
+    low, high = (each.right[0] if isinstance(each.right, tuple) else None for each in both)
+    if low is None or type(low) is not type(high):
+        return False
+    below = low < high  # type: ignore[operator]
+    return low != high if signs == "==" else below and signs in ("<>", "<=", "=>")

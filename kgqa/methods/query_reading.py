@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kgqa.linking.asked import asks_best, asks_calculated
 from kgqa.methods.query_parts import ENTITY, FoundValue, Owned, SchemaParts
-from kgqa.methods.query_words import ASKED, REVENUE, Mentions, measured, says
+from kgqa.methods.query_words import ASKED, EXTREME, REVENUE, Mentions, measured, says
 from kgqa.paths.words import relation_phrase
 from kgqa.queries.check import NUMBERS
 from kgqa.queries.plan import Hop, HopRef, NodeRef, PropertyRef
@@ -156,7 +156,7 @@ class Reading:
     @cached_property
     def of_each(self) -> set[int]:
         """The words that say of what there is a number each, if a number is asked for."""
-        calculated = asks_calculated(self.question) or self.revenue
+        calculated = asks_calculated(self.question) or self.revenue or EXTREME.search(self.question)
         return self.mentions.of_each if calculated and not asks_best(self.question) else set()
 
     @cached_property

@@ -19,7 +19,7 @@ from kgqa.linking.asked import asks_best, asks_repeated
 from kgqa.methods.query_conditions import ConditionSearch
 from kgqa.methods.query_patterns import PatternSearch
 from kgqa.methods.query_wholes import HOW_MANY, Candidate, WholeSearch
-from kgqa.methods.query_words import AVERAGE, NO, TOTAL
+from kgqa.methods.query_words import AVERAGE, EXTREME, NO, TOTAL
 from kgqa.queries.check import check
 from kgqa.queries.groups import wants_empty
 from kgqa.queries.plan import Aggregate, Arithmetic, NodeRef, Plan, PropertyRef
@@ -101,6 +101,9 @@ class PlanSearch:
         if HOW_MANY.match(self._read.question) and all(
             isinstance(one, NodeRef) for one in plan.give
         ):
+            cost += _IN_VAIN
+        extreme = EXTREME.search(self._read.question)
+        if extreme and not plan.order and not kinds & {"least", "most"}:
             cost += _IN_VAIN
         if AVERAGE.search(self._read.question) and "average" not in kinds:
             cost += _IN_VAIN

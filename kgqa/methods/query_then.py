@@ -20,6 +20,7 @@ from kgqa.queries.plan import (
     NodeRef,
     Plan,
     PropertyRef,
+    Without,
     owners,
 )
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 def best_first(plan: Plan) -> Plan | None:
     """Return a plan that cuts before it hops, of one that is ordered by another node's property.
 
-    None if the order is by what is given, or the parts of the plan cannot be told apart.
+    None if the order is by what is given, or the parts of the plan cannot be distinguished.
     """
     by = plan.order[0].by if plan.order else None
     if not isinstance(by, PropertyRef) or not isinstance(by.owner, NodeRef) or plan.grouped:
@@ -76,6 +77,27 @@ def counted_after(plan: Plan) -> Plan | None:
         return Plan((plan.nodes[first.node],), give=(count,), first=inner)
     except PlanError:
         return None
+
+
+def with_hop(plan: Plan, node: int, relation: str, class_: str) -> tuple[Plan, NodeRef]:
+    """Return a plan with one more hop out of a node of its pattern, and the node it leads to."""
+    at, hop = plan.pattern_size, len(plan.hops)
+    nodes = {old: old + (old >= at) for old in range(len(plan.nodes))}
+    hops = {old: (old + (old >= hop), one) for old, one in enumerate(plan.all_hops)}
+    without = tuple(
+        Without(
+            tuple(replace(one, source=nodes[one.source], target=nodes[one.target])
+                  for one in part.hops),
+            tuple(replace(one, left=_moved(one.left, nodes, hops), right=_right(one, nodes, hops))
+                  for one in part.where),
+        )
+        for part in plan.without
+    )  # fmt: skip
+    wider = replace(
+        plan, nodes=(*plan.nodes[:at], class_, *plan.nodes[at:]), without=without,
+        hops=(*plan.hops, Hop(node, relation, at)),
+    )  # fmt: skip
+    return wider, NodeRef(at)
 
 
 def _rerooted(plan: Plan, root: int) -> tuple[dict[int, int] | None, dict[int, tuple[int, Hop]]]:

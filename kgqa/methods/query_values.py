@@ -30,6 +30,8 @@ the a an of in on at to by for with and or not is are was were be has have had w
 many much most least first last top all any more less than from that this it its no yes show list
 find name count number average total new old high low
 """
+_SEX = re.compile(r"(?<![a-z])(?:sex|gender)(?![a-z])", re.IGNORECASE)
+_SEXES = {"f": ("female", "woman", "women", "girl"), "m": ("male", "man", "men", "boy")}
 _COMMON = frozenset(_COMMON_WORDS.split())
 
 
@@ -74,11 +76,12 @@ class ValueIndex:
 
     def _add(self, owned: Owned, values: Sequence[object]) -> None:
         for value in dict.fromkeys(map(str, values)):
-            words = _key(value)
-            kept = words.count(" ") < _LONGEST and len(self._fields) < _MOST_VALUES
-            self._whole[owned] = kept and self._whole.get(owned, True)
-            if words and kept:
-                self._fields.setdefault(words, {}).setdefault(owned, (value,))
+            said = _SEXES.get(value.lower(), ()) if _SEX.search(owned[2]) else ()
+            for words in (_key(value), *said):
+                kept = words.count(" ") < _LONGEST and len(self._fields) < _MOST_VALUES
+                self._whole[owned] = kept and self._whole.get(owned, True)
+                if words and kept:
+                    self._fields.setdefault(words, {}).setdefault(owned, (value,))
 
     def lacking(self, text: str) -> set[Owned]:
         """Return the properties that are known to hold no value with ``text`` in it."""
@@ -177,7 +180,7 @@ def _singular(text: str) -> str:
 
 def _looks_meant(text: str, fields: dict[Owned, tuple[str, ...]]) -> bool:
     """Return whether a word in small letters may be the value: one that is a word like it."""
-    return len(text) > 3 and all(len(stored[0].split()) == 1 for stored in fields.values())
+    return len(text) > 2 and all(len(stored[0].split()) == 1 for stored in fields.values())
 
 
 def _key(text: str) -> str:

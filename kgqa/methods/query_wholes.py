@@ -16,6 +16,7 @@ from kgqa.methods.query_words import (
     EACH,
     FREQUENT,
     NO,
+    ORDERED,
     TIME,
     asks_one,
     asks_who,
@@ -61,11 +62,13 @@ _FIRST = re.compile(r"\b(?:first|earliest)\b", re.I)
 _DIFFERENT = re.compile(r"different|distinct|unique|diverse|diversity|variety|various")
 _AGGREGATED = re.compile(r"average|mean|total|sum|combined|highest|lowest|maximum|minimum|overall")
 _AGED = re.compile(r"\b(?:young|old|new|lat|earli)est\b|\bmost recent", re.I)
+_OLD = re.compile(r"\b(?:young|old)est\b", re.I)
+_BODILY = re.compile(r"(?<![a-z])(?:age|dob|born|birth)(?![a-z])|birth", re.I)
 _COMMON = re.compile(r"\bmost (?:common|frequent|popular|diverse|different|distinct)", re.I)
 _ASKS_NUMBER = re.compile(r"\W*what(?:'s| is| was) the (?:\w+ ){0,2}?", re.I)
 _MOST = re.compile(r"most|fewest|least")
 _AGELESS = 8.0  # off, for what is no time or age, if there is one and the youngest is asked for
-_SUMMED = 4.0  # for a sum of what there is most of, in things that the question does not name
+_SUMMED = 5.0  # for a sum of what there is most of, in things that the question does not name
 _MOST = re.compile(r"most|fewest|least")
 _TOTALLED = 3.0  # for the sum of a property that is called as what "how many" asks for
 _REVENUE = 6.0  # for a number times a price, if a revenue is asked for
@@ -131,7 +134,11 @@ class WholeSearch:
                     score_ = score + weight + _TOLD * told + _LISTED * beside
                     yield Candidate(plan, score_)
                     if isinstance(by, PropertyRef) and (two := best_first(plan)):
-                        yield Candidate(two, score_ + self._cut_first(plan, by))
+                        score_ += self._cut_first(plan, by)
+                        yield Candidate(two, score_)
+                        if HOW_MANY.match(self._read.question) and len(two.give) == 1:
+                            count = Aggregate("count", two.give[0])  # type: ignore[arg-type]
+                            yield Candidate(replace(two, give=(count,)), score_ + _COUNTED)
                     counts = state.having and HOW_MANY.match(self._read.question)
                     if counts and (two := counted_after(plan)):
                         yield Candidate(two, score_ + _COUNTED)
@@ -148,7 +155,8 @@ class WholeSearch:
         others = any(
             near & {*self._read.words_of(one)} or self._read.measures(one) for one in places
         )
-        weight = row[1] + (_CALLED * (1 + exactly) if said else -0.5 * _CALLED if others else 0.0)
+        weight = max(row[1], -1.0) if exactly else row[1]
+        weight += _CALLED * (1 + exactly) if said else -0.5 * _CALLED if others else 0.0
         if self._read.is_measured and not said and not others:
             weight -= _UNMEASURED
         if place.property.many:
@@ -157,7 +165,9 @@ class WholeSearch:
         if place.property.type in ("boolean", "point", "duration") or (is_id(place) and not said):
             return place.ref, -MOST_ODDS
         if _AGED.search(question) and any(map(_says_age, places)):  # nothing else is meant
-            weight = max(weight, 0.0) if _says_age(place) else weight - _AGELESS
+            own = [one for one in places if _BODILY.search(one.property.name)]
+            aged = place in own if own and _OLD.search(question) else _says_age(place)
+            weight = max(weight, 0.0) if aged else weight - _AGELESS
         worth = superlative(question, place.property, descending)
         first = place.ref.owner == NodeRef(0)
         weight += worth + (0.7 if worth > 0 and first else 0.0)
@@ -189,9 +199,7 @@ class WholeSearch:
         having = self._read.whole["having"]["no"]
         answer = pattern.nodes[0]
         if state.having is not None:
-            assert isinstance(state.having.left, Aggregate)
-            weight = max(whole["group"], whole["none"]) + having
-            yield _Grouped(NodeRef(0), state.having.left), weight
+            yield from self._compared(state.having.left, places, having)
             return
         yield NodeRef(0), whole["none"] + having
         yield (
@@ -275,13 +283,25 @@ class WholeSearch:
                     for other in places:
                         if (
                             other.ref.owner == NodeRef(0)
-                            and self._read.properties[other.owned][2] > -1
                             and each
-                        ):
-                            yield (
-                                _Grouped(other.ref, item),
-                                odds + self._read.properties[other.owned][2],
-                            )
+                            and other.ref != place.ref
+                            and ((by := self._read.properties[other.owned][2]) > -1
+                                 or self._read.of_each & {*self._read.words_of(other)})
+                        ):  # fmt: skip
+                            yield _Grouped(other.ref, item), odds + max(by, -1.0)
+
+    def _compared(
+        self, number: Item, places: Sequence[Place], having: float
+    ) -> Iterator[tuple[_Grouped, float]]:
+        """Yield groups of which a number is compared: by what is asked for, if that is counted."""
+        assert isinstance(number, Aggregate)
+        whole, question = self._read.whole["aggregate"], self._read.question
+        by: list[NodeRef | PropertyRef] = [NodeRef(0)]
+        if number.of == NodeRef(0):
+            own = (one for one in places if one.ref.owner == NodeRef(0))
+            by = [one.ref for one in own if names_class(question, one.property.name)]
+        for one in by:
+            yield _Grouped(one, number), max(whole["group"], whole["none"]) + having
 
     def _summed(self, place: Place) -> bool:
         """Return whether "the most points" are those of all results that nothing else names."""
@@ -357,7 +377,7 @@ class WholeSearch:
         aggregate: NodeRef | _Total | _Grouped, by: Item | None, descending: bool,
     ) -> Plan | None:  # fmt: skip
         limit = self._read.stated.limit
-        if limit is None and by is not None:
+        if limit is None and by is not None and not ORDERED.search(self._read.question):
             odds = self._read.whole["limit"]["yes"] - self._read.whole["limit"]["no"]
             said = asks_best(self._read.question) and (
                 self._read.plain or asks_one(self._read.question)
@@ -489,14 +509,15 @@ class WholeSearch:
             if place.ref.owner == NodeRef(0)
             and names_class(self._read.question, place.property.name)
         ]
-        for give, extra in (
-            (tuple(asked[:1]) or (NodeRef(0),), 0.0),
-            (
-                (Aggregate("count", NodeRef(0)),),
-                self._read.whole["aggregate"]["count"] - self._read.whole["aggregate"]["none"],
-            ),
-        ):
-            counting = isinstance(give[0], Aggregate)
+        none = self._read.whole["aggregate"]["none"] + self._read.whole["having"]["no"]
+        given: list[tuple[Item, float]] = [(asked[0] if asked else NodeRef(0), 0.0)]
+        given += [
+            (one.item, odds - none)
+            for one, odds in self._aggregates(pattern, places, state)
+            if isinstance(one, _Total)
+        ]
+        for item, extra in given:
+            give, counting = (item,), isinstance(item, Aggregate)
             limit = None if counting else self._read.stated.limit
             try:
                 plan = Plan(pattern.nodes, pattern.hops[:-1], outer, without, (), (), limit, give)

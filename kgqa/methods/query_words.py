@@ -18,9 +18,12 @@ if TYPE_CHECKING:
     from kgqa.graph.schema import Property
 
 NO = re.compile(
-    r"\b(no|not|without|never|nobody|no one|missing|lack\w*|none|non|neither)\b|n't\b", re.I
+    r"\b(no|not|without|never|nobody|no one|missing|lack\w*|none|non|neither"
+    r"|except|excluding)\b|n't\b",
+    re.I,
 )
 EACH = re.compile(r"\b(each|every|per|by|respective\w*)\b", re.I)
+EXTREME = re.compile(r"\b(?:max|min)(?:imum)?\b", re.I)
 AVERAGE = re.compile(r"\b(?:average|mean)\b", re.I)
 TOTAL = re.compile(
     r"\b(?:total|combined|sum of|altogether|all together|add up to|together)\b", re.I
@@ -80,6 +83,9 @@ def stem(word: str) -> str:
 
 
 _ORDINALS = ("second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+_CAME = r"(?:finish|came|come|placed?|rank)\w*(?: in)?"
+_WON = re.compile(rf"\b(?:{_CAME} (first|{'|'.join(_ORDINALS)})|w[io]n(?:s|ner\w*)?)\b", re.I)
+PLACE = re.compile(r"(?<![a-z])(?:position|pos|place|rank|standing)(?![a-z])", re.IGNORECASE)
 _ORDINAL = re.compile(
     rf"\b(?:({'|'.join(_ORDINALS)})|(\d{{1,2}})(?:nd|rd|th))[ -](?:\w{{2,}}est|most|least)\b",
     re.IGNORECASE,
@@ -91,6 +97,10 @@ DATE_PART = re.compile(
     r"|(annual)ly)\b", re.IGNORECASE,
 )  # fmt: skip
 FREQUENT = re.compile(r"\b(?:frequently|often|commonly|most common|most popular)\b", re.I)
+ORDERED = re.compile(  # all of them, in an order
+    r"\b(?:(?:order|sort|rank|arrang)(?:ed)?(?: \w+)? by|in (?:\w+ )?(?:\w+cending|alphabetical)"
+    r"|from (?:the )?\w+est to)\b", re.IGNORECASE,
+)  # fmt: skip
 REVENUE = re.compile(r"\b(?:revenues?|turnover|sales|spent|spend|income|earn(?:ed|ings)?)\b", re.I)
 _SUPERLATIVE = re.compile(
     r"most|least|fewest|(?!(?:inter|for|requ|sugg|gu|t)est)\w{3,}est|top|maximum|minimum|max|min"
@@ -179,7 +189,8 @@ class Mentions:
             and not _PARTICIPLE.fullmatch(self.words[at - 1])
             for far in (1, 2)
         }
-        return by | self.after(_EACH, 2)
+        rates = {at + 1 for at, word in enumerate(self.words) if word in ("mile", "kilometer")}
+        return by | {at for at in self.after(_EACH, 2) if not rates & {at - 1, at - 2}}
 
     @cached_property
     def of_best(self) -> set[int]:
@@ -253,7 +264,17 @@ def asks_one(question: str) -> bool:
     return match is not None and not re.fullmatch(many, match[1] or "", re.I)
 
 
-_IRREGULAR = {"wrote": "writ", "written": "wr", "taught": "teach", "bought": "buy", "sold": "sell"}
+_IRREGULAR = {
+    "source": "depart",
+    "origin": "depart",
+    "dest": "arriv",
+    "destination": "arriv",
+    "wrote": "writ",
+    "written": "wr",
+    "taught": "teach",
+    "bought": "buy",
+    "sold": "sell",
+}
 
 
 def says(words: Sequence[str], relation: str) -> bool:
@@ -325,8 +346,22 @@ def turn(question: str, relation: str) -> float:
     return -2.0 * side if re.search(rf"\b{root}", question, re.IGNORECASE) else 0.0
 
 
+def place_won(question: str) -> int:
+    """Return the place that a question says somebody came in, 1 of who won; 0 if it says none.
+
+    >>> place_won("Who won in Monza?"), place_won("Who finished third?"), place_won("Who ran?")
+    (1, 3, 0)
+    """
+    match = _WON.search(question)
+    if match is None:
+        return 0
+    said = (match[1] or "first").lower()
+    return 1 if said == "first" else _ORDINALS.index(said) + 2
+
+
 _OF_WHAT = (
-    ("long|short", "duration length minute hour runtime running page distance time"),
+    ("long|short", "duration length millisecond second minute hour runtime running page distance"),
+    ("long|short", "time"),
     ("short|tall|high", "height"), ("tall|high|low", "elevation altitude"),
     ("heav|light|weigh", "weight mass"), ("larg|big|bigg|small", "size area capacity population"),
     ("cheap|expensive|dear|cost", "price cost fee"), ("paid|earn", "salary wage pay income"),
@@ -428,11 +463,23 @@ manager staff scientist researcher politician reviewer child parent friend worke
 _PERSONS = frozenset(_PERSON_WORDS.split())
 
 
+def does(question: str, name: str) -> bool:
+    """Return whether a question asks who does what people of a class are called after.
+
+    >>> does("Who drives for Lotus?", "Driver"), does("Who is Ann?", "Driver")
+    (True, False)
+    """
+    who = re.match(r"\W*who\b", question, re.IGNORECASE)
+    person = relation_phrase(name).rpartition(" ")[2] in _PERSONS
+    return bool(who) and person and bool(Mentions(question).of(name))
+
+
 def named(question: str, name: str) -> float:
     """Return what it is worth that the question's first noun is called as a class is, or "who"."""
     words = relation_phrase(name).split()
     if re.match(r"\W*who\b", question, re.IGNORECASE):
-        return 1.5 if words and words[-1] in _PERSONS else 0.0
+        person = bool(words) and words[-1] in _PERSONS
+        return 1.5 * person + 4.0 * does(question, name)
     if names_class(question, name):
         return 1.5
     rest = ASKED.sub("", question, count=1) if ASKED.match(question) else ""

@@ -42,7 +42,7 @@ from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.options import RankOptions
 from kgqa.methods.rank_asked import (
     adjustment,
-    names_kind,
+    evidence_of,
     other_role,
     says_kind,
     two_steps,
@@ -72,19 +72,14 @@ if TYPE_CHECKING:
 ANSWER_THRESHOLD = 0.7  # chosen on the graphs of scripts/bench_own
 MOST_ANSWERS = 500  # with a path each
 MOST_EXPLAINED = 10  # relation paths of a topic entity that an answer keeps
-# Slope and shift of the confidence: scripts/bench_own --fit.
-CONDITION_CALIBRATION = (0.5, 2.2)  # if conditions are met
-MULTI_TOPIC_CALIBRATION = (
-    0.4,
-    1.3,
-)  # of several topic entities, whose probabilities were multiplied
+# Weights of what an answer's log-odds are made of, as of `evidence_of`: bench_own --fit.
+EVIDENCE = (0.36, 0.30, 3.1, 1.8, -0.09)
 # of "yes", fitted on the 104 questions of tests/data/own*/*/yes_no.jsonl
 YES_CALIBRATION, LEAST_YES = (0.6, 2.4), 1e-4
 MOST_OTHER_RELATIONS = 1_000  # relations that are read once a session
 OTHER_KG_PENALTY = (
     3.5  # less of a logit, if entities of other kinds or other KGs have it; chosen there
 )
-OTHER_KIND = 0.85  # confidence at most, if nothing says that the answer is of the kind asked for
 _BETTER, _WORSE, _SURELY = 6.0, 3.0, 30.0  # differences of logits, at most
 _NO_LOGIT = -1_000.0
 _NO_KIN = -2.0  # if others of its kind have nothing that the topic lacks
@@ -205,18 +200,15 @@ class Rank(Method[RankOptions]):
                 notes.append(_not_there(question.topics, weighed))
         if chosen and _is_count(question.question, answers):
             notes.append(f"Counted: {sum(score >= least for score in scores.values()):,}.")
-        sure = MULTI_TOPIC_CALIBRATION if len(question.topics) > 1 else (1.0, 0.0)
-        sure = CONDITION_CALIBRATION if narrowed.conditions else sure
-        confidence = calibrated(
-            *((min(best, 1.0), *sure) if chosen else (absent, *self.ranker.card.refusal))
-        )
-        if chosen and not choices:
+        confidence = calibrated(absent, *self.ranker.card.refusal)
+        if choices:
+            confidence = min(best, 1.0)
+        elif chosen:
             asked = words.question(question.question, question.topics[0].key, names)
-            path = evidence[order[0]][0][1] if order[0] in evidence else None
-            if path is not None and not names_kind(
-                words, self.ranker, asked, path.relation_path, order[0]
-            ):
-                confidence = min(confidence, OTHER_KIND)
+            relations = evidence[order[0]][0][1].relation_path if order[0] in evidence else ()
+            share = weighed[0].probability
+            signs = evidence_of(best ** (1 / len(weighed)), share, asked, relations)
+            confidence = sureness((*signs, float(bool(narrowed.conditions)), 1.0))
         if chosen and (narrowed.left_out or narrowed.over is None):
             confidence = min(confidence, UNSURE)
         shown, expanded = _shown(evidence, self.options.k)
@@ -368,11 +360,13 @@ class Rank(Method[RankOptions]):
         common = words.schema.common(MOST_OTHER_RELATIONS)
         elsewhere = [hop for hop in common if hop not in own]
         few = len(common) < MOST_OTHER_RELATIONS  # else the KG itself says what there is to ask for
+        fit = [one for one, more in zip(every[:count], added, strict=False) if more >= 0]
+        singles = [words.path(one) for one in fit if len(one) == 1]
         signs = []  # of each judge
         for ranker in self._judges:
             fits = logits if ranker is self.ranker else words.logits(ranker, asked, every) + added
             beyond = words.logits(ranker, asked, [(hop,) for hop in elsewhere])
-            unknown = ranker.logit_elsewhere(asked) if few else -math.inf
+            unknown = ranker.logit_elsewhere(asked, singles) if few else -math.inf
             there, kin = (one.max(initial=_NO_LOGIT) for one in (fits[:count], fits[count:]))
             other = beyond.max(initial=_NO_LOGIT)
             least = max(other, unknown) - OTHER_KG_PENALTY  # the likeliest: many are not likelier
@@ -473,6 +467,11 @@ def _shown(
         for text, same in by_text.items()
     ]
     return scored, expanded
+
+
+def sureness(signs: Sequence[float], weights: Sequence[float] = EVIDENCE) -> float:
+    """Return the probability that an answer is right."""
+    return float(1.0 / (1.0 + np.exp(-np.dot(signs, weights))))
 
 
 def _not_there(topics: Sequence[TopicEntity], weighed: Sequence[Weighed]) -> str:

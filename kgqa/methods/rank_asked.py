@@ -7,6 +7,7 @@ the relations that lead to it.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -44,6 +45,7 @@ _MOST_READ = 400  # relation paths whose tails are looked at
 _TAILS = 3  # of each
 _FEW_WORDS = 60  # in the names of these, each of which may say a kind
 _MOST_OF_TYPE = 100_000  # entities of a type that are looked among
+_LEAST = 1e-6  # of a probability
 _MOST_EDGES = 500  # of a tail whose relations are read
 
 _BEFORE_HEAD = r"(?:(?:is|are|was|were|the|all|other|any)\s+)*"
@@ -135,13 +137,23 @@ def which_of_them(asked: str, relations: Sequence[str]) -> str:
     return re.sub(r"^\W*how many\b", "Which", asked, flags=re.IGNORECASE)
 
 
-def names_kind(
-    words: RankWords, ranker: PathRanker, asked: str, relations: Sequence[str], key: int
-) -> bool:
-    """Return whether the relations of a path, or what it leads to, say the noun asked for."""
-    if says_kind(asked, " ".join(map(relation_phrase, relations))):
-        return True
-    return _fits(words.store, meaning(words, ranker, asked_noun(asked)), keys_array([key]))[0]
+def evidence_of(
+    score: float, share: NDArray[np.float64], asked: str, relations: Sequence[str]
+) -> tuple[float, float, float]:
+    """Return what says that an answer is right: its log-odds, its lead, and the words it says.
+
+    The lead is that of the first relation path's ``share``, as a logarithm; the words are the part
+    of the question's that the ``relations`` of the answer's path say, 0..1.
+
+    >>> evidence_of(0.5, np.array([0.1, 0.5]), "Who painted x?", ["painted by"])[1:]
+    (1.609..., 1.0)
+    """
+    kept = min(max(score, _LEAST), 1.0 - _LEAST)
+    second, first = np.sort(np.append(share, (0.0, 0.0)))[-2:] + _LEAST
+    words = stems_of(normalise(asked)) - {TOPIC}
+    said = stems_of(normalise(" ".join(map(relation_phrase, relations))))
+    odds, lead = math.log(kept / (1.0 - kept)), math.log(first / second)
+    return odds, lead, len(words & said) / max(len(words), 1)
 
 
 def says_kind(asked: str, text: str) -> bool:

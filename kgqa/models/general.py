@@ -247,27 +247,18 @@ class GeneralLLM:
         self,
         prompt: str,
         *,
-        system: str | None = None,
         max_tokens: int | None = None,
-        temperature: float = 0.0,
-        seed: int | None = None,
         schema: Mapping[str, Any] | None = None,
     ) -> Completion:
-        """Return what the model answers to ``prompt`` as a user's turn.
+        """Return what the model answers to ``prompt`` as a user's turn, at temperature 0.
 
         ``schema``: the JSON schema of the reply, for a server that knows schemas; one that refuses
-        it is asked without.
-
-        With a ``temperature`` above 0 it is a sample; ``seed`` distinguishes samples of one prompt
-        to the cache and to servers that know seeds. Raises GeneralModelError.
+        it is asked without. Raises GeneralModelError.
         """
-        messages = [{"role": "system", "content": _whole(system)}] if system else []
-        messages.append({"role": "user", "content": _whole(prompt)})
-        wanted: dict[str, Any] = {"temperature": temperature}
+        messages = [{"role": "user", "content": _whole(prompt)}]
+        wanted: dict[str, Any] = {"temperature": 0.0}
         if max_tokens is not None:
             wanted["max_tokens"] = max_tokens
-        if seed is not None:
-            wanted["seed"] = seed
         if schema is not None:
             form = {"name": "reply", "strict": True, "schema": dict(schema)}
             wanted["response_format"] = {"type": "json_schema", "json_schema": form}

@@ -51,11 +51,6 @@ class KgLLM:
     quantized: Quantize | None = None
     plans: Path | None = None  # the file where it is kept how the model is decoded with
 
-    def prompt_text(self, question: str, topics: Sequence[str], graph: str = "") -> str:
-        """Return the prompt as text, up to where the path begins."""
-        pieces = prompt_pieces(self.card, self.tokenizer, question, topics, graph)
-        return "".join(piece.text for piece in pieces)
-
     def prompt_ids(self, question: str, topics: Sequence[str], graph: str = "") -> list[int]:
         """Return the prompt's token ids up to the path; no argument can spell a special one.
 

@@ -74,8 +74,8 @@ def plan_for(kg_llm: KgLLM, *, progress: Progress, budget: int | None = None) ->
 def known_plan(file: Path, name: str, device: torch.device) -> Plan | None:
     """Return the plan of the model called ``name`` on ``device``, None if none was made yet."""
     wanted = [name, _device_name(device)]
-    found = [plan for key, plan in _read(file).items() if key.split("|")[:2] == wanted]
-    return found[-1] if found else None
+    plans = [plan for key, plan in _read(file).items() if key.split("|")[:2] == wanted]
+    return plans[-1] if plans else None
 
 
 def _measured(kg_llm: KgLLM) -> Plan:

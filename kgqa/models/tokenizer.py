@@ -140,11 +140,11 @@ class PartEncoder(ABC):
         """
         if not marker:
             return None
-        found = self.added_tokens.get(marker)
-        if found is None:
+        token = self.added_tokens.get(marker)
+        if token is None:
             ids = self.encode([marker])[0]
-            found = ids[0] if len(ids) == 1 and self.decode(ids) == marker else None
-        return None if found == self.unknown_id else found
+            token = ids[0] if len(ids) == 1 and self.decode(ids) == marker else None
+        return None if token == self.unknown_id else token
 
 
 class HFEncoder(PartEncoder):
@@ -287,7 +287,7 @@ class BareEncoder(PartEncoder):
             tokenizer.normalizer is not None
             or not isinstance(tokenizer.model, BPE)
             or tokenizer.model.dropout
-            or not all(one.special for one in tokenizer.get_added_tokens_decoder().values())
+            or not all(token.special for token in tokenizer.get_added_tokens_decoder().values())
         ):
             return False
         form = json.loads(tokenizer.pre_tokenizer.__getstate__()) if tokenizer.pre_tokenizer else {}
@@ -325,8 +325,8 @@ class BareTokenizer:
     @property
     def added_tokens_decoder(self) -> dict[int, Any]:
         """The added tokens by their ids."""
-        found: dict[int, Any] = self._encoder.tokenizer.get_added_tokens_decoder()
-        return found
+        tokens: dict[int, Any] = self._encoder.tokenizer.get_added_tokens_decoder()
+        return tokens
 
     def __call__(
         self, text: str, *, add_special_tokens: bool = True, split_special_tokens: bool = False

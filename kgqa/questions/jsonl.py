@@ -104,5 +104,5 @@ class MedQA(JsonRows):
 
 def _chosen(choices: dict[str, str], label: str) -> str:
     if label not in choices:
-        raise ValueError(f'there is no choice "{label}"')
+        raise ValueError(f'"{label}" is not one of the choices')
     return choices[label]

@@ -43,7 +43,8 @@ class ErrorBody(BaseModel):
 class Endpoint:
     """A path: its form is the body of a POST and the query of a GET, and its reply has a shape.
 
-    ``media``: of a reply without a shape. ``work``: of an endpoint that reads a KG by its form.
+    What OpenAI describes has neither here. ``media``: of a reply. ``work``: of an endpoint that
+    reads a KG by its form.
     """
 
     path: str
@@ -107,14 +108,11 @@ _OTHERS = (
     Endpoint(
         "/api/status", ("GET",), "Say what is loaded, and which indexes fit.", gives=shapes.Status
     ),
+    Endpoint("/v1/models", ("GET",), "List a model for each KG and method (OpenAI)."),
+    Endpoint("/v1/models/{model}", ("GET",), "Describe a model (OpenAI)."),
     Endpoint(
-        "/v1/models", ("GET",), "List a model for each KG and method (OpenAI).",
-        gives=shapes.ChatModels,
-    ),
-    Endpoint("/v1/models/{model}", ("GET",), "Describe a model.", gives=shapes.ChatModel),
-    Endpoint(
-        "/v1/chat/completions", ("POST",), "Answer the last message (OpenAI).",
-        shapes.ChatRequest, shapes.ChatReply,
+        "/v1/chat/completions", ("POST",),
+        "Answer the last message (OpenAI); `kgqa` has the method's options and the whole answer.",
     ),
     Endpoint("/health", ("GET",), "Say that the server runs.", gives=shapes.Health),
     Endpoint("/ready", ("GET",), "Say whether models are loaded.", gives=shapes.State),
@@ -180,7 +178,8 @@ def _method_options() -> dict[str, Any]:
 
 
 def _operation(endpoint: Endpoint, verb: str) -> dict[str, Any]:
-    schema = _ref(endpoint.gives) if endpoint.gives else {"type": "string"}
+    json = endpoint.media == "application/json"
+    schema = _ref(endpoint.gives) or {"type": "object" if json else "string"}
     operation: dict[str, Any] = {
         "summary": endpoint.summary,
         "operationId": f"{verb}{re.sub('[^a-z0-9]+', '_', endpoint.path)}".rstrip("_"),
@@ -196,8 +195,8 @@ def _operation(endpoint: Endpoint, verb: str) -> dict[str, Any]:
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
         for name in re.findall(r"{(\w+)}", endpoint.path)
     ]
-    if endpoint.form is not None and verb == "post":
-        body = {"schema": _ref(endpoint.form)}
+    if verb == "post":
+        body = {"schema": _ref(endpoint.form) or {"type": "object"}}
         operation["requestBody"] = {"required": True, "content": {"application/json": body}}
     elif endpoint.form is not None:
         known = endpoint.form.model_json_schema(ref_template=_REF)
@@ -214,5 +213,5 @@ def _operation(endpoint: Endpoint, verb: str) -> dict[str, Any]:
     return operation | ({"parameters": parameters} if parameters else {})
 
 
-def _ref(model: type[BaseModel]) -> dict[str, str]:
-    return {"$ref": _REF.format(model=model.__name__)}
+def _ref(model: type[BaseModel] | None) -> dict[str, str]:
+    return {"$ref": _REF.format(model=model.__name__)} if model else {}

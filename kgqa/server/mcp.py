@@ -18,7 +18,7 @@ from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field
 
 from kgqa.api.kg import DEFAULT_METHOD
-from kgqa.display import LONGEST, code_span, json_text, markdown, path_text, said_name
+from kgqa.display import LONGEST, code_span, markdown, path_text, said_name
 from kgqa.errors import KgqaError
 from kgqa.registry import validated
 from kgqa.server.faults import unexpected
@@ -231,20 +231,7 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
 
         return await _result(work, full)
 
-    _add_resources(server, sessions)
     return server
-
-
-def _add_resources(server: MCPServer[Any], sessions: Sessions) -> None:
-    @server.resource("kgqa://kgs", title="The graphs", mime_type="application/json")
-    async def kgs() -> str:
-        """List the graphs that are served, with their sizes."""
-        return json_text({"kgs": await _kgs(sessions)})
-
-    @server.resource("kgqa://{kg}/schema", title="A graph's schema", mime_type="application/json")
-    async def schema(kg: str) -> str:
-        """Describe what a graph holds: its types, properties and relations."""
-        return json_text(await sessions.read(kg, lambda kg: kg.about()))
 
 
 async def _kgs(sessions: Sessions) -> list[dict[str, Any]]:

@@ -92,8 +92,6 @@ def train_adapter(
         out,
         options.settings,
         data=gathered.described,
-        questions=gathered.checks,
-        rules=lambda graph: rules_of(graph.info, card, options),
         start_from=start,
         progress=progress,
     )

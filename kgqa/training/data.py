@@ -92,11 +92,6 @@ class Example(TrainingExample):
         """The path."""
         return self.head, self.hops
 
-    @property
-    def relations(self) -> tuple[str, ...]:
-        """The relation path, as text."""
-        return tuple(relation for relation, _ in self.hops)
-
 
 @dataclass(slots=True)
 class DataReport:

@@ -12,7 +12,7 @@ import math
 import shutil
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -24,26 +24,22 @@ from kgqa.models.adapter import CARD_FILE
 from kgqa.models.kg_llm import make_special
 from kgqa.models.pretrained import quiet, with_adapter
 from kgqa.models.tokenizer import HFEncoder
-from kgqa.training.check import PathCheck
 from kgqa.training.checkpoints import Checkpoint, alone, digest_of, writing_to
 from kgqa.training.encode import IGNORED, collated, encode, of_like_lengths
 from kgqa.training.loop import SHOWN, Checked, Fit, Schedule
 from kgqa.training.reports import AdapterReport, write_readme
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from torch import Tensor
 
-    from kgqa.graph.store import GraphStore
     from kgqa.models.adapter import AdapterCard
     from kgqa.models.kg_llm import KgLLM
     from kgqa.paths.format import PathFormat
-    from kgqa.paths.walk import WalkRules
     from kgqa.progress import Progress
     from kgqa.training.chains import ChainExample
-    from kgqa.training.check import HeldOut
     from kgqa.training.data import Example
     from kgqa.training.encode import Row
     from kgqa.training.options import TrainingSettings
@@ -52,7 +48,6 @@ LOG_FILE = "training.jsonl"
 # in this order: a folder without the last of them that it should have is not taken for a model
 _LAST = ("adapter_config.json", CARD_FILE, "config.json")
 _NEW_SPREAD = 0.02  # of the noise on a new marker's embedding
-_T = TypeVar("_T")
 _MOST_HELD_OUT = 1_000  # examples that the held-out loss is over
 
 
@@ -65,15 +60,12 @@ def train(
     settings: TrainingSettings,
     *,
     data: Mapping[str, Any],
-    questions: Sequence[HeldOut] = (),
-    rules: Callable[[GraphStore], WalkRules] | None = None,
     start_from: Path | None = None,
     progress: Progress,
 ) -> AdapterReport:
     """Train ``kg_llm`` (which has no adapter yet; it is changed) and write the folder ``out``.
 
-    ``held_out``: one example of each held-out question, for the loss. ``questions``: those whose
-    paths are decoded, by the walks that ``rules`` gives for a graph. ``data``: what the examples
+    ``held_out``: one example of each held-out question, for the loss. ``data``: what the examples
     are, for the README. ``start_from``: the folder of an adapter of the same model, to go on from.
 
     ``out`` gets an adapter in bfloat16, or with ``full`` a whole model with its tokenizer; beside
@@ -95,8 +87,9 @@ def train(
                 f"Give longer ones room (`max_tokens`, now {settings.max_tokens}), or check that "
                 "the questions belong to this KG.",
             )
-        checked = _some(held_out, _MOST_HELD_OUT)
-        held_rows, _ = encode(kg_llm, checked, form, settings.max_tokens, settings.loss)
+        # at most so many, from all parts of them alike
+        some = held_out[:: math.ceil(len(held_out) / _MOST_HELD_OUT) or 1]
+        held_rows, _ = encode(kg_llm, some, form, settings.max_tokens, settings.loss)
         record = {
             "model": kg_llm.name,
             "prompt": kg_llm.card.fingerprint,
@@ -104,12 +97,9 @@ def train(
             "start from": _adapter_digest(start_from) if start_from is not None else None,
         }
         checkpoint = Checkpoint(out, record, settings, progress)
-        # made before the seed is set: finding out how to run a model may draw random numbers
-        asked = _some(questions, settings.check_questions) if rules is not None else []
-        check = PathCheck(kg_llm, asked, rules, form, progress) if asked and rules else None
         torch.manual_seed(settings.seed)
         loss = _Loss(_trainable(kg_llm, settings, start_from), kg_llm)
-        fit, batches = _fit(loss, rows, held_rows, check, settings, progress)
+        fit, batches = _fit(loss, rows, held_rows, settings, progress)
         began = time.perf_counter()
 
         def after() -> None:
@@ -134,8 +124,6 @@ def train(
             loss=float(np.mean(fit.losses)),
             held_out_loss=figures.get("held-out loss"),
             seconds=time.perf_counter() - began,
-            path_accuracy=figures.get("path accuracy"),
-            checked=len(check) if check is not None else 0,
             resumed_from=checkpoint.step,
             data=dict(data),
         )
@@ -148,7 +136,6 @@ def _fit(
     loss: _Loss,
     rows: Sequence[Row],
     held_rows: Sequence[Row],
-    check: PathCheck | None,
     settings: TrainingSettings,
     progress: Progress,
 ) -> tuple[Fit[Sequence[Sequence[Row]]], list[list[list[Row]]]]:
@@ -161,15 +148,13 @@ def _fit(
         size = settings.accumulation
         batches += [some[at : at + size] for at in range(0, len(some), size)]
     steps = math.ceil(len(batches) / math.ceil(settings.epochs) * settings.epochs)
-    schedule = Schedule(steps, math.ceil(settings.warmup * steps), 0.0, settings.schedule)
+    schedule = Schedule(steps, math.ceil(settings.warmup * steps), 0.0, "cosine")
 
     def checked() -> Checked:
         model = loss.model.eval()
-        figures = {"held-out loss": loss.mean(held_rows, settings.batch_size)} if held_rows else {}
-        if check is not None:
-            figures["path accuracy"] = 100 * check.right() / len(check)
+        held_out_loss = loss.mean(held_rows, settings.batch_size)
         model.train()
-        return Checked(None, figures)
+        return Checked(None, {"held-out loss": held_out_loss})
 
     weights = [weight for weight in loss.model.parameters() if weight.requires_grad]
     fit = Fit(
@@ -178,7 +163,7 @@ def _fit(
         schedule,
         loss,
         progress,
-        check=checked if held_rows or check is not None else None,
+        check=checked if held_rows else None,
         check_every=settings.check_every or steps,
     )
     return fit, batches
@@ -300,13 +285,6 @@ def _adapter_digest(folder: Path) -> str:
             f"The adapter {folder} to start from cannot be read: {error.strerror}.",
             "Name a folder that `kgqa train run` wrote.",
         ) from None
-
-
-def _some(items: Sequence[_T], most: int) -> list[_T]:
-    """Return at most ``most`` of ``items``, from all parts of them alike."""
-    if len(items) <= most:
-        return list(items)
-    return [items[number * len(items) // most] for number in range(most)]
 
 
 def _trainable(kg_llm: KgLLM, settings: TrainingSettings, start_from: Path | None) -> Any:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kgqa.paths.format import PathFormat
@@ -13,14 +11,12 @@ from kgqa.progress import Silent
 from kgqa.questions.base import is_held_out
 from kgqa.questions.graphs import own_store
 from kgqa.training.chains import ChainReport, build_chains
-from kgqa.training.check import held_out_of
 from kgqa.training.data import DataReport, build_examples, without_repeats
 from kgqa.training.options import CHAIN_PRESETS
 from kgqa.training.questions import read_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Sequence
 
     from kgqa.graph.model import KGInfo
     from kgqa.graph.store import GraphStore
@@ -29,7 +25,6 @@ if TYPE_CHECKING:
     from kgqa.progress import Progress
     from kgqa.questions.base import Question
     from kgqa.training.chains import ChainExample
-    from kgqa.training.check import HeldOut
     from kgqa.training.data import Example
     from kgqa.training.options import ExampleOptions
 
@@ -60,11 +55,10 @@ def about(info: KGInfo) -> str:
 
 @dataclass(slots=True)
 class Gathered:
-    """Examples, held-out ones (one of a question), what to check by, and a description of it."""
+    """Examples, held-out ones (one of a question), and a description of them."""
 
     train: list[Example | ChainExample] = field(default_factory=list)
     held: list[Example | ChainExample] = field(default_factory=list)
-    checks: list[HeldOut] = field(default_factory=list)
     described: dict[str, Any] = field(default_factory=dict)
 
 
@@ -88,12 +82,7 @@ def gather(
             f"at most {graphs.most} triplets, chosen by {graphs.encoder.name}"
         )
 
-    def add(
-        store: GraphStore,
-        asked: Sequence[Question],
-        apart: bool,
-        opened: Callable[[], AbstractContextManager[GraphStore]],
-    ) -> None:
+    def add(store: GraphStore, asked: Sequence[Question], apart: bool) -> None:
         rules = rules_of(store.info, card, options)
         shown = progress if len(asked) > 1 else Silent()
         questions = []
@@ -110,12 +99,10 @@ def gather(
             )  # fmt: skip
         else:
             selection, per_question = options.selection
-            paths, report = build_examples(
+            made, report = build_examples(
                 store, questions, rules, format_of(card),
                 per_question=per_question, selection=selection, seed=options.seed, progress=shown,
             )  # fmt: skip
-            gathered.checks += held_out_of(paths, opened) if apart else []
-            made = paths
         reports[apart].add(report)
         if apart:
             firsts: dict[str, Example | ChainExample] = {}
@@ -135,11 +122,11 @@ def gather(
             ]
             loaded = [question for question in mine if question.graph is None]
             if store is not None and loaded:
-                add(store, loaded, apart, lambda: nullcontext(store))
+                add(store, loaded, apart)
             for question in mine:
                 if question.graph is not None:
                     with own_store(question) as graph:
-                        add(graph, [question], apart, partial(own_store, question))
+                        add(graph, [question], apart)
     report, held_report = reports
     progress.note(str(report))
     files = ", ".join(path.name for _, path in options.files)

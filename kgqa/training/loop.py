@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from kgqa.progress import Progress
 
 BatchT = TypeVar("BatchT")
-Falls: TypeAlias = Literal["cosine", "linear", "constant_with_warmup"]
 SHOWN = 20  # steps whose mean loss is shown
 
 
@@ -33,15 +32,13 @@ class Schedule:
     steps: int
     warm_up: int = SHOWN
     least: float = 0.05
-    falls: Falls = "linear"
+    falls: Literal["cosine", "linear"] = "linear"
 
     def __call__(self, step: int) -> float:
         """Return the factor of a step, counted from 0."""
         rise = min((step + 1) / max(1, self.warm_up), 1.0)
         if self.falls == "linear":
             return rise * max(self.least, 1 - step / self.steps)
-        if self.falls == "constant_with_warmup":
-            return rise
         done = (step - self.warm_up) / max(1, self.steps - self.warm_up)
         half = 0.5 * (1 + math.cos(math.pi * min(max(done, 0.0), 1.0)))
         return rise * (self.least + (1 - self.least) * half)

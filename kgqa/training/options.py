@@ -154,16 +154,13 @@ class FitSettings(Options):
 class TrainingSettings(FitSettings):
     """The settings of a run that trains an adapter or a model."""
 
-    free = FitSettings.free | {"check_every", "check_questions"}
+    free = FitSettings.free | {"check_every"}
 
     epochs: float = _flag(3.0, "Passes over the examples.", gt=0)
     learning_rate: float = _flag(5e-4, "Peak learning rate.", gt=0)
     rank: int = _flag(16, "LoRA rank.", ge=1)
     dropout: float = option(0.05, "LoRA dropout.", ge=0, lt=1)
     warmup: float = option(0.03, "Part of the steps in which the learning rate rises.", ge=0, le=1)
-    schedule: Literal["cosine", "linear", "constant_with_warmup"] = option(
-        "cosine", "How the learning rate falls."
-    )
     batch_size: int = _flag(16, "Number of examples in a batch.", ge=1)
     accumulation: int = _flag(1, "Number of batches in a step.", ge=1)
     max_tokens: int = _flag(
@@ -171,12 +168,7 @@ class TrainingSettings(FitSettings):
     )
     loss: Loss = _flag("path", "Train on the whole path, or only on its relations and end.")
     full: bool = _flag(False, "Train all weights instead of an adapter.")
-    check_every: int = _flag(
-        200, "Steps between checks on held-out questions; 0: at the end.", ge=0
-    )
-    check_questions: int = _flag(
-        50, "Number of held-out questions whose paths are decoded; 0: none.", ge=0
-    )
+    check_every: int = _flag(200, "Steps between held-out losses; 0: at the end.", ge=0)
 
 
 class AdapterTraining(ExampleOptions, TrainingSettings):
@@ -230,7 +222,6 @@ class ReasonerSettings(FitSettings):
     path_weight: float = _flag(
         0.1, "Weight of the loss of relation paths; 0: only answers, as published.", ge=0
     )
-    decay: float = option(0.01, "Weight decay.", ge=0)
     checks: int = option(10, "How often the check questions are asked, the end included.", ge=1)
 
 

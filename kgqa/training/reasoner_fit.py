@@ -75,7 +75,7 @@ def fit_reasoner(
     """
     if not questions:
         raise DataError(
-            "There is no question to train on.",
+            "None of the questions can be trained on.",
             "Questions need topic entities and answers that the KG holds, a few hops apart.",
         )
     checks = checks or questions  # too few questions to keep some apart
@@ -147,9 +147,7 @@ class ReasonerRun:
         steps = len(self.batches)
         self.fit = Fit(
             self.model.train(),
-            torch.optim.AdamW(
-                self.model.parameters(), settings.learning_rate, weight_decay=settings.decay
-            ),
+            torch.optim.AdamW(self.model.parameters(), settings.learning_rate, weight_decay=0.01),
             Schedule(steps, round(_WARM_UP * steps), falls="cosine"),
             self.loss,
             progress,

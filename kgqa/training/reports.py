@@ -43,10 +43,9 @@ class ExamplesReport(TrainingReport):
 
 
 class AdapterReport(TrainingReport):
-    """What a run gave: losses are means over completion tokens, ``path_accuracy`` is in percent.
+    """What a run gave; losses are means over completion tokens.
 
-    ``path_accuracy``: of ``checked`` held-out questions, those whose best path takes one of their
-    gold relation paths; None if nothing was held out. ``seconds``: of this process alone.
+    ``held_out_loss``: None if nothing was held out. ``seconds``: of this process alone.
     ``resumed_from``: the step of the checkpoint that the run went on from.
     """
 
@@ -57,8 +56,6 @@ class AdapterReport(TrainingReport):
     loss: float
     held_out_loss: float | None
     seconds: float
-    path_accuracy: float | None = None
-    checked: int = 0
     resumed_from: int | None = None
 
 
@@ -114,12 +111,6 @@ def write_readme(
     left_out = {"full", *(("rank", "dropout") if settings.full else ())}
     shown = {name: value for name, value in settings.fixed().items() if name not in left_out}
     held = result.held_out_loss
-    accuracy = "not measured"
-    if result.path_accuracy is not None:
-        accuracy = (
-            f"{result.path_accuracy:.1f} % of {result.checked} held-out questions (the best path "
-            "under the constraint takes a gold relation path)"
-        )
     lines = [
         f"# {what} of {kg_llm.name} for paths of a knowledge graph",
         "",
@@ -140,7 +131,6 @@ def write_readme(
         "## Figures",
         f"- steps: {result.steps}; mean training loss {result.loss:.4f}",
         f"- held-out loss: {'none held out' if held is None else f'{held:.4f}'}",
-        f"- path accuracy: {accuracy}",
         "",
         "## Licence",
         f"- base model: {_base_licence(kg_llm)}",

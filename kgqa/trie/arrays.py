@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kgqa.graph.model import IntArray
 
 _SPARSE = 16  # times as many numbers are possible as there are: beyond, sorting is faster
+_MARKED = 1 << 25  # numbers that are marked at most, each by nine bytes
 _COMPARED = 1 << 16  # sequences that are compared with others at a time
 _PADDED = 1 << 26  # tokens that are sorted as rows of one length; more would fill the memory
 
@@ -37,7 +38,7 @@ def dense(numbers: IntArray) -> tuple[IntArray, IntArray]:
     """Return the distinct ones of numbers from 0, ascending, and which of them each is."""
     # while the numbers are not far apart, counting is faster than sorting
     most = int(numbers.max(initial=-1)) + 1
-    if most > _SPARSE * len(numbers) + 4_096:
+    if most > min(_MARKED, _SPARSE * len(numbers) + 4_096):
         distinct, number = np.unique(numbers, return_inverse=True)
         return distinct, number
     met = np.zeros(most, bool)

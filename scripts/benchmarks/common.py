@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import defaultdict
 from contextlib import contextmanager
 from importlib import metadata
 from itertools import islice
@@ -176,14 +175,6 @@ def print_goals(figures: Mapping[str, Any], goals: Mapping[str, tuple[float, boo
             value = figures[name]
             met = value >= target if at_least else value <= target
             print(f"goal {name} {value:.4g} {target:g} {'met' if met else 'missed'}")
-
-
-def calibration_error(said: Sequence[float], right: Sequence[float], bins: int = 10) -> float:
-    """Return the expected calibration error of confidences (Naeini et al., AAAI 2015), in 0..1."""
-    groups: dict[int, list[float]] = defaultdict(list)
-    for confidence, is_right in zip(said, right, strict=True):
-        groups[min(int(confidence * bins), bins - 1)].append(confidence - is_right)
-    return sum(abs(sum(group)) for group in groups.values()) / max(len(said), 1)
 
 
 def cpu_seconds(process: int) -> float:

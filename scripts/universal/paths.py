@@ -58,7 +58,7 @@ class Branching:
     """A prompt with a path as token ids, and where the graph leaves a choice.
 
     ``places``: positions in ``tokens`` before a choice; ``allowed``: the ids that the graph allows
-    next, ascending; ``chosen``: which of them the path takes. Names of entities are no choice.
+    next, ascending; ``chosen``: which of them the path takes. Names of entities leave no choice.
     """
 
     tokens: list[int]

@@ -236,6 +236,6 @@ def test_a_changed_freebase_is_what_a_load_of_the_changed_dump_gives(
 
 
 def test_an_attached_kg_is_never_changed(kg: KG, tmp_path: Path) -> None:
-    (kg.folder / "attached.json").write_text("{}")  # the name stands for a database now
+    (kg.folder / "attached.toml").write_text("{}")  # the name stands for a database now
     with pytest.raises(UsageError, match="services is attached"):
         kg.update(lines(tmp_path / "new.tsv", "d knows e\n"))

@@ -98,9 +98,9 @@ def test_status_lists_it_even_where_its_server_is_not_the_graph(
 def test_status_of_one_kg_tells_what_it_holds(kgqa: Kgqa, attached: dict[str, str | Path]) -> None:
     lines = kgqa("status", "--kg", "films", **attached).out.splitlines()
     (film,) = [line for line in lines if line.startswith("CliFilm ")]
-    assert film.split()[1:4] == ["1", "Apollo", "13"]
+    assert film.startswith("CliFilm (1), such as Apollo 13: ")
     assert "released (integer: 1995)" in film
-    (relation,) = [line for line in lines if "CliPerson -> ACTED_IN -> CliFilm" in line]
+    (relation,) = [line for line in lines if line.startswith("CliPerson ACTED_IN> CliFilm")]
     assert "Tom Hanks -> ACTED_IN -> Apollo 13" in relation
     assert "role (text: Jim Lovell)" in relation
 

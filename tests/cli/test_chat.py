@@ -20,9 +20,8 @@ Who directed Apollo 13?
 /why
 /why 99
 /paths
-/paths Apollo 13
-/entity Ron Howard
-/entity Zaphod Qwxyz
+/paths Ron Howard
+/paths Zaphod Qwxyz
 Where does Zaphod Qwxyz live?
 /nonsense
 /help

@@ -260,7 +260,7 @@ COMMANDS = [
     Command(
         "train run",
         "new",
-        ("train", "run", *OUT, *SMALL, "--checkpoint-every", "2", "--check-questions", "0"),
+        ("train", "run", *OUT, *SMALL, "--checkpoint-every", "2"),
         adapter_seen,
     ),
     Command("eval", "new", ("eval", "jsonl", f"{DATA}/questions.jsonl", *EVAL), run_seen),

@@ -64,8 +64,7 @@ def test_names_are_never_read_as_markup(capsys: pytest.CaptureFixture[str]) -> N
     show_details(answer, [])
     out = capsys.readouterr().out
     assert f"[red]France -> capital [of] -> {NASTY}\n" in out
-    (row,) = [line for line in out.splitlines() if line.startswith("1 ")]
-    assert row.split("  ") == ["1", NASTY, "100 %", "b"]
+    assert f"answers: {NASTY} (b)\n" in out
 
 
 def test_a_path_line_has_every_part_in_order() -> None:

@@ -117,7 +117,7 @@ def test_chains_may_begin_with_an_adapter_of_paths(
     kgqa: Kgqa, graph: str, questions: Path, long_tiny: Path, tmp_path: Path
 ) -> None:
     paths, chains, again = (tmp_path / name for name in ("paths", "chains", "again"))
-    common = ("--questions", questions, "--epochs", "0.2", "--rank", "2", "--check-questions", "0")
+    common = ("--questions", questions, "--epochs", "0.2", "--rank", "2")
     model = ("--model", long_tiny, "--graph", graph)
     assert kgqa("train", "run", *common, "--out", paths, *model).code == 0
     dog = ("train", "run", "--method", "dog", "--triplets", "6", *common, *model)

@@ -554,10 +554,7 @@ class TestLive:
     def test_new_names_are_found_before_the_survey_is(
         self, films: Neo4jServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        begun: list[object] = []
-        module = "kgqa.graph.attached_store"
-        monkeypatch.setattr(f"{module}._SHORT", -1.0)
-        monkeypatch.setattr(f"{module}.refresh_in_background", lambda *_: begun.append(1))
+        monkeypatch.setattr("kgqa.graph.attached_store._LONG", -1.0)
         with opened(films, tmp_path) as store:
             run(
                 films,
@@ -565,13 +562,23 @@ class TestLive:
                 "'Ed Harris', born: 1950}), (f:Sequel:KgqaTest {name: 'Apollo 14'})",
             )
             store.refresh()
-            assert begun
             _, keys = store.find_names(["ed harris"])
             assert store.entities(keys).names == ["Ed Harris"]
             assert not len(store.find_names(["ron howard"])[0]), "it is gone"
             assert "Ron Howard" not in store.entities(store.suggest("howard")).names
             (said,) = store.remarks()
             assert "seconds ago" in said
+
+    def test_a_survey_that_takes_longer_is_made_again_now_and_then(
+        self, films: Neo4jServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("kgqa.graph.attached_store._SHORT", -1.0)
+        with opened(films, tmp_path) as store:
+            for pause, remarks in ((1e9, 1), (0.0, 0)):
+                monkeypatch.setattr("kgqa.graph.attached_store._PAUSE", pause)
+                run(films, f"CREATE (:{MARK}:Actor {{name: 'Ed Harris {pause}'}})")
+                store.refresh()
+                assert len(store.remarks()) == remarks
 
     def test_an_answer_knows_that_the_state_moved(self, films: Neo4jServer, tmp_path: Path) -> None:
         with opened(films, tmp_path) as store:
@@ -653,12 +660,6 @@ class TestOpening:
         faults: list[KgqaError] = []
         assert list_kgs(home, faults=faults) == []
         assert len(faults) == 1
-
-    def test_a_record_of_an_older_version_names_the_command(self, home: Path) -> None:
-        (home / "films" / RECORD_NAME).rename(home / "films" / "attached.json")
-        with pytest.raises(GraphError, match="older version") as caught:
-            open_store(home, "films")
-        assert "kgqa attach neo4j://host:7687 --kg films" in caught.value.hint
 
     @pytest.mark.parametrize("damage", ["gone", "empty", "cut", "text"])
     def test_a_damaged_survey_is_made_again(

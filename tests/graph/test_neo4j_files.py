@@ -173,19 +173,6 @@ def test_any_text_reads_back(tmp_path: Path, texts: list[tuple[str, list[str], s
     check_files(write_import_files(tables, tmp_path, Silent()), tables)
 
 
-def test_pieces_of_any_size_give_the_same_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tables = tricky_tables()
-    whole = write_import_files(tables, tmp_path / "whole", Silent())
-    monkeypatch.setattr(neo4j_files, "_BLOCK_BYTES", 200)
-    parts = write_import_files(tables, tmp_path / "parts", Silent())
-    for what in ("nodes", "edges", "relations"):
-        for one, other in zip(whole.paths(what), parts.paths(what), strict=True):
-            same = other.read_bytes().replace(parts.load.encode(), whole.load.encode())
-            assert one.read_bytes() == same
-
-
 class _Cut:
     """A source that gives names in batches of one size."""
 
@@ -235,7 +222,7 @@ def test_a_stop_leaves_no_files_that_count_as_finished(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as broken:
-        broken.setattr(neo4j_files, "_edge_lines", stop)
+        broken.setattr(neo4j_files, "_edge_rows", stop)
         with pytest.raises(KeyboardInterrupt):
             write_import_files(random_tables(2), tmp_path, Silent())
     assert finished_files(tables, tmp_path) is None

@@ -286,7 +286,9 @@ def test_what_is_written_is_loaded_in_every_form(
             (14_541, 310_116),
         ),
         (["metaqa/kb.txt"], "|", {}, (43_234, 133_582)),
-        (["fb13/triples_named.tsv"], "\t", {}, (75_043, 345_873)),
+        pytest.param(
+            ["fb13/triples_named.tsv"], "\t", {}, (75_043, 345_873), marks=pytest.mark.long
+        ),
         (
             ["conceptnet/cn100k_train.txt"],
             "\t",

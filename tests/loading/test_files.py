@@ -30,8 +30,7 @@ from kgqa.graph.model import (
 )
 from kgqa.loading import columns, edges, files, nodes
 from kgqa.loading.columns import Buckets
-from kgqa.loading.nodes import IdTable
-from kgqa.loading.pipeline import assemble_edges, assemble_nodes, empty_info
+from kgqa.loading.pipeline import assemble_graph, empty_info
 from kgqa.loading.spool import Spool
 from kgqa.progress import Silent
 from tests.graph.tables import random_tables, tricky_tables
@@ -56,16 +55,13 @@ def make_small(patch: pytest.MonkeyPatch, size: int, memory: int) -> None:
 
 
 def put_together(batches: Sequence[Batch], folder: Path) -> tuple[GraphFiles, Counter[str]]:
-    """Do what a load does between scan and store, as if it were stopped after each stage."""
+    """Do what a load does between scan and store, as if it were stopped after the scan."""
     dropped: Counter[str] = Counter()
     Spool(folder / "scan").write(batches, dropped)
-    found = assemble_nodes(Spool.open(folder / "scan"), folder / "graph", dropped, Silent())
-    found.save(folder / "graph")
     info = empty_info("kg", "a test", "out")
-    again = IdTable.load(folder / "graph")
+    (folder / "graph").mkdir(exist_ok=True)
     spool = Spool.open(folder / "scan")
-    graph = assemble_edges(spool, info, again, folder / "graph", dropped, Silent())
-    return graph, dropped
+    return assemble_graph(spool, info, folder / "graph", dropped, Silent()), dropped
 
 
 def rows_of(batches: Iterator[pa.RecordBatch]) -> list[tuple[Any, ...]]:
@@ -308,7 +304,7 @@ def test_nothing_is_left_of_what_sorting_took(
         pass
     left = sorted(path.name for path in (tmp_path / "graph").iterdir())
     assert left == [
-        "edges.arrow", "ids.arrow", "info.json", "mids.npy", "nodes.arrow", "relations.arrow",
+        "edges.arrow", "info.json", "nodes.arrow", "relations.arrow",
     ]  # fmt: skip
 
 

@@ -68,7 +68,7 @@ def test_a_record_is_whole_at_every_moment(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr("kgqa.loading.stages.os.fsync", stopped)
     with pytest.raises(KeyboardInterrupt):
-        stages.finish("names")
+        stages.finish("edges")
     assert json.loads((tmp_path / "stages.json").read_text())["done"] == ["scan"]
 
 

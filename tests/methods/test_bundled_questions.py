@@ -50,9 +50,9 @@ def right_first(store: SqliteStore, llm: KgLLM, linked: bool, number: int | None
     return right
 
 
-def test_most_of_a_seeded_half_dozen_is_answered_rightly(sample, kg_llm) -> None:
-    right = right_first(sample, kg_llm, linked=False, number=6)
-    assert sum(right) >= 4, right
+def test_most_of_a_seeded_few_are_answered_rightly(sample, kg_llm) -> None:
+    right = right_first(sample, kg_llm, linked=False, number=4)
+    assert sum(right) >= 3, right
 
 
 @pytest.mark.long

@@ -155,8 +155,8 @@ def test_the_prompt_has_graph_question_and_entities_in_their_places(llm: KgLLM) 
         "Who? {graph}?",
         "A, B",
     ]
-    text = llm.prompt_text("Who?", ["A"], "g")
-    assert text.endswith(
+    ids = llm.prompt_ids("Who?", ["A"], "g")
+    assert llm.encoder.decode(ids).endswith(
         "Graph: g\nQuestion: Who?\nEntities: A<|im_end|>\n<|im_start|>assistant\nAnswer:"
     )
 

@@ -390,3 +390,53 @@ def test_a_node_of_values_stands_for_what_it_holds(
         triples += [(f"price-{id_}", "amount", str(amount)), (f"price-{id_}", "currency", "EUR")]
     with kgqa.ingest("triples", triples, kg="tools", home=tmp_path) as kg:
         assert sorted(one.name for one in kg.ask(question).answers) == names
+
+
+@pytest.fixture(scope="module")
+def regatta(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
+    """Crews, boats and results, with columns called in short."""
+    folder, home = tmp_path_factory.mktemp("regatta"), tmp_path_factory.mktemp("home")
+    tables = {
+        "Sailor": "SaiID,LName,Fname,Age,Sex\n1,Ek,Ann,31,F\n2,Dal,Bo,25,M\n3,Moe,Cy,44,M\n",
+        "Boat": "BoatID,BoatType,length,name\n7,dinghy,4.2,Tern\n8,ketch,11.5,Skua\n"
+        "9,dinghy,5.1,Auk\n",
+        "Crew": "SaiID,BoatID\n1,7\n1,8\n2,8\n",
+        "Race": "RaceID,name,year,day\n1,Skerry Cup,2021,2021-03-02\n2,Fjord Cup,2022,2022-05-01\n"
+        "3,Bay Cup,2023,2023-03-09\n",
+        "Result": "ResultID,RaceID,SaiID,position\n1,1,1,1\n2,1,2,2\n3,2,2,1\n4,2,3,2\n5,3,1,1\n",
+    }
+    for name, text in tables.items():
+        (folder / f"{name}.csv").write_text(text)
+    with kgqa.ingest("tables", folder, kg="regatta", home=home) as kg:
+        yield kg
+
+
+@pytest.mark.parametrize(
+    ("question", "rows"),
+    [
+        ("Show the first name, last name and age of all sailors, ordered by age from the oldest "
+         "to the youngest.", [("Cy", "Moe", 44), ("Ann", "Ek", 31), ("Bo", "Dal", 25)]),
+        ("What is the average, minimum and maximum length of all boats?", [(6.933333, 4.2, 11.5)]),
+        ("Find the maximum length of each type of boat.", [("dinghy", 5.1), ("ketch", 11.5)]),
+        ("Find the number of male sailors.", [(2,)]),
+        ("How many races were held in 2021 or 2023?", [(2,)]),
+        ("Find the average age of sailors who do not have a boat.", [(44.0,)]),
+        ("Find the first name of sailors who have more than one boat.", [("Ann",)]),
+        ("Find the id of boats longer than 5.", [(8,), (9,)]),
+        ("Which sailor won the Skerry Cup?", [("Ann Ek",)]),
+        ("Which races were in March?", [("Bay Cup",), ("Skerry Cup",)]),
+    ],
+)  # fmt: skip
+def test_several_things_are_given_as_they_are_asked_for(
+    regatta: kgqa.KG, question: str, rows: list[tuple[Any, ...]]
+) -> None:
+    result = regatta.ask(question).result
+    assert result is not None
+    found = [
+        tuple(
+            round(cell, 6) if isinstance(cell, float) else getattr(cell, "name", cell)
+            for cell in row[: len(rows[0])]
+        )
+        for row in result.rows
+    ]
+    assert found == rows if result.plan.order else sorted(found) == sorted(rows)

@@ -129,16 +129,6 @@ def test_a_day_without_a_year_is_each_of_them(kg: kgqa.KG) -> None:
 
 @pytest.mark.model
 @pytest.mark.usefixtures("minilm")
-def test_a_noun_that_nothing_says_makes_it_less_sure(kg: kgqa.KG) -> None:
-    said = kg.ask("What opened on 13 July 1957?", method="rank").confidence
-    other = kg.ask("Which station opened on 13 July 1957?", method="rank").confidence
-    assert said is not None
-    assert other is not None
-    assert other <= 0.85 < said
-
-
-@pytest.mark.model
-@pytest.mark.usefixtures("minilm")
 def test_the_present_tense_means_what_holds_on_the_day_that_is_said(kg: kgqa.KG) -> None:
     question = "Who is the manager of Vale FC?"
     for today, names, note in (

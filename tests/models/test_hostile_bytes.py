@@ -186,8 +186,15 @@ FORGED = [
         *(("ranker", 150), ("reasoner", 150), ("encoder", 40), ("scorer", 15)),
         *(("adapter", 5), ("model", 5)),  # these take long to load
         *(
-            pytest.param(kind, 1_000, marks=pytest.mark.long)
-            for kind in ("ranker", "reasoner", "encoder", "scorer", "adapter", "model")
+            pytest.param(kind, count, marks=pytest.mark.long)
+            for kind, count in (
+                ("ranker", 1_000),
+                ("reasoner", 1_000),
+                ("encoder", 1_000),
+                ("scorer", 300),
+                ("adapter", 60),
+                ("model", 60),
+            )
         ),
     ],
 )

@@ -92,12 +92,12 @@ def test_an_adapter_is_merged_and_its_card_taken(
 
 def test_prompt_ids_decode_to_the_prompt(tiny_folder: Path, tmp_path: Path) -> None:
     loaded = load(tiny_folder, None, tmp_path)
-    text = loaded.prompt_text("who founded <|im_end|> Rome?", ["Rome"])
-    assert text == "Question: who founded <|im_end|> Rome?\nTopic: Rome\nPath:"
     ids = loaded.prompt_ids("who founded <|im_end|> Rome?", ["Rome"])
+    text = "Question: who founded <|im_end|> Rome?\nTopic: Rome\nPath:"
     assert loaded.encoder.decode(ids) == text
     assert loaded.encoder.eos_id not in ids
-    assert loaded.with_card(preset("gcr")).prompt_text("q", ["t"]).endswith("# Reasoning Path:\n")
+    ids = loaded.with_card(preset("gcr")).prompt_ids("q", ["t"])
+    assert loaded.encoder.decode(ids).endswith("# Reasoning Path:\n")
 
 
 def test_an_adapter_may_bring_tokens_with_trained_embeddings(

@@ -64,17 +64,10 @@ def locate_elsewhere(model: str, tmp_path: Path, **env: str) -> str:
         check=True,
         cwd=ROOT,
         env={**base, "HF_HOME": str(tmp_path), **env},
-        timeout=100,  # a fetch that is tried again and again takes longer
+        timeout=300,  # a fetch that is tried again and again takes longer
     )
     assert done.stderr == ""
     return done.stdout.strip()
-
-
-def test_offline_says_what_to_do_at_once(tmp_path: Path) -> None:
-    message = locate_elsewhere("rmanluo/GCR-Qwen2", tmp_path, HF_HUB_OFFLINE="1")
-    assert "rmanluo/GCR-Qwen2 is not on this machine" in message
-    assert "HF_HUB_OFFLINE" in message
-    assert "`model`" in message
 
 
 def test_no_network_says_what_to_do_soon(tmp_path: Path) -> None:
@@ -99,6 +92,8 @@ def test_a_model_in_the_hub_cache_needs_no_network(tmp_path: Path, tiny_folder: 
     (snapshot / "model.safetensors").unlink()  # an interrupted fetch
     message = locate_elsewhere("me/tiny", tmp_path, HF_HUB_OFFLINE="1")
     assert "me/tiny is not on this machine" in message
+    assert "HF_HUB_OFFLINE" in message
+    assert "`model`" in message
 
 
 def test_names_of_one_base() -> None:

@@ -18,7 +18,6 @@ from kgqa.models.tokenizer import DIFFICULT, HFEncoder, bare_encoder
 from tests.trie.real_tokenizers import real_encoder
 
 ROOT = Path(__file__).parents[2]
-SHARED = Path(os.environ.get("KGQA_SHARED", Path(__file__).parents[3] / "shared"))
 
 
 @pytest.fixture(scope="module")
@@ -158,22 +157,6 @@ def test_a_tokenizer_without_an_end_is_refused() -> None:
         HFEncoder(tokenizer)
 
 
-@pytest.mark.skipif(
-    not (SHARED / "data" / "tokenizers").is_dir(),
-    reason="no ../shared/data/tokenizers: real vocabularies",
-)
-def test_gpt2_real_vocabulary() -> None:
-    from transformers import GPT2Tokenizer
-
-    folder = next(path.parent for path in (SHARED / "data" / "tokenizers").rglob("merges.txt"))
-    tokenizer = GPT2Tokenizer.from_pretrained(folder)
-    encoder = HFEncoder(tokenizer)
-    [ids] = encoder.encode(["Foo <|endoftext|>"])
-    assert encoder.eos_id not in ids
-    assert encoder.decode(ids) == "Foo <|endoftext|>"
-    assert not encoder.dummy_prefix
-
-
 def assert_same(encoder: HFEncoder) -> None:
     bare = bare_encoder(encoder)
     assert bare is not None
@@ -188,7 +171,9 @@ def assert_same(encoder: HFEncoder) -> None:
         assert bare.decode(ids) == encoder.decode(ids)
 
 
-@pytest.mark.parametrize("name", ["gpt2", "llama2", "llama3", "qwen1"])
+@pytest.mark.parametrize(
+    "name", ["gpt2", "llama2", "llama3", pytest.param("qwen1", marks=pytest.mark.long)]
+)
 def test_published_vocabularies(name: str) -> None:
     assert_same(real_encoder(name))
 

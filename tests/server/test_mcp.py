@@ -109,13 +109,6 @@ def test_the_tools_answer(transport: str, served: Served, model_cache: Path) -> 
             assert text.endswith('`"4"`')
             assert (await client.call_tool("query", {"plan": "Nothing"})).is_error
 
-            listed = {str(one.uri) for one in (await client.list_resources()).resources}
-            assert listed == {"kgqa://kgs"}
-            read: Any = (await client.read_resource("kgqa://kgs")).contents[0]
-            assert json.loads(read.text) == served_kgs
-            read = (await client.read_resource("kgqa://services/schema")).contents[0]
-            assert json.loads(read.text)["edges"] == described["edges"]
-
             wrong = await client.call_tool("ask", {"question": "where is Zaphod Qwxyz"})
             assert wrong.is_error
             said: Any = wrong.content[0]

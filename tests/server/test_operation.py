@@ -156,14 +156,11 @@ def test_every_operation_is_described_with_what_it_gives(served: Served) -> None
     for one in operations:
         (content,) = list(one["responses"]["200"]["content"].values())[:1]
         assert content["schema"], one["operationId"]
-    chat = {"model": "services", "messages": [{"role": "user", "content": QUESTION}]}
     replies: list[tuple[Any, Any]] = [
         (shapes.Served, served.get("/api/kgs")),
         (shapes.Status, served.get("/api/status")),
         (shapes.Suggestions, served.get("/api/entities", {"prefix": "che"})),
         (shapes.Examples, served.get("/api/examples")),
-        (shapes.ChatModels, served.get("/v1/models")),
-        (shapes.ChatReply, served.post("/v1/chat/completions", chat)),
         (shapes.Health, served.get("/health")),
         (shapes.State, served.get("/ready")),
     ]

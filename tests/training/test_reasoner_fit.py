@@ -248,7 +248,7 @@ def test_what_cannot_be_reached_is_reported(town: SqliteStore, encoder: Sentence
     assert [one.id for one in found] == ["c"]
     assert (report.unreachable, report.unknown) == (["a"], ["b"])
     assert (report.used, report.questions) == (1, 3)
-    with pytest.raises(DataError, match="no question to train on"):
+    with pytest.raises(DataError, match="None of the questions"):
         fit_reasoner(
             table,
             [],

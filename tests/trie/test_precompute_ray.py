@@ -249,7 +249,7 @@ def test_an_address_where_something_else_answers_is_an_error_and_no_hang(
     from kgqa import cluster
     from kgqa.errors import WorkerError
 
-    monkeypatch.setattr(cluster, "_JOIN_S", 8.0)
+    monkeypatch.setattr(cluster, "_JOIN_S", 5.0)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         executor = cluster.RayExecutor(address)

@@ -76,17 +76,17 @@ def extended(
     """
     ends = np.unique(rows[:, (0, END)])
     lasts = set(ends[lasting(store, ends)].tolist())
-    found = []
+    longer = []
     for reading in readings:
         for row in map(tuple, rows.tolist()):
             both = {row[0], row[END]}
             if reading.visited & both:
-                found.append(
+                longer.append(
                     ChainReading((*reading.triplets, row), reading.visited | (both & lasts))
                 )
-                if len(found) == most:
-                    return found
-    return found
+                if len(longer) == most:
+                    return longer
+    return longer
 
 
 class _Known(NamedTuple):
@@ -144,8 +144,8 @@ class ChainWriter:
         )
         forced = replace(freely, force_opening=True)
         self._free, self._forced = (
-            Writer(self._forward, kg_llm.encoder.decode, self._constraint_for, one)
-            for one in (freely, forced)
+            Writer(self._forward, kg_llm.encoder.decode, self._constraint_for, way)
+            for way in (freely, forced)
         )
         self.opened = False
 
@@ -173,16 +173,16 @@ class ChainWriter:
             ) from error
 
     def _written(self) -> list[Chain]:
-        found = self._write(self._free, self._prompt)
-        if not any(chain.spans for chain in found):
+        chains = self._write(self._free, self._prompt)
+        if not any(chain.spans for chain in chains):
             try:
-                text, own = found[0].text, found[0].prompt  # which need not be run again
+                text, own = chains[0].text, chains[0].prompt  # which need not be run again
                 begun = Text(text.tokens[:own], text.columns[:own], text.stamps[:own])
-                found = self._write(self._forced, begun)
+                chains = self._write(self._forced, begun)
                 self.opened = True
             except ConstraintError:
                 pass  # no triplet fits into the limits: what it wrote by itself stands
-        return found
+        return chains
 
     def readings(self, chain: Chain) -> list[ChainReading]:
         """Return what the triplets of ``chain`` stand for, by id."""
@@ -193,20 +193,21 @@ class ChainWriter:
         return self._known(chain.spans).more
 
     def _write(self, writer: Writer, prompt: Sequence[int] | Text) -> list[Chain]:
-        found = [writer.start(prompt)]
-        while any(chain.stop is None for chain in found):
+        chains = [writer.start(prompt)]
+        while any(chain.stop is None for chain in chains):
             onward: list[Chain] = []
-            for chain in writer.free(found):
+            for chain in writer.free(chains):
                 if chain.opened is None:
                     onward.append(chain)
                     continue
                 onward += writer.branches(chain, self._options.beams)
-            found = sorted(onward, key=lambda one: -score(one))[: self._options.beams]
-            writer.keep(found)
-        return found
+            chains = sorted(onward, key=lambda chain: -score(chain))[: self._options.beams]
+            writer.keep(chains)
+        return chains
 
     def _constraint_for(self, spans: Sequence[Span]) -> TripletConstraint | None:
-        visited = frozenset().union(*(one.visited for one in self._known(tuple(spans)).readings))
+        readings = self._known(tuple(spans)).readings
+        visited = frozenset().union(*(reading.visited for reading in readings))
         try:
             return self._language.constraint(visited)
         except EmptyLanguageError:
@@ -220,11 +221,11 @@ class ChainWriter:
             before = self._known(spans[:-1])
             rows = as_rows(spans[-1].ground())
             # one more than may stand, which tells whether there are more
-            found = extended(self._store, before.readings, rows, MOST_READINGS + 1)
-            more = before.more or len(found) > MOST_READINGS
+            readings = extended(self._store, before.readings, rows, MOST_READINGS + 1)
+            more = before.more or len(readings) > MOST_READINGS
             ends = names_of(self._store, rows[:1, (0, END)].ravel())  # all rows have these names
             names = before.names.union(name.casefold() for name in ends)
-            known = _Known(spans, found[:MOST_READINGS], more, names)
+            known = _Known(spans, readings[:MOST_READINGS], more, names)
             self._readings[tuple(map(id, spans))] = known
         return known
 
@@ -258,8 +259,8 @@ def chain_path(
     and touches what was visited before it: whatever the constraint said. ``closing``: the tokens of
     the closing marker.
     """
-    found = (_grounded(store, lexicon, chain.spans, one, start, closing) for one in readings)
-    groundings = [path for path in found if path is not None]
+    checked = (_grounded(store, lexicon, chain.spans, each, start, closing) for each in readings)
+    groundings = [path for path in checked if path is not None]
     if not groundings:
         return None
     best = groundings[0]
@@ -290,15 +291,15 @@ def _grounded(
     as_walked = ground(store, as_paths(walked), lexicon.form)
     edges: list[PathEdge] = []
     texts = []
-    for span, one, other in zip(spans, written, as_walked, strict=True):
-        if one is None or other is None:
+    for span, plain, walk in zip(spans, written, as_walked, strict=True):
+        if plain is None or walk is None:
             return None
-        parts = [(one.edges[0].relation, one.tail.name)]
-        tokens = lexicon.sequence(one.head.name, parts)[:-1]
+        parts = [(plain.edges[0].relation, plain.tail.name)]
+        tokens = lexicon.sequence(plain.head.name, parts)[:-1]
         if (*tokens, *closing) != span.hypothesis.tokens:
             return None
-        texts.append(one.text)
-        edges.append(other.edges[0])
+        texts.append(plain.text)
+        edges.append(walk.edges[0])
     return GroundedPath(tuple(edges), BETWEEN.join(texts))
 
 
