@@ -138,7 +138,7 @@ class WholeSearch:
                         yield Candidate(two, score_)
                         if HOW_MANY.match(self._read.question) and len(two.give) == 1:
                             count = Aggregate("count", two.give[0])  # type: ignore[arg-type]
-                            yield Candidate(replace(two, give=(count,)), score_ + _COUNTED)
+                            yield Candidate(replace(two, give=(count,)), score_ + 2 * _COUNTED)
                     counts = state.having and HOW_MANY.match(self._read.question)
                     if counts and (two := counted_after(plan)):
                         yield Candidate(two, score_ + _COUNTED)
