@@ -47,26 +47,13 @@ class AnswerChoice:
     keys: tuple[int, ...]
 
 
-def parse_choices(text: str) -> list[str]:
-    r"""Return the choices of the text ``a,b,c``; a comma inside one is written ``\,``.
-
-    Raises UsageError if there are fewer than two different ones.
-
-    >>> parse_choices(r"Paris, Washington\, D.C.")
-    ['Paris', 'Washington, D.C.']
-    """
-    parts = text.replace("\\,", "\0").split(",")
-    texts = list(dict.fromkeys(part.replace("\0", ",").strip() for part in parts))
-    return check_choices([one for one in texts if one])
-
-
 def check_choices(choices: Sequence[str]) -> list[str]:
     """Return ``choices``. Raises UsageError if there are fewer than two different ones."""
     listed = list(choices)
     if len(set(listed)) < 2 or len(set(listed)) < len(listed):
         raise UsageError(
             f"Choices are at least two, each another one, not: {', '.join(listed) or 'none'}.",
-            "Give `choices` as 'Paris,Rome'; a comma inside one is written \\,",
+            "Give different ones, such as Paris and Rome.",
         )
     return listed
 

@@ -117,7 +117,7 @@ def asks_repeated(question: str) -> bool:
 _COMPARATIVE = re.compile(
     r"\b(?:the )?(?:(more|less|few)(?:er)?|(high|tall|long|short|old|young|larg|bigg|small|low"
     r"|cheap|fast|slow|heavi|light|deep|wide|narrow|near|new|earli|lat|great|rich|wealthi|strong|hott|cold"
-    r"|warm)er|(?<=\w\w) (first|last))\b(?! than)",
+    r"|warm)er|(?<=\w\w) (first|last))\b(?! than| names?\b)",
     re.IGNORECASE,
 )
 _ENDS = {"more": "most", "less": "least", "few": "fewest", "first": "earliest", "last": "latest"}

@@ -14,7 +14,7 @@ import numpy as np
 
 from kgqa.graph.model import Kind, keys_array
 from kgqa.graph.names import normalise
-from kgqa.linking.forms import other_forms, partial_coverage
+from kgqa.linking.forms import is_misspelt, other_forms, partial_coverage
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
@@ -144,8 +144,14 @@ def _partial(
             and question.between(max(mention.start, run.start), min(mention.end, run.end))
             > _others(question, run, mention, schema_words)
         ]
+        words = [
+            one
+            for one in mentions
+            if one.words == 1 and run.left <= one.start and one.end <= run.right
+        ]
         for row, name in enumerate(suggested.names):
-            best = _best_part(normalise(name or ""), inside)
+            form = normalise(name or "")
+            best = _best_part(form, inside) or _misspelt(form, words)
             if best is not None:
                 hits.append((int(suggested.keys[row]), best))
     return hits
@@ -181,6 +187,12 @@ def _explained(store: GraphStore, exact: list[tuple[int, Hit]]) -> list[tuple[in
         for (_, mention), degree in zip(sure, degrees, strict=True)
         if mention.content > 1 or degree >= _KNOWN
     ]
+
+
+def _misspelt(form: str, words: Iterable[Mention]) -> Hit | None:
+    """Return the word that is one long name, but for a letter or two, None if none is."""
+    alike = (word for word in words if not word.common and is_misspelt(word.form, form))
+    return next((Hit(word, "partial", 0.5) for word in alike), None)
 
 
 def _best_part(form: str, inside: Iterable[Mention]) -> Hit | None:

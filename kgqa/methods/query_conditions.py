@@ -389,7 +389,7 @@ class ConditionSearch:
                 one = Comparison(place.ref, operator)  # type: ignore[arg-type]
                 yield replace(
                     state, where=(*state.where, one), used=state.used | {place.owned},
-                    score=state.score + 0.5 * odds - 0.5,
+                    score=state.score + (max(0.0, odds) + _FLAG if none else 0.5 * odds - 0.5),
                 )  # fmt: skip
 
 

@@ -63,6 +63,7 @@ class PatternSearch:
         for hops in range(_MOST_HOPS + 1):
             for one in level:
                 nothing = _ANYTHING * 2 if one.nodes == ("",) else 0.0
+                nothing -= _CALLED * (one.nodes[0] in self._read.parts.value_nodes and not hops)
                 walked = hops - len({*one.nodes[1:]} & self._read.columns)
                 total = replace(one, score=one.score + whole[str(min(walked, 3))] + nothing)
                 every.setdefault(one.key(), total)
@@ -130,8 +131,10 @@ class PatternSearch:
                         if nodes[other] == far and (at, relation, other) not in between:
                             hop = Hop(at, relation, other, inverse)
                             yield replace(pattern, hops=(*pattern.hops, hop), score=score + _SAME)
-                    score += self._read.classes[far][0] if far not in nodes else _SECOND
-                    score += self._of_values(far)
+                    if far in nodes:
+                        score += _SECOND
+                    else:
+                        score += self._read.classes[far][0] + self._of_values(far)
                     hop = Hop(at, relation, len(nodes), inverse)
                     yield Pattern(
                         (*pattern.nodes, far), (*pattern.hops, hop), score,

@@ -11,6 +11,7 @@ from kgqa.linking.asked import asks_best, asks_calculated
 from kgqa.methods.query_parts import ENTITY, FoundValue, Owned, SchemaParts
 from kgqa.methods.query_words import ASKED, EXTREME, REVENUE, Mentions, measured, says
 from kgqa.paths.words import relation_phrase
+from kgqa.queries.check import NUMBERS
 from kgqa.queries.plan import Hop, HopRef, NodeRef, PropertyRef
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ class Reading:
         for hop in self.hops:
             pairs.setdefault(frozenset((hop[0], hop[2])), []).append(hop)
         self.said = {hop: says(words, hop[1]) for hop in self.hops}
-        if self.plain:  # the classes' names say less there
+        if self.plain or self.parts.is_large:  # the classes' names say less there
             rest = ASKED.sub("", self.question, count=1) if ASKED.match(self.question) else ""
             first = re.findall(r"[a-z]+", rest.lower())[:2]
             for hop, (used, *others) in self.hops.items():
@@ -163,6 +164,10 @@ class Reading:
         """The classes of whose things a number each is asked for."""
         near = self.of_each
         return {name for name in self.classes if name and near & {*self.class_words(name)}}
+
+    def measures(self, place: Place) -> bool:
+        """Return whether an adjective or a verb of the question is of what a property measures."""
+        return place.property.type in NUMBERS and measured(self.question, self.called(place))
 
     @cached_property
     def is_measured(self) -> bool:

@@ -18,7 +18,7 @@ from kgqa.errors import PlanError
 from kgqa.linking.asked import asks_best, asks_repeated
 from kgqa.methods.query_conditions import ConditionSearch
 from kgqa.methods.query_patterns import PatternSearch
-from kgqa.methods.query_wholes import Candidate, WholeSearch
+from kgqa.methods.query_wholes import HOW_MANY, Candidate, WholeSearch
 from kgqa.methods.query_words import AVERAGE, EXTREME, NO, TOTAL
 from kgqa.queries.check import check
 from kgqa.queries.groups import wants_empty
@@ -99,6 +99,10 @@ class PlanSearch:
         cost = 0.0
         if asks_best(self._read.question) and not plan.order and not kinds & {"least", "most"}:
             cost += _IN_VAIN * (1 + self._read.is_measured)
+        if HOW_MANY.match(self._read.question) and all(
+            isinstance(one, NodeRef) for one in plan.give
+        ):
+            cost += _IN_VAIN
         extreme = EXTREME.search(self._read.question)
         if extreme and not plan.order and not kinds & {"least", "most"}:
             cost += _IN_VAIN

@@ -22,7 +22,6 @@ from kgqa.methods.query_words import (
     asks_who,
     is_dated,
     is_year,
-    measured,
     names_class,
     ordinal,
     superlative,
@@ -55,11 +54,11 @@ _TOLD = -8.0  # to give or count what the question names
 _OF_EACH = -2.0  # a number of each thing of a class, where the question names one of another
 _CALLED = 1.5  # for a property whose mention stands beside a superlative, or "average"
 _UNMEASURED = 3.0  # off, for an order by something else than what the adjective measures
-_LISTED = 2.0  # for what a list is to show beside each thing
+_LISTED = 3.5  # for what a list is to show beside each thing
 _EARLIEST = 0.3  # "the first three" are the earliest, if there is a date
 _THEN = 3.0  # the best few of another class come first
 _COUNTED = 3.0  # "how many" counts those that a number holds for
-_HOW_MANY = re.compile(r"\W*(?:how many|count|what is the (?:number|count))\b", re.I)
+HOW_MANY = re.compile(r"\W*(?:how many|count|what is the (?:number|count))\b", re.I)
 _FIRST = re.compile(r"\b(?:first|earliest)\b", re.I)
 _DIFFERENT = re.compile(r"different|distinct|unique|diverse|diversity|variety|various")
 _AGGREGATED = re.compile(r"average|mean|total|sum|combined|highest|lowest|maximum|minimum|overall")
@@ -122,6 +121,7 @@ class WholeSearch:
                             weight -= _THEN
                         if weight > -4:
                             orders.append((ref, descending, logp + weight))
+            orders = [one for one in orders if not _is_of_one(one[0], state)]
             for by, descending, weight in nlargest(4, orders, key=lambda one: one[2]):
                 plan = self._plan(pattern, places, state, aggregate, by, descending)
                 if plan is not None:
@@ -136,10 +136,10 @@ class WholeSearch:
                     if isinstance(by, PropertyRef) and (two := best_first(plan)):
                         score_ += self._cut_first(plan, by)
                         yield Candidate(two, score_)
-                        if _HOW_MANY.match(self._read.question) and len(two.give) == 1:
+                        if HOW_MANY.match(self._read.question) and len(two.give) == 1:
                             count = Aggregate("count", two.give[0])  # type: ignore[arg-type]
-                            yield Candidate(replace(two, give=(count,)), score_ + _COUNTED)
-                    counts = state.having and _HOW_MANY.match(self._read.question)
+                            yield Candidate(replace(two, give=(count,)), score_ + 2 * _COUNTED)
+                    counts = state.having and HOW_MANY.match(self._read.question)
                     if counts and (two := counted_after(plan)):
                         yield Candidate(two, score_ + _COUNTED)
         yield from self._without(pattern, places, state, base)
@@ -150,14 +150,11 @@ class WholeSearch:
         """Return what a property orders by, and what that is worth beside the direction's odds."""
         question, row = self._read.question, self._read.properties[place.owned]
         near = set() if _AGED.search(question) else self._read.mentions.of_best
-        said = bool(near & {*self._read.words_of(place)}) or measured(
-            question, self._read.called(place)
-        )
+        exactly = self._read.measures(place)
+        said = exactly or bool(near & {*self._read.words_of(place)})
         others = any(
-            near & {*self._read.words_of(one)} or measured(question, self._read.called(one))
-            for one in places
+            near & {*self._read.words_of(one)} or self._read.measures(one) for one in places
         )
-        exactly = measured(question, self._read.called(place))
         weight = max(row[1], -1.0) if exactly else row[1]
         weight += _CALLED * (1 + exactly) if said else -0.5 * _CALLED if others else 0.0
         if self._read.is_measured and not said and not others:
@@ -230,7 +227,7 @@ class WholeSearch:
             row = self._read.properties[place.owned]
             owner = place.ref.owner
             called = names_class(self._read.question, place.property.name)
-            if called and place.property.type == "text" and _HOW_MANY.match(self._read.question):
+            if called and place.property.type == "text" and HOW_MANY.match(self._read.question):
                 yield _Total(Aggregate("count", place.ref)), whole["count"] + having + _COUNTED
             if isinstance(owner, HopRef) and called and not place.property.many:
                 item = Aggregate("count", owner)
@@ -246,12 +243,15 @@ class WholeSearch:
                 )
             near = self._near(_AGGREGATED, place, places)
             total = place.property.type in NUMBERS and bool(
-                _HOW_MANY.match(self._read.question)
+                HOW_MANY.match(self._read.question)
                 and names_class(self._read.question, place.property.name)
             )
             most = (
                 place.property.type in NUMBERS
                 and place.ref.owner != NodeRef(0)
+                and not any(
+                    one.owned[2] == place.owned[2] and one.ref.owner == NodeRef(0) for one in places
+                )
                 and bool(self._read.mentions.after(_MOST, 2) & {*self._read.words_of(place)})
             )
             if most:
@@ -401,7 +401,9 @@ class WholeSearch:
             give: list[Item] = [aggregate.item]
             limit = None
         elif isinstance(aggregate, NodeRef) and pattern.nodes[0] in self._read.parts.value_nodes:
-            give = [one.ref for one in places if one.ref.owner == aggregate]
+            held = [one for one in places if one.ref.owner == aggregate]
+            held.sort(key=lambda one: one.property.type not in NUMBERS)
+            give = [one.ref for one in held]
         else:
             give = [NodeRef(0)]
             if isinstance(aggregate, _Grouped):
@@ -476,7 +478,8 @@ class WholeSearch:
         self, pattern: Pattern, places: Sequence[Place], state: State, base: float
     ) -> Iterator[Candidate]:
         """Yield the plan whose last hop is what there must not be."""
-        if not pattern.hops or state.having is not None:
+        denied = any(one.operator == "missing" for one in state.where)  # "no website" is said once
+        if not pattern.hops or state.having is not None or denied:
             return
         last = pattern.hops[-1]
         node = len(pattern.nodes) - 1
@@ -540,6 +543,14 @@ class WholeSearch:
             return 0.0
         others = {at for hop in pattern.hops[:-1] for at in mentions.of(hop.relation)}
         return -3.0 if near & others else 0.0
+
+
+def _is_of_one(by: Item | None, state: State) -> bool:
+    """Return whether an order is by what one named thing has, which tells nothing apart."""
+    owner = by.owner if isinstance(by, PropertyRef) else None
+    return owner is not None and any(
+        one.operator == "=" and one.left == owner for one in state.where
+    )
 
 
 def _says_age(place: Place) -> bool:

@@ -360,11 +360,13 @@ class Rank(Method[RankOptions]):
         common = words.schema.common(MOST_OTHER_RELATIONS)
         elsewhere = [hop for hop in common if hop not in own]
         few = len(common) < MOST_OTHER_RELATIONS  # else the KG itself says what there is to ask for
+        fit = [one for one, more in zip(every[:count], added, strict=False) if more >= 0]
+        singles = [words.path(one) for one in fit if len(one) == 1]
         signs = []  # of each judge
         for ranker in self._judges:
             fits = logits if ranker is self.ranker else words.logits(ranker, asked, every) + added
             beyond = words.logits(ranker, asked, [(hop,) for hop in elsewhere])
-            unknown = ranker.logit_elsewhere(asked) if few else -math.inf
+            unknown = ranker.logit_elsewhere(asked, singles) if few else -math.inf
             there, kin = (one.max(initial=_NO_LOGIT) for one in (fits[:count], fits[count:]))
             other = beyond.max(initial=_NO_LOGIT)
             least = max(other, unknown) - OTHER_KG_PENALTY  # the likeliest: many are not likelier

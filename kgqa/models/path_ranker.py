@@ -43,6 +43,7 @@ CARD_FILE = "ranker.json"
 FORMAT_VERSION = 2
 _MOST_KEPT = 100_000  # vectors of texts in memory, 1.5 kB each
 HEAD = "head"  # stands among the changes of weights
+SAME_RELATION = 0.6  # cosine from which one says the other in other words
 _ELSEWHERE = "elsewhere"  # the tensor of relations that other KGs have
 _AGAIN = "Train it again with `kgqa learn`."
 
@@ -127,11 +128,18 @@ class PathRanker:
         bias = [card.hop_bias[min(one, len(card.hop_bias)) - 1] for one in hops]
         return (card.scale * cosine + np.array(bias, np.float32)) / card.temperature
 
-    def logit_elsewhere(self, question: str) -> float:
-        """Return how well the best relation that other KGs have fits; -inf if none is known."""
+    def logit_elsewhere(self, question: str, paths: Sequence[str] = ()) -> float:
+        """Return how well the best relation that other KGs have fits; -inf if none is known.
+
+        One that means nearly what one of ``paths`` does is that in other words.
+        """
         if self.elsewhere is None:
             return -np.inf
-        cosine = self._with_head(self.elsewhere) @ self.vectors([question])[0]
+        elsewhere = self._with_head(self.elsewhere)
+        cosine = elsewhere @ self.vectors([question])[0]
+        cosine[
+            (elsewhere @ self.vectors(paths).T).max(axis=1, initial=-1.0) >= SAME_RELATION
+        ] = -1.0
         return float(self.scaled(cosine.max(keepdims=True), [1])[0])
 
     @property

@@ -28,8 +28,12 @@ def test_an_answer_is_that_of_the_library(served: Served) -> None:
         mine = kg.ask(QUESTION, method="rank", k=3).to_dict()
         with pytest.raises(kgqa.KgqaError, match="more than 1 paths"):
             kg.paths("checkout-api", hops=2, most=1)
-    for name in set(mine) - {"timings"}:
-        assert found[name] == mine[name], name
+    for name in set(mine) - {"timings"}:  # sums of other threads differ in their last digit
+        texts = [json.dumps(one[name]) for one in (found, mine)]
+        theirs, ours = (
+            json.loads(text, parse_float=lambda x: round(float(x), 6)) for text in texts
+        )
+        assert theirs == ours, name
     assert found["answers"][0]["name"] == "Ada Birch"
     Answered.model_validate(found)
 
