@@ -274,17 +274,18 @@ class Query(Method[QueryOptions]):
         )  # fmt: skip
 
     def _unmeasured(self, question: str, plan: Plan, words: Sequence[str]) -> list[str]:
-        """Return what a question asks for the sum or the most of, that a plan has nothing like.
+        """Return what is asked for the sum or the most of, and nothing there is called like.
 
         ``words``: those of the question that no name of the plan accounts for.
         """
-        nouns = [one for one in measures(question) if stem(one) in words]
+        known = _known(self._parts) if self._parts else set()
+        nouns = [stem(one) for one in measures(question)]
+        nouns = [one for one in nouns if one in words and one[:5] not in known]
         if not nouns or self.nouns or any(isinstance(one, Arithmetic) for one in _inner(plan)):
             return []
         names = sorted({relation_phrase(one) for one in _names(plan)} - KEYWORDS)
         vectors = self.resources.sentence_encoder(None).encode([*nouns, *names])
-        known = vectors[len(nouns) :]
-        near = (known @ vectors[: len(nouns)].T).max(0, initial=-1.0)
+        near = (vectors[len(nouns) :] @ vectors[: len(nouns)].T).max(0, initial=-1.0)
         return [one for one, value in zip(nouns, near.tolist(), strict=True) if value < ABOUT]
 
     def _strange(
@@ -408,14 +409,18 @@ def unknown_names(
     question: str, values: Sequence[FoundValue | Stating], parts: SchemaParts
 ) -> list[str]:
     """Return the names in a question, by their capital letters, that nothing in the graph has."""
-    known = {stem(word)[:5] for text in parts.words for word in text.split()}
-    found = []
+    known, found = _known(parts), []
     for match in re.finditer(r"(?<=[\w,;:] )[A-Z][\w.'-]*(?: [A-Z][\w.'-]*)*", question):
         inside = any(one.start < match.end() and match.start() < one.end for one in values)
         word = match.group().lower()
         if not inside and not {stem(word)[:5], word.rstrip("s")[:5]} & known:
             found.append(match.group())
     return found
+
+
+def _known(parts: SchemaParts) -> set[str]:
+    """Return how the words of a schema begin."""
+    return {stem(word)[:5] for text in parts.words for word in text.split()}
 
 
 def unused(
