@@ -74,8 +74,12 @@ _TOTALLED = 3.0  # for the sum of a property that is called as what "how many" a
 _REVENUE = 6.0  # for a number times a price, if a revenue is asked for
 _QUANTITY = re.compile(r"quantity|qty|units|amount|copies|count", re.I)
 _PRICE = re.compile(r"price|cost|rate|fee", re.I)
+_ORDERED = 10.0  # off, for rows in no order, if the question says by which property
+_RISING = 2.0  # for an order from the least up, if the question says none
+_DOWN = re.compile(r"\b(?:desc|decreas|revers|high|larg|most|top|\w+est\b|first\b|rank)", re.I)
 _LIMITED = -1.2  # log-odds from which a superlative without a number means one
 _SHOWN_WITH = re.compile(r"\b(?:with|and|including)(?: all)? (?:their|its|his|her)\b", re.I)
+_OF_WHAT = {"of", "for", "in", "by", "per"}
 _FUNCTIONS: dict[str, AggregateKind] = {
     "sum": "sum",
     "avg": "average",
@@ -103,15 +107,18 @@ class WholeSearch:
     ) -> Iterator[Candidate]:
         """Yield the plans of a pattern with conditions."""
         base = pattern.score + state.score
+        near = self._read.mentions.of_best if ORDERED.search(self._read.question) else set()
+        ordered = any(near & {*self._read.words_of(place)} for place in places)
         for aggregate, odds in self._aggregates(pattern, places, state):
             plain = isinstance(aggregate, NodeRef)
             grouped = not plain and not isinstance(aggregate, _Total)
             score = base + odds
-            orders: list[tuple[Item | None, bool, float]] = [
-                (None, False, self._read.whole["direction"]["none"])
-            ]
+            unordered = self._read.whole["direction"]["none"] - _ORDERED * (plain and ordered)
+            orders: list[tuple[Item | None, bool, float]] = [(None, False, unordered)]
             for name, descending in (("desc", True), ("asc", False)):
                 logp = self._read.whole["direction"][name]
+                if ordered and not descending and not _DOWN.search(self._read.question):
+                    logp += _RISING
                 if grouped:
                     orders.append((aggregate.item, descending, logp + 0.5))  # type: ignore[union-attr]
                 if plain:
@@ -190,9 +197,12 @@ class WholeSearch:
     def _near(self, words: re.Pattern[str], place: Place, places: Sequence[Place]) -> float:
         """Return what it is worth that a property stands after a word such as "average"."""
         near = self._read.mentions.after(words, 5)
-        if near & {*self._read.words_of(place)}:
+        mine = near & {*self._read.words_of(place)}
+        theirs = near & {at for one in places for at in self._read.words_of(one)}
+        between = self._read.mentions.words[min(theirs) + 1 : min(mine)] if mine else []
+        if mine and not _OF_WHAT & {*between}:  # the price, of "the average price of books listed"
             return _CALLED
-        return -_CALLED if any(near & {*self._read.words_of(one)} for one in places) else 0.0
+        return -_CALLED if theirs else 0.0
 
     def _aggregates(
         self, pattern: Pattern, places: Sequence[Place], state: State

@@ -416,6 +416,8 @@ def regatta(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
     [
         ("Show the first name, last name and age of all sailors, ordered by age from the oldest "
          "to the youngest.", [("Cy", "Moe", 44), ("Ann", "Ek", 31), ("Bo", "Dal", 25)]),
+        ("Show the first name and age of all sailors sorted by age.",
+         [("Bo", 25), ("Ann", 31), ("Cy", 44)]),
         ("What is the average, minimum and maximum length of all boats?", [(6.933333, 4.2, 11.5)]),
         ("Find the maximum length of each type of boat.", [("dinghy", 5.1), ("ketch", 11.5)]),
         ("Find the number of male sailors.", [(2,)]),
