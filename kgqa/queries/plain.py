@@ -50,7 +50,12 @@ _NUMBER = re.compile(r"\d[\d.,\s]*\d|\d")
 def queryable(store: QueryStore) -> QueryStore:
     """Return a store, or if it has no classes and is not large one that has them."""
     schema = store.schema()
-    if any(one.name for one in schema.types) or not schema.relations:
+    said: Counter[bool] = Counter()  # facts of what has a type, and of what has none
+    for pattern in schema.relations:
+        said[bool(pattern.head)] += pattern.count
+    for type_ in schema.types:
+        said[bool(type_.name)] += sum(one.count for one in type_.properties)
+    if said[True] >= said[False]:
         return store
     if len(store.relations().ids) > _MOST_RELATIONS or store.info.edges > _MOST_EDGES:
         return store
@@ -92,6 +97,8 @@ class PlainGraph:
         """Return the keys of the entities of a type, ascending; "" is every entity."""
         if not type_:
             return self.base.instances("")
+        if type_ not in self._numbers:  # one that is stated
+            return self.base.instances(type_)
         return np.flatnonzero(self._class_of == self._numbers[type_]).astype(np.int64)
 
     def details(self, key: int) -> EntityDetails:
@@ -194,6 +201,13 @@ class PlainGraph:
                 one for one in dict.fromkeys([said, ", ".join(words)]) if one and one != name
             )
             types.append(EntityType(name, len(ids), properties, also=also))
+        for one in schema.types:
+            if one.name and one.name not in self._numbers:
+                here = self._relation[np.isin(self._heads, self.base.instances(one.name))]
+                counts = Counter(self._ids[number] for number in here.tolist())
+                own = [replace(read, count=counts[name]) for name, read in self._properties.items()
+                       if counts[name]]  # fmt: skip
+                types.append(replace(one, properties=(*one.properties, *own)))
         called = {number: name for name, number in self._numbers.items()}
         relations = [
             RelationPattern(name, called[head], called[tail], count)

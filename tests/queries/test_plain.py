@@ -79,6 +79,14 @@ def test_a_class_that_is_no_label_is_never_in_cypher(kg: kgqa.KG) -> None:
     assert "MATCH" in kg.query("* borders> *#2 | give count *").cypher
 
 
+def test_a_few_things_of_a_kind_are_not_the_classes_of_the_rest(tmp_path: Path) -> None:
+    kinds = [("Lee", "kind", "brook"), ("Mole", "kind", "brook")]
+    with kgqa.ingest("triples", [*TRIPLES, *kinds], kg="kinds", home=tmp_path) as kg:
+        found = {frozenset(one.name for one in type_.properties) for type_ in kg.schema().types}
+        assert frozenset({"population", "area", "record low"}) in found
+        assert kg.ask("How many brooks are there?").best.name == "2"
+
+
 def test_a_graph_with_classes_is_left_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "shop.csv").write_text("id,name,city\n1,One,Bonn\n2,Two,Bonn\n", "utf-8")
     with kgqa.ingest("tables", tmp_path / "shop.csv", kg="typed", home=tmp_path) as typed:
