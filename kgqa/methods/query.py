@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from kgqa.models.general import GeneralLLM
     from kgqa.queries.result import Cell
 
+_ENDING = re.compile(r"(?:or|er|ed|ing)$")
 UNKNOWN = 0.15  # of the confidence, if the question names what is not in the graph
 RANKED = 0.8  # if it asks for the top few, and not by what
 PASSED = 0.3  # if it states a value that its plan does not compare with
@@ -280,7 +281,9 @@ class Query(Method[QueryOptions]):
         """
         known = _known(self._parts) if self._parts else set()
         nouns = [stem(one) for one in measures(question)]
-        nouns = [one for one in nouns if one in words and one[:5] not in known]
+        known |= {_ENDING.sub("", one) for one in known}  # actors, of what is "acted in"
+        nouns = [one for one in nouns if one in words
+                 and not known & {one[:5], _ENDING.sub("", one)}]  # fmt: skip
         if not nouns or self.nouns or any(isinstance(one, Arithmetic) for one in _inner(plan)):
             return []
         names = sorted({relation_phrase(one) for one in _names(plan)} - KEYWORDS)
@@ -581,7 +584,8 @@ def is_idle(result: QueryResult, run: Callable[[Plan], QueryResult | None]) -> b
         return False
     by = plan.order[0].by
     if isinstance(by, Aggregate) and by in plan.give:
-        return bool(result.tied) and result.rows[0][plan.give.index(by)] == 1
+        ones = bool(result.tied) and result.rows[0][plan.give.index(by)] == 1
+        return ones and not plan.where  # what a condition leaves may be one of each
     two = None if result.tied else run(replace(plan, limit=2))
     return two is not None and len(two) < 2
 

@@ -12,6 +12,7 @@ import kgqa.data
 from kgqa.errors import LinkingError
 from kgqa.evaluation.query_metrics import same_rows
 from kgqa.linking.literals import stated
+from kgqa.methods.query import is_idle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -234,6 +235,14 @@ def test_words_say_which_property_or_thing_is_meant(
     league: kgqa.KG, question: str, answer: str
 ) -> None:
     assert [one.name for one in league.ask(question).answers] == [answer]
+
+
+@pytest.mark.parametrize(("where", "idle"), [("", True), ("Result.points > 7 | ", False)])
+def test_one_of_each_tells_nothing_apart_unless_a_condition_left_it(
+    league: kgqa.KG, where: str, idle: bool
+) -> None:
+    text = f"Result driver> Driver | {where}desc count Driver | limit 1 | give Result, count Driver"
+    assert is_idle(league.query(text), lambda _: None) == idle
 
 
 def test_json_lists_all_that_a_number_counted(tmp_path: Path) -> None:
