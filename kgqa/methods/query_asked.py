@@ -37,7 +37,9 @@ _OF = re.compile(
 _AND = re.compile(r"\s*,\s*(?:and\s+)?|\s+(?:and|along with|as well as|together with)\s+", re.I)
 _AND_NUMBER = re.compile(rf"(.*?),? (?:and|along with|with) {_NUMBER} of (.+)", re.I)
 _THEN = re.compile(
-    r"(.+?[?.!])\s+(?:please )?(?:show|list|give|return|report|include)(?: me)?\s+(.+?)\W*", re.I
+    r"(.+?[?.!])\s+(?:please )?(?:show|list|give|return|report|include)(?: me)?"
+    r"\s+(?!(?:only )?(?:the )?(?:top|first|best|last|\d+)\b)(.+?)\W*",
+    re.I,
 )
 _BACK = re.compile(r"(\bfrom (?:the )?\w+est) to (?:the )?\w+est\b", re.IGNORECASE)
 _EACH = re.compile(r"\bfor (?:the )?different (?:numbers? of )?", re.IGNORECASE)

@@ -62,6 +62,7 @@ HOW_MANY = re.compile(r"\W*(?:how many|count|what is the (?:number|count))\b", r
 _FIRST = re.compile(r"\b(?:first|earliest)\b", re.I)
 _DIFFERENT = re.compile(r"different|distinct|unique|diverse|diversity|variety|various")
 _AGGREGATED = re.compile(r"average|mean|total|sum|combined|highest|lowest|maximum|minimum|overall")
+_MEAN = re.compile(r"\b(?:average|mean)\b", re.I)
 _AGED = re.compile(r"\b(?:young|old|new|lat|earli)est\b|\bmost recent", re.I)
 _OLD = re.compile(r"\b(?:young|old)est\b", re.I)
 _BODILY = re.compile(r"(?<![a-z])(?:age|dob|born|birth)(?![a-z])|birth", re.I)
@@ -76,7 +77,7 @@ _QUANTITY = re.compile(r"quantity|qty|units|amount|copies|count", re.I)
 _PRICE = re.compile(r"price|cost|rate|fee", re.I)
 _ORDERED = 10.0  # off, for rows in no order, if the question says by which property
 _RISING = 2.0  # for an order from the least up, if the question says none
-_DOWN = re.compile(r"\b(?:desc|decreas|revers|high|larg|most|top|\w+est\b|first\b|rank)", re.I)
+_DOWN = re.compile(r"\b(?:desc|decreasing|revers|high|larg|most|top|\w+est\b|first\b|rank)", re.I)
 _LIMITED = -1.2  # log-odds from which a superlative without a number means one
 _SHOWN_WITH = re.compile(r"\b(?:with|and|including)(?: all)? (?:their|its|his|her)\b", re.I)
 _OF_WHAT = {"of", "for", "in", "by", "per"}
@@ -262,6 +263,7 @@ class WholeSearch:
                 and not any(
                     one.owned[2] == place.owned[2] and one.ref.owner == NodeRef(0) for one in places
                 )
+                and not _MEAN.search(self._read.question)  # "the most expensive on average"
                 and bool(self._read.mentions.after(_MOST, 2) & {*self._read.words_of(place)})
             )
             if most:

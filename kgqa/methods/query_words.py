@@ -105,8 +105,8 @@ DATE_PART = re.compile(
 )  # fmt: skip
 FREQUENT = re.compile(r"\b(?:frequently|often|commonly|most common|most popular)\b", re.I)
 ORDERED = re.compile(  # all of them, in an order
-    r"\b(?:(?:order|sort|rank|arrang)(?:ed)?(?: \w+)? by|in (?:\w+ )?(?:\w+cending|alphabetical)"
-    r"|from (?:the )?\w+est to)\b", re.IGNORECASE,
+    r"\b(?:(?:(?:order|sort|rank)(?:ed)?|arranged?)(?: \w+)? by"
+    r"|in (?:\w+ )?(?:\w+cending|alphabetical)|from (?:the )?\w+est to)\b", re.IGNORECASE,
 )  # fmt: skip
 REVENUE = re.compile(r"\b(?:revenues?|turnover|sales|spent|spend|income|earn(?:ed|ings)?)\b", re.I)
 _SUPERLATIVE = re.compile(
@@ -266,7 +266,7 @@ def measures(question: str) -> list[str]:
         before = re.findall(r"\w+", question[: match.start()].lower())[-1:]
         sign, noun = match[1].lower(), match[2].lower()
         loose = sign == "by" and (not ordered or any(map(_PARTICIPLE.fullmatch, before)))
-        adjective = sign in ("most", "fewest") and not re.match(r"divers|.*[^s]s$", noun)
+        adjective = sign in ("most", "fewest") and not re.match(r".*[^s]s$", noun)
         if not (loose or adjective or _PARTICIPLE.fullmatch(noun) or noun.endswith("ing")):
             found.append(noun)
     return found

@@ -55,7 +55,7 @@ def test_parts_of_a_stopped_load_of_any_bytes(
     dice = random.Random(count)
     for _ in range(count):
         with monkeypatch.context() as patch:
-            patch.setattr("kgqa.loading.pipeline.assemble_edges", stop)
+            patch.setattr("kgqa.loading.pipeline.EdgeTable", stop)
             with pytest.raises(KeyboardInterrupt):
                 kgqa.ingest("triples", file, home=home)
         parts = sorted(path for path in (home / "kg").rglob("*") if path.is_file())
