@@ -240,7 +240,7 @@ class Query(Method[QueryOptions]):
             confidence *= UNKNOWN
         if worth:
             stray = unused(question, worth[0][1].plan, found, literals, parts.names)
-            confidence *= UNEXPLAINED ** (len(words) > (not self.nouns)) * PASSED ** bool(stray)
+            confidence *= UNEXPLAINED ** bool(words) * PASSED ** bool(stray)
             passed = [*stray, *words]
             order = worth[0][1].plan.order[:1]
             if order and isinstance(order[0].by, PropertyRef) and not self.nouns:

@@ -237,6 +237,12 @@ def test_words_say_which_property_or_thing_is_meant(
     assert [one.name for one in league.ask(question).answers] == [answer]
 
 
+def test_a_word_that_no_plan_accounts_for_makes_it_less_sure(league: kgqa.KG) -> None:
+    sure, unsure = (league.ask(f"Which drivers {one}?") for one in ("are there", "are suspended"))
+    assert unsure.confidence is not None and sure.confidence is not None
+    assert unsure.confidence <= 0.9 < sure.confidence
+
+
 @pytest.mark.parametrize(("where", "idle"), [("", True), ("Result.points > 7 | ", False)])
 def test_one_of_each_tells_nothing_apart_unless_a_condition_left_it(
     league: kgqa.KG, where: str, idle: bool
