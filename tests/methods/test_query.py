@@ -239,7 +239,8 @@ def test_words_say_which_property_or_thing_is_meant(
 
 def test_a_word_that_no_plan_accounts_for_makes_it_less_sure(league: kgqa.KG) -> None:
     sure, unsure = (league.ask(f"Which drivers {one}?") for one in ("are there", "are suspended"))
-    assert unsure.confidence is not None and sure.confidence is not None
+    assert unsure.confidence is not None
+    assert sure.confidence is not None
     assert unsure.confidence <= 0.9 < sure.confidence
 
 
