@@ -205,9 +205,9 @@ class PlainGraph:
             if one.name and one.name not in self._numbers:
                 here = self._relation[np.isin(self._heads, self.base.instances(one.name))]
                 counts = Counter(self._ids[number] for number in here.tolist())
-                own = [replace(read, count=counts[name]) for name, read in self._properties.items()
-                       if counts[name]]  # fmt: skip
-                types.append(replace(one, properties=(*one.properties, *own)))
+                more = [replace(read, count=counts[name]) for name, read in self._properties.items()
+                        if counts[name]]  # fmt: skip
+                types.append(replace(one, properties=(*one.properties, *more)))
         called = {number: name for name, number in self._numbers.items()}
         relations = [
             RelationPattern(name, called[head], called[tail], count)
