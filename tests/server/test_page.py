@@ -159,7 +159,7 @@ def test_a_link_from_elsewhere_asks_by_a_click(page: Any, served: Served) -> Non
     page.goto(address(served, QUESTION))
     page.wait_for_selector("#sub:has-text('facts')", state="attached")
     assert page.input_value("#q") == QUESTION
-    page.wait_for_function("document.activeElement.id === 'go'")
+    page.wait_for_selector("#go:focus")
     assert not any(url.endswith("/api/ask") for url in asked)
     page.keyboard.press("Enter")
     answered(page)
