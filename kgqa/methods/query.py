@@ -279,12 +279,13 @@ class Query(Method[QueryOptions]):
 
         ``words``: those of the question that no name of the plan accounts for.
         """
+        if self.nouns or any(isinstance(one, Arithmetic) for one in _inner(plan)):
+            return []
         known = _known(self._parts) if self._parts else set()
-        nouns = [stem(one) for one in measures(question)]
         known |= {_ENDING.sub("", one) for one in known}  # actors, of what is "acted in"
-        nouns = [one for one in nouns if one in words
-                 and not known & {one[:5], _ENDING.sub("", one)}]  # fmt: skip
-        if not nouns or self.nouns or any(isinstance(one, Arithmetic) for one in _inner(plan)):
+        nouns = [one for one in map(stem, measures(question))
+                 if one in words and not known & {one[:5], _ENDING.sub("", one)}]  # fmt: skip
+        if not nouns:
             return []
         names = sorted({relation_phrase(one) for one in _names(plan)} - KEYWORDS)
         vectors = self.resources.sentence_encoder(None).encode([*nouns, *names])

@@ -12,6 +12,7 @@ from kgqa.linking.asked import asks_best, asks_either
 from kgqa.methods.query_reading import MOST_ODDS
 from kgqa.methods.query_then import best_first, counted_after
 from kgqa.methods.query_words import (
+    AVERAGE,
     DATE_PART,
     EACH,
     FREQUENT,
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from kgqa.methods.query_reading import Pattern, Place, Reading
 
 _OWNED = 2.5  # the name of its owner beside that of a property, if others have one called so
-_TOLD = -8.0  # to give or count what the question names
+_ALONE = -8.0  # to give or count what the question names
 _OF_EACH = -2.0  # a number of each thing of a class, where the question names one of another
 _CALLED = 1.5  # for a property whose mention stands beside a superlative, or "average"
 _UNMEASURED = 3.0  # off, for an order by something else than what the adjective measures
@@ -62,7 +63,6 @@ HOW_MANY = re.compile(r"\W*(?:how many|count|what is the (?:number|count))\b", r
 _FIRST = re.compile(r"\b(?:first|earliest)\b", re.I)
 _DIFFERENT = re.compile(r"different|distinct|unique|diverse|diversity|variety|various")
 _AGGREGATED = re.compile(r"average|mean|total|sum|combined|highest|lowest|maximum|minimum|overall")
-_MEAN = re.compile(r"\b(?:average|mean)\b", re.I)
 _AGED = re.compile(r"\b(?:young|old|new|lat|earli)est\b|\bmost recent", re.I)
 _OLD = re.compile(r"\b(?:young|old)est\b", re.I)
 _BODILY = re.compile(r"(?<![a-z])(?:age|dob|born|birth)(?![a-z])|birth", re.I)
@@ -133,13 +133,13 @@ class WholeSearch:
             for by, descending, weight in nlargest(4, orders, key=lambda one: one[2]):
                 plan = self._plan(pattern, places, state, aggregate, by, descending)
                 if plan is not None:
-                    told = self._names_itself(state) and (  # one thing is no groups
+                    alone = self._names_itself(state) and (  # one thing is no groups
                         grouped
                         or by is not None
                         or not any(isinstance(one, PropertyRef) for one in plan.give)
                     )
                     beside = sum(isinstance(one, NodeRef) for one in plan.give[1:])
-                    score_ = score + weight + _TOLD * told + _LISTED * beside
+                    score_ = score + weight + _ALONE * alone + _LISTED * beside
                     yield Candidate(plan, score_)
                     if isinstance(by, PropertyRef) and (two := best_first(plan)):
                         score_ += self._cut_first(plan, by)
@@ -263,7 +263,7 @@ class WholeSearch:
                 and not any(
                     one.owned[2] == place.owned[2] and one.ref.owner == NodeRef(0) for one in places
                 )
-                and not _MEAN.search(self._read.question)  # "the most expensive on average"
+                and not AVERAGE.search(self._read.question)  # "the most expensive on average"
                 and bool(self._read.mentions.after(_MOST, 2) & {*self._read.words_of(place)})
             )
             if most:
