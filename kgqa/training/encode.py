@@ -37,7 +37,7 @@ Row: TypeAlias = "dict[str, list[int]]"
 
 def encode(
     kg_llm: KgLLM,
-    examples: Sequence[Example | ChainExample],
+    examples: Sequence[Example | ChainExample | Row],
     form: PathFormat,
     max_tokens: int,
     loss: Loss = "path",
@@ -47,7 +47,8 @@ def encode(
     ``loss`` "relations" leaves the tokens of entity names without labels: which of a relation
     path's tails an example holds is mostly chance. An example of more than ``max_tokens`` tokens
     is left out: cut, it would teach half a path; of a chain the prompt's graph is made smaller
-    first. Raises MarkerMissingError if the tokenizer lacks a marker of ``form``.
+    first. Rows are taken as they are. Raises MarkerMissingError if the tokenizer lacks a marker of
+    ``form``.
     """
     lexicon = PathLexicon(kg_llm.encoder, form)
     card = kg_llm.card
@@ -56,6 +57,9 @@ def encode(
     rows: list[Row] = []
     too_long = 0
     for example in examples:
+        if isinstance(example, dict):
+            rows.append(example)
+            continue
         if isinstance(example, ChainExample):
             row = _chain_row(kg_llm, lexicon, example, max_tokens)
             too_long += row is None

@@ -53,8 +53,8 @@ _MOST_HELD_OUT = 1_000  # examples that the held-out loss is over
 
 def train(
     kg_llm: KgLLM,
-    examples: Sequence[Example | ChainExample],
-    held_out: Sequence[Example | ChainExample],
+    examples: Sequence[Example | ChainExample | Row],
+    held_out: Sequence[Example | ChainExample | Row],
     form: PathFormat,
     out: Path,
     settings: TrainingSettings,
