@@ -544,7 +544,8 @@ class _Plan:
             [list(row) for row in change.relations],
             list(change.removed_relations),
         ]
-        if not any(content):
+        # edges that were left out may still make the later ones of their relation facts
+        if not any(content) and info == self._store.info:
             return change
         return replace(
             change,
