@@ -17,9 +17,8 @@ import pyarrow.compute as pc
 from kgqa.errors import UsageError
 from kgqa.loaders.base import edge_batch, entity_batch, relation_batch
 from kgqa.loaders.strings import json_objects, mask_of
-from kgqa.loaders.tabular_mapping import ARRAY
+from kgqa.loaders.tabular_mapping import ARRAY, spoken
 from kgqa.loaders.tabular_values import LONG, as_json, members
-from kgqa.loaders.tabular_words import spoken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Set

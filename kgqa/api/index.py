@@ -96,7 +96,7 @@ def build_index(home: Home, store: GraphStore, given: dict[str, Any]) -> IndexBu
     """Build the index of a KG, or go on with one that was stopped; see :meth:`kgqa.KG.index`."""
     from kgqa.graph.files import writing
     from kgqa.graph.open import store_backend
-    from kgqa.models.presets import preset as card_of
+    from kgqa.models.adapter import preset as card_of
 
     options: IndexOptions = validated(IndexOptions, given, "an index")
     settings, info = home.settings, store.info
@@ -152,8 +152,8 @@ def trie_text(
     """
     from kgqa.linking.resolve import resolve_entity
     from kgqa.methods.base import path_format
+    from kgqa.models.adapter import preset as card_of
     from kgqa.models.kg_llm import load_encoder
-    from kgqa.models.presets import preset as card_of
     from kgqa.trie.export import branching, sequence_tokens, text_lines
     from kgqa.trie.lexicon import PathLexicon
 

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 import numpy as np
 import torch
 
-from kgqa.decoding.cache import ColumnCache
-from kgqa.decoding.model import AttentionBlock, TreeModel
+from kgqa.decoding.model import AttentionBlock, ColumnCache, TreeModel
 from kgqa.decoding.wave import NO_TOKEN, PrefixTree
 from kgqa.errors import ModelError
 from kgqa.trie.constraint import Expansion

@@ -20,11 +20,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kgqa.decoding.options import BeamOptions, DiverseOptions, ExactOptions, SampleSearchOptions
 from kgqa.decoding.search import (
+    BeamOptions,
     Certificate,
+    DiverseOptions,
+    ExactOptions,
     ForwardPassesSpentError,
     Hypothesis,
+    SampleSearchOptions,
     Scored,
     Search,
     SearchResult,

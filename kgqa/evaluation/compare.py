@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kgqa.errors import DataError
-from kgqa.evaluation.log import read_run, read_settings
 from kgqa.evaluation.metrics import interval
+from kgqa.evaluation.record import read_run, read_settings
 from kgqa.evaluation.report import TITLES, ReportTable
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kgqa.evaluation.graph_metrics import CHAINS, TRIPLET_SCORES
-from kgqa.evaluation.metrics import interval, mean_percent
+from kgqa.evaluation.metrics import CHAINS, TRIPLET_SCORES, interval, mean_percent
 from kgqa.evaluation.record import Outcome
 
 if TYPE_CHECKING:

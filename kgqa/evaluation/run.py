@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from kgqa.answers.answer import Answer
 from kgqa.errors import DataError, GraphError, KgqaError
 from kgqa.evaluation.figures import summarise
-from kgqa.evaluation.log import open_log
-from kgqa.evaluation.record import bad_entry_record, failed_record, record_of
+from kgqa.evaluation.record import bad_entry_record, failed_record, open_log, record_of
 from kgqa.evaluation.report import figure_tables, time_sentence, write_report
 from kgqa.graph.store import GraphStore
 from kgqa.progress import Silent

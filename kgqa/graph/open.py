@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kgqa.errors import KgqaError, UsageError, without_secrets
-from kgqa.graph.attached import RECORD_NAME, is_attached, read_attachment
-from kgqa.graph.attached_cache import attached_kgs
+from kgqa.graph.attached import RECORD_NAME, attached_kgs, is_attached, read_attachment
 from kgqa.graph.backend import check_kg_name, choose_kg, is_kg_name
 from kgqa.registry import STORES
 

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from kgqa.decoding.cache import ColumnCache
-    from kgqa.decoding.model import AttentionBlock
+    from kgqa.decoding.model import AttentionBlock, ColumnCache
 
 _ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise")
 _ROPES = ("default", "linear", "llama3")

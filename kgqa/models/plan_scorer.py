@@ -24,7 +24,7 @@ from pydantic.dataclasses import dataclass
 from kgqa.errors import ModelError
 from kgqa.models.bert import Bert
 from kgqa.models.folders import BUNDLED, CONFIG, ModelKind, WeightsName
-from kgqa.models.offline import minilm_folder
+from kgqa.models.locate import minilm_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from kgqa.models import llama
 from kgqa.models.device import pick_device
 from kgqa.models.kg_llm import PLANS_FILE, KgLLM, chosen, load_kg_llm
-from kgqa.models.offline import write_once
+from kgqa.models.locate import write_once
 from kgqa.models.tokenizer import BareEncoder, BareTokenizer, HFEncoder, bare_encoder
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ import numpy as np
 from kgqa.deadline import check_deadline
 from kgqa.errors import ModelError
 from kgqa.models.bert import Bert
-from kgqa.models.offline import MINILM, minilm_folder
+from kgqa.models.locate import MINILM, minilm_folder
 from kgqa.models.sentence_encoder import SentenceEncoder, batches, cannot_load
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from pydantic import model_validator
 
 from kgqa.errors import UsageError
 from kgqa.methods.options import WalkOptions
-from kgqa.models.presets import preset
+from kgqa.models.adapter import preset
 from kgqa.registry import QUESTION_FORMATS, Options, option
 
 _flag = partial(option, flag=True)

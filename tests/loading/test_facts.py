@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from kgqa.api.check import check
 from kgqa.graph.model import EDGE_SCHEMA, ENTITY_SCHEMA, EdgeBatch, EntityBatch, Kind, keys_array
 from kgqa.graph.sqlite import SqliteStore
-from kgqa.graph.sqlite_change import SqliteChanger
-from kgqa.graph.sqlite_write import SqliteWriter
+from kgqa.graph.sqlite_write import SqliteChanger, SqliteWriter
 from kgqa.loading.pipeline import assemble
 from kgqa.loading.update import update
 from kgqa.paths.format import PathFormat

@@ -32,7 +32,7 @@ from kgqa.methods.dog.chains import (
 from kgqa.methods.dog.graph import TRIPLETS, GraphFilter
 from kgqa.methods.grounding import composed
 from kgqa.methods.options import DogOptions
-from kgqa.models.presets import preset
+from kgqa.models.adapter import preset
 from kgqa.models.profile import plan_for
 from kgqa.models.prompt import GRAPH
 from kgqa.paths.triplets import END, SomeTriplets, StoreTriplets
