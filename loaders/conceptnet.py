@@ -23,13 +23,8 @@ import pyarrow.compute as pc
 
 from kgqa.errors import UsageError
 from kgqa.graph.model import EDGE_SCHEMA, EdgeBatch, EntityBatch
-from kgqa.loaders.base import (
-    DumpFiles,
-    edge_batch,
-    entity_batch,
-    relation_batch,
-)
-from kgqa.loaders.blocks import find_sources, nothing_read, read_blocks
+from kgqa.loaders.base import DumpFiles, Rejects, Report, edge_batch, entity_batch, relation_batch
+from kgqa.loaders.blocks import Block, find_sources, nothing_read, read_blocks
 from kgqa.loaders.strings import (
     BLANK,
     BlockReport,
@@ -49,8 +44,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kgqa.graph.model import Batch, BoolArray, Direction
-    from kgqa.loaders.base import Rejects, Report
-    from kgqa.loaders.blocks import Block
     from kgqa.progress import Progress
 
 _LANGUAGE = re.compile(r"[a-z][a-z_-]*")

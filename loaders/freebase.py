@@ -30,8 +30,8 @@ from kgqa.graph.model import (
     TypeRules,
     ValueBatch,
 )
-from kgqa.loaders.base import DumpFiles, data_lines
-from kgqa.loaders.blocks import find_sources, nothing_read, read_blocks
+from kgqa.loaders.base import DumpFiles, Rejects, Report, data_lines
+from kgqa.loaders.blocks import Block, find_sources, nothing_read, read_blocks
 from kgqa.loaders.ntriples import (
     OTHER_LANGUAGE,
     match_line,
@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from kgqa.graph.model import Batch, BoolArray, Direction, IntArray
-    from kgqa.loaders.base import Rejects, Report
-    from kgqa.loaders.blocks import Block
     from kgqa.progress import Progress
 
 NAMESPACES = ("http://rdf.freebase.com/ns/", "http://rdf.basekb.com/ns/")

@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 
 from kgqa.errors import DumpMalformedError
 from kgqa.loaders.blocks import nothing_read
-from kgqa.loaders.tabular_files import read_tables
+from kgqa.loaders.tabular_files import Table, read_tables
 from kgqa.loaders.tabular_infer import infer
-from kgqa.loaders.tabular_mapping import read_mapping, summary, written
+from kgqa.loaders.tabular_mapping import TableMapping, read_mapping, summary, written
 from kgqa.loaders.tabular_rows import Rows
 from kgqa.loaders.triples_rows import PARTS, is_header
 from kgqa.registry import Direction, Options, option
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from kgqa.graph.model import Batch
     from kgqa.loaders.base import Rejects, Report
-    from kgqa.loaders.tabular_files import Table
-    from kgqa.loaders.tabular_mapping import TableMapping
     from kgqa.progress import Progress
 
 MAPPING_FILE = "mapping.toml"

@@ -15,18 +15,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgqa.errors import UsageError
-from kgqa.loaders.base import edge_batch, entity_batch, relation_batch
+from kgqa.loaders.base import Rejects, edge_batch, entity_batch, relation_batch
 from kgqa.loaders.strings import json_objects, mask_of
-from kgqa.loaders.tabular_mapping import ARRAY, spoken
+from kgqa.loaders.tabular_mapping import ARRAY, ColumnMapping, TableMapping, spoken
 from kgqa.loaders.tabular_values import LONG, as_json, members
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Set
 
     from kgqa.graph.model import Batch, BoolArray, EdgeBatch, IntArray
-    from kgqa.loaders.base import Rejects
     from kgqa.loaders.tabular_files import Table
-    from kgqa.loaders.tabular_mapping import ColumnMapping, TableMapping
 
 _SLICE = 1 << 16  # rows that are put together at once
 _TEXT = pa.string()

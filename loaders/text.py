@@ -22,8 +22,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from kgqa.errors import DumpMalformedError, KgqaError, UsageError
 from kgqa.graph.names import is_storable, normalise
-from kgqa.loaders.base import edge_batch, entity_batch, relation_batch
-from kgqa.loaders.text_paragraphs import LONGEST, count_paragraphs, files_of, paragraphs_of
+from kgqa.loaders.base import Rejects, Report, edge_batch, entity_batch, relation_batch
+from kgqa.loaders.text_paragraphs import (
+    LONGEST,
+    Paragraph,
+    count_paragraphs,
+    files_of,
+    paragraphs_of,
+)
 from kgqa.registry import Options, option
 
 if TYPE_CHECKING:
@@ -31,8 +37,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kgqa.graph.model import Batch, Direction
-    from kgqa.loaders.base import Rejects, Report
-    from kgqa.loaders.text_paragraphs import Paragraph
     from kgqa.progress import Progress
 
 PROMPT_VERSION = 1

@@ -32,7 +32,7 @@ import pyarrow.compute as pc
 
 from kgqa.errors import DumpMalformedError, UsageError
 from kgqa.graph.model import EdgeBatch, Kind, NameBatch, TypeBatch, ValueBatch
-from kgqa.loaders.base import data_lines, entity_batch, relation_batch
+from kgqa.loaders.base import Rejects, Report, data_lines, entity_batch, relation_batch
 from kgqa.loaders.blocks import (
     STDIN,
     Block,
@@ -61,7 +61,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kgqa.graph.model import Batch, BoolArray
-    from kgqa.loaders.base import Rejects, Report
     from kgqa.progress import Progress
 
 _ENDINGS = {

@@ -26,8 +26,8 @@ import pyarrow.compute as pc
 
 from kgqa.errors import DumpMalformedError, DumpNotFoundError, UsageError
 from kgqa.graph.model import EdgeBatch, EntityBatch, NameBatch, TypeBatch, TypeRules
-from kgqa.loaders.base import DumpFiles, edge_batch, entity_batch, relation_batch
-from kgqa.loaders.blocks import nothing_read, read_blocks
+from kgqa.loaders.base import DumpFiles, Rejects, Report, edge_batch, entity_batch, relation_batch
+from kgqa.loaders.blocks import Block, nothing_read, read_blocks
 from kgqa.loaders.strings import (
     BlockReport,
     as_text,
@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kgqa.graph.model import Batch, BoolArray, Direction, IntArray
-    from kgqa.loaders.base import Rejects, Report
-    from kgqa.loaders.blocks import Block
     from kgqa.progress import Progress
 
     TypeRow: TypeAlias = tuple[str, str, str | None]  # name, what it is, definition

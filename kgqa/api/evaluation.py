@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 from copy import copy
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from kgqa.api.qa import QA
 from kgqa.api.workers import WorkerOptions
@@ -16,7 +16,6 @@ from kgqa.registry import option, taken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from typing import TypeAlias
 
     from kgqa.api.home import Home
     from kgqa.evaluation import Evaluation

@@ -23,6 +23,7 @@ import numpy as np
 from kgqa.decoding.search import (
     BeamOptions,
     Certificate,
+    Demand,
     DiverseOptions,
     ExactOptions,
     ForwardPassesSpentError,
@@ -36,15 +37,12 @@ from kgqa.decoding.search import (
     extended,
 )
 from kgqa.errors import UsageError
-from kgqa.trie.constraint import Expansion
+from kgqa.trie.constraint import Constraint, Expansion
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator
 
     from numpy.typing import NDArray
-
-    from kgqa.decoding.search import Demand
-    from kgqa.trie.constraint import Constraint
 
 
 class BeamSearch(SearchStrategy[BeamOptions]):

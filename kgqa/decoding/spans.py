@@ -21,11 +21,12 @@ from kgqa.decoding.forward import (
     DEFAULT_WIDEST,
     PlainForward,
     PromptTree,
+    ScoreRule,
     TreeForward,
     WavePart,
 )
-from kgqa.decoding.pieces import FreeText, MarkedConstraint, Span
-from kgqa.decoding.search import check_log_probability, run
+from kgqa.decoding.pieces import Ending, FreeText, MarkedConstraint, Span, SpanOptions, Stop
+from kgqa.decoding.search import Demand, Scored, check_log_probability, run
 from kgqa.decoding.searches import beam
 from kgqa.decoding.wave import NoConstraint, PrefixTree
 from kgqa.errors import ConstraintError, EmptyLanguageError, ModelError
@@ -36,9 +37,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from transformers import PreTrainedModel
 
-    from kgqa.decoding.forward import ScoreRule
-    from kgqa.decoding.pieces import Ending, SpanOptions, Stop
-    from kgqa.decoding.search import Demand, Scored
     from kgqa.trie.constraint import Constraint
 
 _NONE = np.empty(0, np.int64)

@@ -24,7 +24,7 @@ from kgqa.errors import LinkingError
 from kgqa.graph.model import Kind, keys_array
 from kgqa.linking.linker import link, topic_entities
 from kgqa.paths.format import PathFormat
-from kgqa.paths.walk import TAIL
+from kgqa.paths.walk import TAIL, WalkRules
 from kgqa.questions.meanings import known_topics, meanings_of
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
     from kgqa.paths.ground import GroundedPath, PathEdge
-    from kgqa.paths.walk import WalkRules
     from kgqa.questions.base import Question, Triple
 
 _ARTICLE = re.compile(r"\b(a|an|the)\b")

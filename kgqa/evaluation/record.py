@@ -10,15 +10,22 @@ import os
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict
 
-from kgqa.answers.answer import Answer
+from kgqa.answers.answer import Answer, ScoredPath
 from kgqa.answers.expand import tails
 from kgqa.display import path_parts
-from kgqa.errors import DataError, EntityNotFoundError, LinkingError, TimeLimitError, UsageError
+from kgqa.errors import (
+    DataError,
+    EntityNotFoundError,
+    KgqaError,
+    LinkingError,
+    TimeLimitError,
+    UsageError,
+)
 from kgqa.evaluation.metrics import (
     ALL_RIGHT,
     CHAINS,
@@ -34,19 +41,15 @@ from kgqa.evaluation.metrics import (
 )
 from kgqa.graph.files import write_whole
 from kgqa.graph.names import normalise
-from kgqa.questions.meanings import known_topics, meanings_of
+from kgqa.questions.meanings import Meanings, known_topics, meanings_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
-    from typing import BinaryIO
 
-    from kgqa.answers.answer import ScoredPath
-    from kgqa.errors import KgqaError
     from kgqa.graph.store import GraphStore
     from kgqa.paths.walk import WalkRules
     from kgqa.questions.base import BadEntry, Question
-    from kgqa.questions.meanings import Meanings
 
 _KEPT = 20  # predictions and paths that stay in a line
 

@@ -21,7 +21,7 @@ from pydantic.dataclasses import dataclass
 
 from kgqa.errors import GraphError, KgqaError, StoreUnavailableError, without_secrets
 from kgqa.graph.files import stamp_of, toml_key, toml_value, write_whole
-from kgqa.graph.model import Direction, KGInfo, Kind
+from kgqa.graph.model import Direction, KGInfo, Kind, Relations
 from kgqa.graph.names import normalise
 from kgqa.graph.schema import GraphSchema  # noqa: TC001 - pydantic reads it
 from kgqa.graph.sqlite_file import SqliteReader, prepare
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from kgqa.graph.model import Relations
 
 RECORD_NAME = "attached.toml"
 _STRICT = ConfigDict(extra="forbid")

@@ -20,10 +20,10 @@ from kgqa.cypher.attached import attached
 from kgqa.errors import EntityNotFoundError, GraphError
 from kgqa.graph.literals import cast_values, is_walked, members, value_node
 from kgqa.graph.model import Entities, Kind, Relations, keys_array
-from kgqa.graph.neo4j import READ_TIMEOUT
+from kgqa.graph.neo4j import READ_TIMEOUT, Neo4jConnection
 from kgqa.graph.neo4j_native import as_json, plain
 from kgqa.graph.neo4j_store import CHUNK
-from kgqa.graph.schema import fact_id
+from kgqa.graph.schema import Value, ValueType, fact_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     from kgqa.graph.attached import Attachment, Node, Survey
     from kgqa.graph.model import IntArray, KGInfo
-    from kgqa.graph.neo4j import Neo4jConnection
-    from kgqa.graph.schema import Value, ValueType
 
 FACTS = 1 << 61  # element ids of all store formats are smaller
 VALUES = 1 << 62

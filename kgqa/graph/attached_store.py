@@ -19,7 +19,16 @@ from filelock import FileLock
 from kgqa import cypher
 from kgqa.cypher.attached import attached
 from kgqa.errors import GraphError, KgqaError
-from kgqa.graph.attached import FILE_NAME, RECORD_NAME, Attachment, SurveyFile, read_attachment
+from kgqa.graph.attached import (
+    FILE_NAME,
+    RECORD_NAME,
+    Attachment,
+    Called,
+    Naming,
+    Survey,
+    SurveyFile,
+    read_attachment,
+)
 from kgqa.graph.attached_find import NameFinder
 from kgqa.graph.attached_reader import (
     FACTS,
@@ -36,17 +45,15 @@ from kgqa.graph.files import stamp_of
 from kgqa.graph.literals import cast_values
 from kgqa.graph.model import Adjacency, EntityDetails, Kind, keys_array
 from kgqa.graph.neo4j_store import CHUNK, list_literal
-from kgqa.graph.schema import Facts, GraphSchema, Property
+from kgqa.graph.schema import Facts, GraphSchema, Property, Value
 from kgqa.progress import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from kgqa.graph.attached import Called, Naming, Survey
     from kgqa.graph.model import BoolArray, Direction, IntArray
     from kgqa.graph.neo4j import Neo4jConnection
-    from kgqa.graph.schema import Value
 
 _SHORT = 0.5  # seconds that a survey may take for each question to wait for a new one
 _LONG = 5.0  # the same for one now and then

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from kgqa.cypher.attached import attached
 from kgqa.errors import GraphError
-from kgqa.graph.attached import Called, Naming, Survey, TextIndex, new_survey, source_of
+from kgqa.graph.attached import Attachment, Called, Naming, Survey, TextIndex, new_survey, source_of
 from kgqa.graph.attached_reader import NULLS, NodeReader, selection_of, values_of
 from kgqa.graph.literals import (
     READ,
@@ -29,15 +29,13 @@ from kgqa.graph.literals import (
 )
 from kgqa.graph.model import KGInfo
 from kgqa.graph.neo4j_native import plain
-from kgqa.graph.schema import EntityType, GraphSchema, Property, RelationPattern
+from kgqa.graph.schema import EntityType, GraphSchema, Property, RelationPattern, ValueType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
-    from kgqa.graph.attached import Attachment
     from kgqa.graph.neo4j import Neo4jConnection
-    from kgqa.graph.schema import ValueType
     from kgqa.progress import Progress
 
     Pair = tuple[str, str]  # labels of head and tail

@@ -33,7 +33,7 @@ from kgqa.graph.sqlite_file import (
     USER_VERSION,
     SqliteReader,
 )
-from kgqa.graph.sqlite_write import SqliteWriter
+from kgqa.graph.sqlite_write import SqliteChanger, SqliteWriter
 
 if TYPE_CHECKING:
     import sqlite3
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
     from kgqa.graph.model import BoolArray, Direction, IntArray
     from kgqa.graph.properties import Described
-    from kgqa.graph.sqlite_write import SqliteChanger
     from kgqa.graph.store import GraphStore
     from kgqa.progress import Progress
 

@@ -18,11 +18,19 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 from kgqa.errors import GraphError, StoreUnavailableError
-from kgqa.graph.change import overtaken
+from kgqa.graph.change import GraphChange, KeyedEdge, Node, overtaken
 from kgqa.graph.files import sync
 from kgqa.graph.model import Kind
 from kgqa.graph.names import normalise
-from kgqa.graph.sqlite_file import APPLICATION_ID, EDGE, INDEXES, TABLES, USER_VERSION, prepare
+from kgqa.graph.sqlite_file import (
+    APPLICATION_ID,
+    EDGE,
+    INDEXES,
+    TABLES,
+    USER_VERSION,
+    SqliteReader,
+    prepare,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -31,9 +39,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from kgqa.graph.change import GraphChange, KeyedEdge, Node
     from kgqa.graph.model import IntArray
-    from kgqa.graph.sqlite_file import SqliteReader
     from kgqa.graph.store import GraphSource
     from kgqa.progress import Progress, Task
 

@@ -33,8 +33,8 @@ from pydantic import BaseModel, Field, ValidationError
 
 from kgqa.errors import IngestError, KgqaError
 from kgqa.graph.files import writing
-from kgqa.graph.model import ENTITY_SCHEMA, RELATION_SCHEMA, KGInfo
-from kgqa.loaders.base import Rejects, Report
+from kgqa.graph.model import ENTITY_SCHEMA, RELATION_SCHEMA, Batch, Direction, GraphTables, KGInfo
+from kgqa.loaders.base import Loader, Rejects, Report
 from kgqa.loaders.blocks import STDIN
 from kgqa.loading.columns import ColumnWriter
 from kgqa.loading.edges import EdgeTable
@@ -51,17 +51,14 @@ from kgqa.loading.kinds import NO_RELATION_IS, TypeRelations
 from kgqa.loading.nodes import NodeTable, collect_ids
 from kgqa.loading.sources import Sources
 from kgqa.loading.spool import Spool
-from kgqa.progress import Silent
+from kgqa.progress import Progress, Silent
 from kgqa.registry import Options
 
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Iterable, Iterator, Sequence
 
-    from kgqa.graph.model import Batch, Direction, GraphTables
     from kgqa.graph.store import GraphWriter
-    from kgqa.loaders.base import Loader
-    from kgqa.progress import Progress
 
 StageName = Literal["scan", "edges"]
 NAMES: tuple[StageName, ...] = get_args(StageName)

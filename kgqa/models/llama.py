@@ -16,14 +16,13 @@ import torch
 from torch.nn import functional
 from torch.nn.functional import embedding, rms_norm, scaled_dot_product_attention, silu
 
-from kgqa.decoding.model import TreeModel
+from kgqa.decoding.model import AttentionBlock, ColumnCache, TreeModel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from torch import Tensor
 
-    from kgqa.decoding.model import AttentionBlock, ColumnCache
 
 _ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise")
 _ROPES = ("default", "linear", "llama3")

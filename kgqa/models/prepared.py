@@ -19,14 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 from kgqa.models import llama
 from kgqa.models.device import pick_device
-from kgqa.models.kg_llm import PLANS_FILE, KgLLM, chosen, load_kg_llm
+from kgqa.models.kg_llm import PLANS_FILE, KgLLM, Quantize, chosen, load_kg_llm
 from kgqa.models.locate import write_once
 from kgqa.models.tokenizer import BareEncoder, BareTokenizer, HFEncoder, bare_encoder
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kgqa.models.kg_llm import Quantize
     from kgqa.progress import Progress
 
 _LAYOUT = 1  # raise it when what is kept changes

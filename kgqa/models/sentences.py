@@ -19,7 +19,7 @@ from kgqa.deadline import check_deadline
 from kgqa.errors import ModelError
 from kgqa.models.bert import Bert
 from kgqa.models.locate import MINILM, minilm_folder
-from kgqa.models.sentence_encoder import SentenceEncoder, batches, cannot_load
+from kgqa.models.sentence_encoder import Pooling, SentenceEncoder, batches, cannot_load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from tokenizers import Tokenizer
 
-    from kgqa.models.sentence_encoder import Pooling
     from kgqa.models.sentences_torch import TorchSentenceEncoder
     from kgqa.progress import Progress
 

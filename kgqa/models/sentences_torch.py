@@ -12,7 +12,7 @@ from transformers import AutoModel, AutoTokenizer
 
 from kgqa.models.device import pick_device
 from kgqa.models.pretrained import LOADING_ERRORS, from_pretrained, quiet
-from kgqa.models.sentence_encoder import SentenceEncoder, batches, cannot_load
+from kgqa.models.sentence_encoder import Pooling, SentenceEncoder, batches, cannot_load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from kgqa.models.sentence_encoder import Pooling
 
 _TOGETHER = 8_192  # tokens of a batch, padding included
 

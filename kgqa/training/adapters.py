@@ -11,13 +11,13 @@ from kgqa.models.adapter import ADAPTERS, AdapterCard, preset
 from kgqa.models.prompt import GRAPH
 from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules
-from kgqa.progress import Silent
-from kgqa.questions.base import is_held_out
+from kgqa.progress import Progress, Silent
+from kgqa.questions.base import Question, is_held_out
 from kgqa.questions.graphs import own_store
-from kgqa.training.chains import ChainReport, build_chains
-from kgqa.training.data import DataReport, build_examples, read_file, without_repeats
-from kgqa.training.options import CHAIN_PRESETS
-from kgqa.training.reports import ExamplesReport
+from kgqa.training.chains import ChainExample, ChainReport, build_chains
+from kgqa.training.data import DataReport, Example, build_examples, read_file, without_repeats
+from kgqa.training.options import CHAIN_PRESETS, AdapterTraining, ExampleOptions
+from kgqa.training.reports import AdapterReport, ExamplesReport
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,12 +27,6 @@ if TYPE_CHECKING:
     from kgqa.graph.store import GraphStore
     from kgqa.methods.dog.graph import GraphFilter
     from kgqa.models.kg_llm import KgLLM
-    from kgqa.progress import Progress
-    from kgqa.questions.base import Question
-    from kgqa.training.chains import ChainExample
-    from kgqa.training.data import Example
-    from kgqa.training.options import AdapterTraining, ExampleOptions
-    from kgqa.training.reports import AdapterReport
 
 
 def format_of(card: AdapterCard) -> PathFormat:

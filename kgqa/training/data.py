@@ -23,6 +23,7 @@ from kgqa.paths.walk import (
     TAIL,
     PathTable,
     RelationPath,
+    WalkRules,
     joined_tables,
     relation_paths_to,
 )
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
     from kgqa.paths.format import PathFormat
-    from kgqa.paths.walk import WalkRules
     from kgqa.progress import Progress
     from kgqa.training.options import Selection
 

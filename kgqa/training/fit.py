@@ -25,8 +25,8 @@ from torch.nn.utils.rnn import pad_sequence
 from kgqa.errors import DataError
 from kgqa.graph.files import sync, write_whole
 from kgqa.methods.dog.chains import BETWEEN, OPENING, SPAN_TOKENS, TOKENS, markers_of
-from kgqa.models.adapter import CARD_FILE
-from kgqa.models.kg_llm import make_special
+from kgqa.models.adapter import CARD_FILE, AdapterCard
+from kgqa.models.kg_llm import KgLLM, make_special
 from kgqa.models.pretrained import quiet, with_adapter
 from kgqa.models.prompt import lead_to_answer
 from kgqa.models.tokenizer import HFEncoder
@@ -42,7 +42,7 @@ from kgqa.training.loop import (
     writing_to,
 )
 from kgqa.training.reports import AdapterReport, write_readme
-from kgqa.trie.lexicon import PathLexicon
+from kgqa.trie.lexicon import PathLexicon, TokenEncoder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -51,13 +51,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from kgqa.decoding.pieces import Markers
-    from kgqa.models.adapter import AdapterCard
-    from kgqa.models.kg_llm import KgLLM
     from kgqa.paths.format import PathFormat
     from kgqa.progress import Progress
     from kgqa.training.data import Example
     from kgqa.training.options import Loss, TrainingSettings
-    from kgqa.trie.lexicon import TokenEncoder
 
 IGNORED = -100  # the label that cross entropy leaves out
 _TOGETHER = 50  # batches that are drawn together and sorted by length

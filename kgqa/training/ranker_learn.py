@@ -27,6 +27,7 @@ from kgqa.methods.rank_words import RankWords
 from kgqa.models.path_ranker import (
     HEAD,
     OWN_RANKER,
+    PathRanker,
     load_path_ranker,
     ranker_changes,
     relations_elsewhere,
@@ -36,7 +37,7 @@ from kgqa.models.path_ranker import (
 from kgqa.paths.phrases import PHRASES_FILE, phrases_of, read_phrases, write_phrases
 from kgqa.paths.relation_paths import relation_paths
 from kgqa.paths.walk import WalkRules, relation_paths_to
-from kgqa.training.data import CAP, meant_by, read_file
+from kgqa.training.data import CAP, Meant, TrainingQuestion, meant_by, read_file
 from kgqa.training.loop import Fit, Schedule
 from kgqa.training.reports import LearnReport
 
@@ -48,10 +49,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from kgqa.graph.store import GraphStore
-    from kgqa.models.path_ranker import PathRanker
     from kgqa.paths.schema import Hop
     from kgqa.progress import Progress
-    from kgqa.training.data import Meant, TrainingQuestion
     from kgqa.training.options import LearnOptions
 
     Head = tuple[NDArray[np.float32], NDArray[np.float32]]

@@ -20,9 +20,11 @@ import torch
 from kgqa.errors import DataError
 from kgqa.graph.model import Kind
 from kgqa.methods.kg_cot.scores import padded, relation_words
-from kgqa.methods.kg_cot.walk import FLOOR, walk_rows
+from kgqa.methods.kg_cot.walk import FLOOR, Walked, walk_rows
 from kgqa.models.graph_reasoner import (
     GraphReasoner,
+    Reading,
+    Tables,
     hop_loss,
     path_loss,
     relation_logits,
@@ -30,8 +32,8 @@ from kgqa.models.graph_reasoner import (
     walk_loss,
 )
 from kgqa.models.graph_reasoner_card import ReasonerCard
-from kgqa.paths.walk import TAIL
-from kgqa.training.data import GOLD, DataReport, meant_by, near_best
+from kgqa.paths.walk import TAIL, WalkRules
+from kgqa.training.data import GOLD, DataReport, Meant, TrainingQuestion, meant_by, near_best
 from kgqa.training.loop import Checked, Checkpoint, Fit, Schedule, alone, digest_of
 from kgqa.training.reports import ReasonerReport
 
@@ -43,12 +45,8 @@ if TYPE_CHECKING:
 
     from kgqa.graph.model import IntArray
     from kgqa.methods.kg_cot.hops import HopTable
-    from kgqa.methods.kg_cot.walk import Walked
-    from kgqa.models.graph_reasoner import Reading, Tables
     from kgqa.models.sentence_encoder import SentenceEncoder, TokenStates
-    from kgqa.paths.walk import WalkRules
     from kgqa.progress import Progress
-    from kgqa.training.data import Meant, TrainingQuestion
     from kgqa.training.options import ReasonerSettings
 
 _NEAR = 0.95  # of the best mark: relation paths that are as good

@@ -12,13 +12,12 @@ from kgqa.paths.walk import WalkRules
 from kgqa.questions.base import is_held_out
 from kgqa.training.adapters import about
 from kgqa.training.data import read_file
-from kgqa.training.reasoner_fit import fit_reasoner, is_check, walk_questions
+from kgqa.training.reasoner_fit import WalkQuestion, fit_reasoner, is_check, walk_questions
 
 if TYPE_CHECKING:
     from kgqa.graph.store import GraphStore
     from kgqa.progress import Progress
     from kgqa.training.options import ReasonerTraining
-    from kgqa.training.reasoner_fit import WalkQuestion
     from kgqa.training.reports import ReasonerReport
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kgqa.paths.walk import FIRST, MEDIATOR, SECOND, TAIL, ranges
+from kgqa.paths.walk import FIRST, MEDIATOR, SECOND, TAIL, PathTable, ranges
 from kgqa.trie.arrays import Sequences, dense, joined, offsets_of
 from kgqa.trie.index.marisa import MAGIC, opened
 from kgqa.trie.stored import JoinedSequences, distinct_pairs
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kgqa.graph.model import IntArray
-    from kgqa.paths.walk import PathTable
 
 LISTED = 4_096  # texts of a list at most: it is read whole, a trie is not
 _ROOM = 1 << 26  # bytes of texts that are read together: forged ones must not fill the memory
