@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cache, lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -39,7 +39,7 @@ from kgqa.loaders.ntriples import (
 )
 from kgqa.loaders.strings import BlockReport, Fields, is_text, lines_at, mask_of, split_block
 from kgqa.parallel import mapped
-from kgqa.registry import Options, option
+from kgqa.registry import Options, flag
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -385,14 +385,11 @@ FILTERS = "freebase_filters.txt"
 class FreebaseOptions(Options):
     """How a Freebase dump is read."""
 
-    language: str = option(
-        "en", "Language of names, aliases and texts.", flag=True, group="freebase"
-    )
-    filters: Path | None = option(
-        None,
-        "File of the predicates to leave out or keep, instead of the bundled list.",
-        flag=True,
-        group="freebase",
+    heading: ClassVar[str] = "freebase"
+
+    language: str = flag("en", "Language of names, aliases and texts.")
+    filters: Path | None = flag(
+        None, "File of the predicates to leave out or keep, instead of the bundled list."
     )
 
 

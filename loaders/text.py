@@ -18,7 +18,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import islice
 from threading import Semaphore, Thread
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from kgqa.errors import DumpMalformedError, KgqaError, UsageError
 from kgqa.graph.names import is_storable, normalise
@@ -30,7 +30,7 @@ from kgqa.loaders.text_paragraphs import (
     files_of,
     paragraphs_of,
 )
-from kgqa.registry import Options, option
+from kgqa.registry import Options, flag
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -202,16 +202,12 @@ class Complete(Protocol):
 class TextOptions(Options):
     """How triplets are extracted from texts."""
 
-    limit: int | None = option(
-        None, "Read only this many paragraphs.", flag=True, group="text", ge=1
-    )
-    reply_tokens: int = option(
-        1_024, "Maximum number of tokens in a reply.", flag=True, group="text", ge=1
-    )
+    heading: ClassVar[str] = "text"
+
+    limit: int | None = flag(None, "Read only this many paragraphs.", ge=1)
+    reply_tokens: int = flag(1_024, "Maximum number of tokens in a reply.", ge=1)
     # not part of the options' text, by which a stopped load is recognised
-    concurrency: int = option(
-        8, "Number of simultaneous calls.", flag=True, group="text", ge=1, repr=False
-    )
+    concurrency: int = flag(8, "Number of simultaneous calls.", ge=1, repr=False)
 
 
 class TextLoader:

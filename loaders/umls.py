@@ -18,7 +18,7 @@ import re
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -38,7 +38,7 @@ from kgqa.loaders.strings import (
 )
 from kgqa.loaders.umls_relations import NOT_RELATED, REL_NAMES, Cuis, CuiSet, Inverses, RelationRows
 from kgqa.parallel import mapped
-from kgqa.registry import Options, option
+from kgqa.registry import Options, flag
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -225,15 +225,13 @@ _SHOWN = 5
 class UmlsOptions(Options):
     """How a UMLS release is read."""
 
-    language: str = option(
-        "ENG", "Language of names, as in MRCONSO's LAT.", flag=True, group="umls"
-    )
-    sources: str | None = option(
+    heading: ClassVar[str] = "umls"
+
+    language: str = flag("ENG", "Language of names, as in MRCONSO's LAT.")
+    sources: str | None = flag(
         None,
         "Vocabularies (SAB, separated by commas) whose names, definitions and relations to keep "
         "(by default all). Semantic types are kept whatever the source.",
-        flag=True,
-        group="umls",
     )
 
 
