@@ -98,16 +98,16 @@ def open_kg_llm(
 
 def _config(folder: Path) -> dict[str, Any]:
     try:
-        found = json.loads((folder / "config.json").read_text("utf-8"))
+        config = json.loads((folder / "config.json").read_text("utf-8"))
     except (OSError, ValueError, RecursionError):  # which transformers will say
         return {}
-    return found if isinstance(found, dict) else {}
+    return config if isinstance(config, dict) else {}
 
 
 def _folder(cache: Path, name: str, sources: list[Path]) -> Path:
     """Return where a model is kept: by where it and its adapter lie, and by their files."""
     files = [file for source in sources for file in sorted(source.iterdir()) if file.is_file()]
-    state = [(str(one), one.stat().st_size, one.stat().st_mtime_ns) for one in files]
+    state = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
     place = _digest([str(source.resolve()) for source in sources])
     return cache / "models" / f"asked-{name}-{place}-{_digest([_LAYOUT, state])}"
 

@@ -56,11 +56,11 @@ class TorchSentenceEncoder(SentenceEncoder):
 
     def vectors(self, texts: Sequence[str]) -> torch.Tensor:
         """Return what :meth:`encode` does, for a training: gradients flow through it."""
-        found: list[torch.Tensor] = [torch.empty(0)] * len(texts)
+        vectors: list[torch.Tensor] = [torch.empty(0)] * len(texts)
         for batch, rows in self._batches(texts):
             for place, vector in zip(batch, self._states(rows)[1], strict=True):
-                found[place] = vector
-        return torch.stack(found)
+                vectors[place] = vector
+        return torch.stack(vectors)
 
     def change(self, changes: Mapping[str, NDArray[np.float32]]) -> None:
         """Add to weights of the model, by name, what was learnt. Raises ValueError if none fits."""
