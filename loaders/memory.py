@@ -39,7 +39,7 @@ def name_of(sources: Sequence[object]) -> str:
 def as_files(
     sources: Iterable[object], folder: Path, name: str, *, triples: bool = False
 ) -> list[Path]:
-    """Return files for all sources; what is no file yet is written to ``folder``.
+    """Return files for all sources; what is not a file yet is written to ``folder``.
 
     ``name``: of a table that has none. Raises UsageError for what is not a table, and what reading
     a database raises.

@@ -490,7 +490,7 @@ def _column(
     if thing := thing or plan.untold.get(column.name):
         said = "" if plan.joins else relation
         return ColumnMapping(relation=said, thing=thing, split=column.split)
-    of_row = column.words[:-1] in ([], plan.words)  # ``blood_type`` is no type of a patient
+    of_row = column.words[:-1] in ([], plan.words)  # ``blood_type`` is not a type of a patient
     if of_row and column.words[-1] in CLASS_WORDS and _are_classes(column) and not plan.joins:
         return ColumnMapping(property=column.name, split=column.split)
     return ColumnMapping(property=column.name, type=column.kind, split=column.split)

@@ -68,7 +68,7 @@ class Rows:
         for type_, columns in self._things.items():
             names = pc.unique(pa.chunked_array(columns, _TEXT))
             ids = pc.binary_join_element_wise(f"{type_}/", names, "")
-            number = pc.match_substring_regex(names, "^[0-9]+$")  # an id, which is no name
+            number = pc.match_substring_regex(names, "^[0-9]+$")  # an id, not a name
             called = pc.binary_join_element_wise(spoken(type_).capitalize(), names, " ")
             called = pc.if_else(number, called, names)
             yield entity_batch(ids, name=called, types=[[type_]] * len(ids))

@@ -215,7 +215,7 @@ class NodeTable:
                 kept = np.flatnonzero(keys >= 0)
                 if len(kept) < len(keys):
                     unknown = batch.column("id").filter(pa.array(keys < 0))
-                    if form == "text":  # a relation's name is no node's
+                    if form == "text":  # a relation's name is not a node's
                         unknown = unknown.filter(pc.invert(pc.is_in(unknown, value_set=relations)))
                     dropped.update({UNKNOWN_NAME: len(unknown)} if len(unknown) else {})
                     keys, ranks, texts = keys[kept], ranks[kept], texts.take(kept)

@@ -134,7 +134,7 @@ class Guard:
 
 
 def _place(origin: str) -> str | None:
-    """Return the host and port of an origin, None if it is none."""
+    """Return the host and port of an origin, None if it is malformed."""
     try:
         return urlsplit(origin).netloc.casefold()
     except ValueError:

@@ -237,7 +237,7 @@ def train(
         kg_llm = with_markers(kg_llm, kg_llm.card, settings.seed)
         if settings.loss == "relations":  # it has learnt nothing of which tail is meant
             kg_llm = kg_llm.with_card(replace(kg_llm.card, tail_temperature=math.inf))
-        # cut off, a path would teach an end that is none: too long ones are left out and counted
+        # cut off, a path would teach a wrong end: too long ones are left out and counted
         rows, too_long = encode(kg_llm, examples, form, settings.max_tokens, settings.loss)
         if not rows:
             raise DataError(

@@ -351,7 +351,7 @@ class Dictionary:
         return relation
 
     def steps(self, hops: IntArray) -> IntArray:
-        """Return hops as they stand in a path table; those that are -1 are none."""
+        """Return hops as they stand in a path table; -1 is not a hop."""
         relation = self.relation_of(hops)
         steps = np.empty((*hops.shape, 4), np.int64)
         steps[..., FIRST] = self.first[relation]
