@@ -5,10 +5,10 @@ DataFrames of any library are read by the Arrow PyCapsule interface (pandas ≥ 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -16,9 +16,6 @@ from pyarrow import parquet
 
 from kgqa.errors import UsageError
 from kgqa.loaders.tabular_files import declared, read_database
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 _PARTS = ("head", "relation", "tail")
 _HINT = "Give files, a DataFrame, an Arrow table, a dict of them, or (head, relation, tail) tuples."

@@ -19,7 +19,7 @@ from kgqa.graph.literals import members
 from kgqa.graph.mids import decode_mids
 from kgqa.graph.model import ALIAS, ENTITY_SCHEMA, Kind
 from kgqa.loading.columns import Buckets, gathered
-from kgqa.loading.spool import CALLED_BY_ID, MEDIATOR_IF_NAMELESS, UNLESS_RELATION
+from kgqa.loading.spool import CALLED_BY_ID, MEDIATOR_IF_NAMELESS, UNLESS_RELATION, Spool
 from kgqa.parallel import mapped
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kgqa.graph.model import BoolArray, IntArray
-    from kgqa.loading.spool import Spool
 
 _TEXT = pa.large_string()  # a string array ends at 2 GB
 _GATHER = 1 << 22  # rows between two times that repeated ids are taken out

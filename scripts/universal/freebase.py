@@ -20,14 +20,13 @@ from kgqa.methods.rank_words import RankWords
 from kgqa.models.path_ranker import HEAD, UNIVERSAL, load_path_ranker, save_path_ranker
 from kgqa.paths.walk import WalkRules
 from kgqa.questions.base import is_held_out
-from kgqa.training.gather import about
-from kgqa.training.questions import read_file
-from kgqa.training.ranker_fit import fit_head, rights
-from kgqa.training.ranker_questions import batch_of, kg_questions
+from kgqa.training.adapters import about
+from kgqa.training.data import read_file
+from kgqa.training.ranker_learn import batch_of, fit_head, kg_questions, rights
 from scripts.benchmarks.evals import loaded
 
 if TYPE_CHECKING:
-    from kgqa.training.ranker_fit import Head
+    from kgqa.training.ranker_learn import Head
 
 TOPICS = "webqsp/elq_mids.train.json"
 FILES = (  # with their format, and a file of topic entities

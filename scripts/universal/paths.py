@@ -24,9 +24,8 @@ from kgqa.config import Settings
 from kgqa.models.adapter import AdapterCard
 from kgqa.models.kg_llm import NO_ADAPTER, load_kg_llm
 from kgqa.models.pretrained import quiet
-from kgqa.training.encode import collated
-from kgqa.training.fit import save_model
-from kgqa.training.gather import format_of
+from kgqa.training.adapters import format_of
+from kgqa.training.fit import collated, save_model
 from kgqa.training.loop import Fit, Schedule
 from kgqa.trie.lexicon import PathLexicon
 from scripts.universal.domains import DOMAINS, HELD_OUT, Domain

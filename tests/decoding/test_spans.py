@@ -20,8 +20,7 @@ from kgqa.decoding.pieces import (
     Span,
     SpanOptions,
 )
-from kgqa.decoding.spans import Writer
-from kgqa.decoding.text import TextForward
+from kgqa.decoding.spans import TextForward, Writer
 from kgqa.errors import (
     ConstraintError,
     EmptyLanguageError,

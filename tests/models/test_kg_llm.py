@@ -9,10 +9,9 @@ from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from kgqa.errors import AdapterMismatchError, ModelError, ModelNotFoundError, UsageError
-from kgqa.models.adapter import AdapterCard
+from kgqa.models.adapter import AdapterCard, preset
 from kgqa.models.device import pick_device
 from kgqa.models.kg_llm import OWN_ADAPTER, KgLLM, load_kg_llm, suited_adapter
-from kgqa.models.presets import preset
 from kgqa.models.pretrained import quiet
 from kgqa.progress import Silent
 
