@@ -507,7 +507,7 @@ class Auto(Ensemble):
             return found if unsaid and not question.topics else unread
         result, schema = found.result, cast("PropertyGraph", store).schema()
         plan = None if result is None else result.plan
-        about = bool(topics)
+        about = bool(topics) and calculated and not beyond
         if plan and not has_words_of(plan, question.question, schema, self._nouns, about=about):
             return None if about else unread
         if topics and best and not (plan and plan.order and plan.where):
