@@ -14,7 +14,7 @@ from kgqa.models.kg_llm import NO_ADAPTER, load_kg_llm
 from kgqa.paths.format import PathFormat
 from kgqa.queries.check import SchemaIndex, check
 from kgqa.queries.language import PlanLanguage
-from kgqa.training.encode import IGNORED
+from kgqa.training.fit import IGNORED, Row
 from kgqa.training.fit import train as fit
 from kgqa.training.options import TrainingSettings
 from scripts.planner.examples import MadeSchema, stem
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from kgqa.graph.schema import GraphSchema
     from kgqa.models.kg_llm import KgLLM
     from kgqa.queries.plan import Plan
-    from kgqa.training.encode import Row
+    from kgqa.training.fit import Row
 
 _ASIDE = ("twitch", "bluesky")  # databases that are only checked on
 _CHECKED, _BATCH = 96, 8
