@@ -14,7 +14,7 @@ from kgqa.models.kg_llm import NO_ADAPTER, load_kg_llm
 from kgqa.paths.format import PathFormat
 from kgqa.queries.check import SchemaIndex, check
 from kgqa.queries.language import PlanLanguage
-from kgqa.training.fit import IGNORED, Row
+from kgqa.training.fit import IGNORED
 from kgqa.training.fit import train as fit
 from kgqa.training.options import TrainingSettings
 from scripts.planner.examples import MadeSchema, stem
@@ -92,7 +92,8 @@ def rows(data: Path, kg_llm: KgLLM, count: int) -> tuple[list[Row], list[Row]]:
     random = Random(1)
     schemas = json.loads((data / "schemas.json").read_text("utf-8"))
     graphs = {name: schema_of(schema) for name, schema in schemas.items()}
-    learnt, aside = [], []
+    learnt: list[Asked] = []
+    aside: list[Asked] = []
     for line in (data / "train.jsonl").open(encoding="utf-8"):
         one = json.loads(line)
         name = one["database"]

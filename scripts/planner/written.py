@@ -217,7 +217,8 @@ def schema_of(schema: Mapping[str, Any]) -> GraphSchema:
 def exchanged(random: Random, schema: GraphSchema, nouns: Sequence[str]) -> Callable[[str], str]:
     """Return what exchanges words of a schema in a text, in names as in sentences, for others."""
     names = {one.name for one in schema.types} | {one.relation for one in schema.relations}
-    names |= {one.name for kind in (*schema.types, *schema.relations) for one in kind.properties}
+    owners: list[Any] = [*schema.types, *schema.relations]
+    names |= {one.name for owner in owners for one in owner.properties}
     words = {stem(word) for name in names for word in relation_phrase(name).split()}
     words = {word for word in words if len(word) > 3} - GENERIC - KEYWORDS
     taken = [word for word in sorted(words) if random.random() < 0.5]
