@@ -473,6 +473,10 @@ class Auto(Ensemble):
         topics = [  # not the "mountain" of "the highest mountain"
             one for one in question.topics if stems_of(normalise(one.name)) not in classes
         ]
+        if question.among:
+            found = planned()
+            if isinstance(found, Findings) and (found.confidence or 0.0) >= SURE_PLAN:
+                return found
         unread: KgqaError | Findings | None = question.unlinked
         if question.topics and not topics:  # no path leads out of a class
             unread = Findings(notes=(UNSAID,), confidence=0.0)

@@ -55,7 +55,16 @@ from kgqa.paths.words import relation_phrase
 from kgqa.queries.check import SchemaIndex
 from kgqa.queries.cypher import cypher_of
 from kgqa.queries.plain import PlainGraph, queryable
-from kgqa.queries.plan import KEYWORDS, Aggregate, Arithmetic, Plan, PropertyRef
+from kgqa.queries.plan import (
+    KEYWORDS,
+    Aggregate,
+    Arithmetic,
+    Comparison,
+    NodeRef,
+    Plan,
+    PropertyRef,
+    owners,
+)
 from kgqa.queries.result import QueryLimits, QueryResult
 from kgqa.queries.run import run_plan
 from kgqa.queries.sentence import plural, sentence
@@ -78,6 +87,7 @@ RANKED = 0.8  # if it asks for the top few, and not by what
 PASSED = 0.3  # if it states a value that its plan does not compare with
 UNEXPLAINED = 0.9  # and if it has words that its plan does not account for
 NOTHING_FOUND = 4.0  # off the score of a plan that finds nothing
+NOTHING_THERE = 1.0  # and says every word of the question
 _NEAR, _COMPARED = 3.0, 6  # temperatures, and readings, that rows are compared of
 ABOUT = 0.55  # cosine from which a noun is a class in other words: film and movie, town and city
 IDLE = 5.0  # and of a superlative that tells nothing apart
@@ -163,15 +173,18 @@ class Query(Method[QueryOptions]):
         """Return the rows of the best plan. Raises GraphError, UsageError."""
         if _OVERVIEW.match(question.question):
             return overview(queryable(_property_graph(store)).schema())
-        return self.findings_of(self.read(store, question.question))
+        return self.findings_of(self.read(store, question.question, question.among))
 
     def asks_listed(self, store: Any, question: str) -> bool:
         """Return whether a question says what to give of the things of a class."""
         parts, _ = self._of(queryable(store))
         return not self.nouns and bool(asked_for(question, parts).items)
 
-    def read(self, store: GraphStore, question: str) -> Read:
-        """Return the plans that ``question`` may mean. Raises GraphError, UsageError."""
+    def read(self, store: GraphStore, question: str, among: frozenset[str] = frozenset()) -> Read:
+        """Return the plans that ``question`` may mean, of ``among`` if that has ids.
+
+        Raises GraphError, UsageError.
+        """
         began, question = time.perf_counter(), as_superlative(question)
         graph = queryable(_property_graph(store))
         stored = SchemaIndex(_property_graph(store).schema())  # the classes that Cypher knows
@@ -196,6 +209,11 @@ class Query(Method[QueryOptions]):
             plans = PlanSearch(reading).plans(self.options.plans)
             temperature = scorer.card.temperature
         plans = [replace(one, plan=giving(one.plan, items, parts)) for one in plans]
+        if among:
+            types = {name for key in graph.keys_of(sorted(among)).tolist() if key >= 0
+                     for name in graph.details(key).types}  # fmt: skip
+            some = ((one, within(one.plan, among, types)) for one in plans)
+            plans = [replace(one, plan=plan) for one, plan in some if plan is not None]
         chosen = time.perf_counter()
         limits = QueryLimits(seconds=self.options.time_limit)
 
@@ -216,7 +234,10 @@ class Query(Method[QueryOptions]):
                 worth.append((one.score, one, None))
                 continue
             result = run(one.plan)
-            off = FAILED if result is None else 0.0 if _gives(result) else NOTHING_FOUND
+            off = FAILED if result is None else 0.0
+            if result is not None and not _gives(result):
+                unread = one.plan.having or unexplained(question, _names(one.plan))
+                off = NOTHING_FOUND if unread else NOTHING_THERE
             if result is not None and is_idle(result, run):
                 off += IDLE
             best = max(best, one.score - off)
@@ -401,6 +422,20 @@ class Query(Method[QueryOptions]):
             self._values = ValueIndex(store, schema)
             self._version = version
         return self._parts, self._values
+
+
+def within(plan: Plan, ids: Set[str], types: Set[str]) -> Plan | None:
+    """Return a plan of no other things of some types than ``ids``; None if it is of none such.
+
+    >>> print(within(Plan(("Book",)), {"Book/1"}, {"Book"}))
+    Book | Book in "Book/1" | give Book
+    """
+    given = [ref.node for item in plan.give for ref in owners(item) if isinstance(ref, NodeRef)]
+    nodes = [one for one in (*given, *range(plan.pattern_size)) if plan.nodes[one] in types]
+    if not nodes or plan.first is not None:
+        return None
+    one = Comparison(NodeRef(nodes[0]), "in", tuple(sorted(ids)))
+    return replace(plan, where=(*plan.where, one))
 
 
 def _texts_of(plan: Plan) -> list[str]:
