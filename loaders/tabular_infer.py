@@ -283,7 +283,7 @@ def _is_untold(column: _Column, plan: _Plan) -> bool:
 def _people(column: _Column, plan: _Plan, plans: dict[str, _Plan]) -> _Plan | None:
     """Return the one other table of people that has all ids of a column named by a role."""
     said = ROLE_WORDS.intersection(words(relation_of(column.name)))
-    if not said or column.once == 1 or column.name in (*plan.key, *plan.name):
+    if not said or column.name in (*plan.key, *plan.name):
         return None
     others = [to for to in plans.values() if to is not plan and len(to.key) == 1]
     people = [to for to in others if to.words[-1] in PERSON_WORDS]
@@ -311,7 +311,7 @@ def _link(
     share = there / len(column.values)
     coverage = there / len(target.values)
     if hint >= 2:
-        least = _NAMED_LINK
+        least = _NAMED_LINK if to is not plan else _LINK  # the head of a department is a doctor
     elif hint == 1:
         least = 1.0
     else:

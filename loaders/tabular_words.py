@@ -23,7 +23,8 @@ SELF_WORDS = _set(  # that name a thing of the same kind
     "mentor reports replaces replaced follows sequel prequel lead child head"
 )
 PERSON_WORDS = _set(
-    "person employee staff user member player worker people personnel teacher doctor"
+    "person employee staff user member player worker people personnel teacher doctor physician "
+    "instructor professor faculty"
 )
 ROLE_WORDS = _set(  # what a person is to a row: ids in such a column are of people
     "rep representative manager supervisor boss head lead leader chief captain coach agent owner "

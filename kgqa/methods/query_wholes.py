@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 from kgqa.errors import PlanError
 from kgqa.linking.asked import asks_best, asks_either
-from kgqa.methods.query_reading import MOST_ODDS
+from kgqa.methods.query_reading import MOST_ODDS, is_id
 from kgqa.methods.query_then import best_first, counted_after
 from kgqa.methods.query_words import (
-    AVERAGE,
     DATE_PART,
     EACH,
     FREQUENT,
@@ -263,7 +262,7 @@ class WholeSearch:
                 and not any(
                     one.owned[2] == place.owned[2] and one.ref.owner == NodeRef(0) for one in places
                 )
-                and not AVERAGE.search(self._read.question)  # "the most expensive on average"
+                and not self._read.asks_average  # "the most expensive on average"
                 and bool(self._read.mentions.after(_MOST, 2) & {*self._read.words_of(place)})
             )
             if most:
@@ -494,17 +493,17 @@ class WholeSearch:
         if not pattern.hops or state.having is not None or denied:
             return
         last = pattern.hops[-1]
-        node = len(pattern.nodes) - 1
+        start = len(pattern.hops) - 1
+        while start and self._only_leads_on(pattern, start, state):
+            start -= 1  # clients without a card: by way of their accounts
+        inside = {NodeRef(hop.target) for hop in pattern.hops[start:]}
+        inside |= {HopRef(hop) for hop in range(start, len(pattern.hops))}
         head, tail = pattern.nodes[last.source], pattern.nodes[last.target]
         if last.inverse:
             head, tail = tail, head
         odds = self._read.hops.get((head, last.relation, tail), (0.0, 0.0, -MOST_ODDS))[2]
         whole = self._read.whole["without"]["yes"] - self._read.whole["without"]["no"]
-        inner = tuple(
-            one
-            for one in state.where
-            if _owner(one) in (NodeRef(node), HopRef(len(pattern.hops) - 1))
-        )
+        inner = tuple(one for one in state.where if _owner(one) in inside)
         outer = tuple(one for one in state.where if one not in inner)
         score = (
             base
@@ -524,7 +523,7 @@ class WholeSearch:
             else one
             for one in inner
         )
-        without = (Without((last,), affirmed),)
+        without = (Without(pattern.hops[start:], affirmed),)
         asked = [
             place.ref
             for place in places
@@ -542,10 +541,22 @@ class WholeSearch:
             give, counting = (item,), isinstance(item, Aggregate)
             limit = None if counting else self._read.stated.limit
             try:
-                plan = Plan(pattern.nodes, pattern.hops[:-1], outer, without, (), (), limit, give)
+                plan = Plan(
+                    pattern.nodes, pattern.hops[:start], outer, without, (), (), limit, give
+                )
             except PlanError:
                 continue
             yield Candidate(plan, score + extra)
+
+    def _only_leads_on(self, pattern: Pattern, hop: int, state: State) -> bool:
+        """Return whether a hop starts at what the question does not mention, where one ends."""
+        before, this = pattern.hops[hop - 1], pattern.hops[hop]
+        return (
+            before.target == this.source
+            and not self._read.class_words(pattern.nodes[this.source])
+            and not self._read.mentions.of(before.relation)
+            and all(_owner(one) != NodeRef(this.source) for one in state.where)
+        )
 
     def _denied(self, pattern: Pattern) -> float:
         """Return what it is worth that the words of the last hop stand after the negation."""
@@ -567,11 +578,6 @@ def _is_of_one(by: Item | None, state: State) -> bool:
 
 def _says_age(place: Place) -> bool:
     return is_dated(place.property) or "age" in relation_phrase(place.property.name).split()
-
-
-def is_id(place: Place) -> bool:
-    """Return whether a property is a key, which is a number that nobody compares."""
-    return relation_phrase(place.property.name).split()[-1:] == ["id"]
 
 
 @dataclass(frozen=True, slots=True)
