@@ -440,7 +440,9 @@ def _chosen(answers: Sequence[Answer | KgqaError]) -> Answer | KgqaError:
     """Return the first answer that is about as sure as the surest, of readings in their order."""
 
     def sure(result: Answer | KgqaError) -> float:
-        answered = not isinstance(result, KgqaError) and result.answers
+        answered = not isinstance(result, KgqaError) and (
+            result.answers or result.result is not None  # nothing is like it: an answer, too
+        )
         return (result.confidence or 0.0) if answered else -1.0  # type: ignore[union-attr]
 
     surest = max(map(sure, answers))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _MOST_READINGS = 3  # each is a question of its own
 _FEW_WORDS = 3  # fewer ask for more of the same: "Which books?"
+_TURNS_BACK = 2  # turns one of which is asked again, of something else
 _MOST_TOGETHER = 20  # answers that "they" may stand for
 _START = re.compile(r"^\W*(?:(?:and|but|so|also|ok|okay|then|well)\b[\s,]*)+", re.IGNORECASE)
 _ABOUT = re.compile(r"^\W*(?:(?:and|or|but)\s+)?(?:what|how)\s+about\b\s*", re.IGNORECASE)
@@ -63,14 +64,24 @@ _IS_IT = re.compile(r"\b(?:is|are|was|were)\s+(?P<it>it)\b", re.IGNORECASE)
 _SUPERLATIVE = re.compile(
     r"(?P<amount>most|fewest|least)|(?:most|least) [a-z]+|[a-z]{2,}est|last|first", re.IGNORECASE
 )
+_ONLY = re.compile(r"\W*(?:only|just|but only)\b", re.IGNORECASE)
 _AMOUNT = re.compile(r"\b(?:most|fewest|least)\b", re.IGNORECASE)
-_MOST_SO = re.compile(rf"\b(?:most|least) [a-z]+|{BEST.pattern}", re.IGNORECASE)
+_MOST_SO = re.compile(rf"\b(?:most|least) [a-z]+|{BEST.pattern}|\b(?:first|last)\b", re.IGNORECASE)
 _COMPARISON = re.compile(
     r"\b(?:before|after|since|until|over|under|above|below|between|(?:more|less|fewer) than"
     r"|at (?:least|most))\b[^?]*?\d[\w.,]*(?: (?:and|to) \d[\w.,]*)?",
     re.IGNORECASE,
 )
-_HOW_MANY = re.compile(r"^(\W*how many )\w+", re.IGNORECASE)
+_HOW_MANY = re.compile(r"^(\W*how many )(\w+)", re.IGNORECASE)
+_ONES = re.compile(
+    r"\W*(?:(?:who|which|what) (?:ones )?(?:are|were) (?:they|these|those)|which(?: ones)?"
+    r"|(?:list|show|name)(?: me)? (?:them|these|those)(?: all)?)\W*",
+    re.IGNORECASE,
+)
+_NUMBER_OF = re.compile(
+    r"\W*how many(?: (?:are|were) (?:there|they|these|those)| (?:is|was) that)?\W*", re.IGNORECASE
+)
+_KIND_FIRST = re.compile(r"\W*(?:which|what|list|show me|name)(?: all)?(?: the)? ", re.IGNORECASE)
 _OTHER = re.compile(r"\b(?:else|other|another|others)\b", re.IGNORECASE)
 _NUMBER = re.compile(r"(?<![\w.])\d[\d.,]*(?!\w)")
 _WHO = re.compile(r"^\W*(?:who|whom|whose)\b", re.IGNORECASE)
@@ -137,9 +148,12 @@ def readings(store: GraphStore, question: str, turns: Sequence[Turn]) -> list[Re
         return [itself]
     last = turns[-1]
     text, short = _opened(question)
-    several = [turn for turn in turns if len(turn.answers) > 1] or [last]
-    if (subset := _SUBSET.search(text)) and several[-1].answers:
-        return [_among(store, text, subset, several[-1])]
+    several = [turn for turn in reversed(turns) if len(turn.answers) > 1][:2] or [last]
+    if last.answers and (put := _again(text, last)):
+        ids = frozenset(_names(store, last.answers))
+        return [Reading(put, last.topics, _read_as(put), ids)]
+    if (subset := _SUBSET.search(text)) and several[0].answers:
+        return [_among(store, text, subset, turn) for turn in several]
     apart = _known(store, turns) if _OTHER.search(text) else frozenset()
     references = (
         _fragment(store, text, turns)
@@ -154,6 +168,21 @@ def readings(store: GraphStore, question: str, turns: Sequence[Turn]) -> list[Re
     ]
     alone = text == question.strip() and _may_stand_alone(store, text)
     return [*([itself] if alone or not chosen else []), *chosen]
+
+
+def _again(text: str, last: Turn) -> str:
+    """Return the last question, to be answered by its things or by their number.
+
+    >>> _again("How many are there?", Turn("Which books are novels?"))
+    'How many books are novels?'
+    >>> _again("Who are they?", Turn("How many staff work in Dublin?"))
+    'Which staff work in Dublin?'
+    """
+    if _ONES.fullmatch(text):
+        return _HOW_MANY.sub(lambda found: f"Which {found[2]}", last.question)
+    if _NUMBER_OF.fullmatch(text) and (asked := _KIND_FIRST.match(last.question)):
+        return f"How many {last.question[asked.end() :]}"
+    return ""
 
 
 def _may_stand_alone(store: GraphStore, text: str) -> bool:
@@ -195,6 +224,10 @@ def _fragment(store: GraphStore, text: str, turns: Sequence[Turn]) -> Iterator[R
     asking = "Who" if _WHO.match(last.question) else "What"
     if not words:
         return
+    if _ONLY.match(text):
+        put = f"{last.question.rstrip(' ?.')} {text.rstrip(' ?.')}?"
+        yield Reading(put, last.topics, _read_as(put))
+        return
     other = compared = None
     if other := _SUPERLATIVE.fullmatch(words):
         pattern = _AMOUNT if other["amount"] else _MOST_SO
@@ -222,7 +255,8 @@ def _fragment(store: GraphStore, text: str, turns: Sequence[Turn]) -> Iterator[R
                 yield from _same_of(store, last, referent)
         return
     if named := _named(store, words):
-        yield from _same_of(store, last, named, text)
+        for turn in reversed(turns[-_TURNS_BACK:]):
+            yield from _same_of(store, turn, named, text)
         return
     if _is_about(store, words):
         return
@@ -298,8 +332,9 @@ def _same_of(store: GraphStore, last: Turn, other: _Referent, added: str = "") -
                 yield Reading(put, other.ids, _read_as(put))
             return
     put = without_name(last.question, replaced, other.name)
+    kept = [id_ for id_, name in names.items() if name not in replaced]
     if put != last.question:
-        yield Reading(put, other.ids, _read_as(put))
+        yield Reading(put, (*other.ids, *kept), _read_as(put))
 
 
 def _among(store: GraphStore, text: str, subset: re.Match[str], last: Turn) -> Reading:

@@ -113,6 +113,7 @@ _ALL_OF = re.compile(
 _ASKED = re.compile(
     r"\W*(?:which|what|list|show me)(?: all)?(?: the)? (?!is |was )([a-z]+s)\b", re.IGNORECASE
 )
+_HAVING = re.compile(r"\b(?:ha(?:s|ve|ving)|with)\b", re.IGNORECASE)
 _LISTED = 8  # things that a sentence names
 
 
@@ -192,6 +193,9 @@ class Query(Method[QueryOptions]):
         question, items = asked_for(question, parts)
         literals = stated(question)
         found = values.find(question, literals.literals)
+        bare = question  # without values, whose use is told by `unused`
+        for value in reversed(found):
+            bare = f"{bare[: value.start]}{bare[value.end :]}"
         use, passes, temperature = NO_KG_LLM, 1, WRITTEN_TEMPERATURE
         if self._writes:
             from kgqa.methods.query_writer import PlanWriter  # with torch
@@ -236,7 +240,7 @@ class Query(Method[QueryOptions]):
             result = run(one.plan)
             off = FAILED if result is None else 0.0
             if result is not None and not _gives(result):
-                unread = one.plan.having or unexplained(question, _names(one.plan))
+                unread = one.plan.having or unexplained(bare, _names(one.plan))
                 off = NOTHING_FOUND if unread else NOTHING_THERE
             if result is not None and is_idle(result, run):
                 off += IDLE
@@ -250,22 +254,11 @@ class Query(Method[QueryOptions]):
                 other = result or run(one.plan)
                 same[place] = other is not None and _first_column(other) == _first_column(best_)
         confidence = confidence_of([one[0] for one in worth], temperature, same)
-        unknown = unknown_names(question, [*found, *literals.literals], parts)
-        kind = passed_over(question, worth[0][1].plan) if worth else ""
-        if kind and kind not in {question[one.start : one.end].lower() for one in found}:
-            unknown.append(kind)
-        passed: list[str] = []
-        words = unexplained(question, _names(worth[0][1].plan)) if worth else []
-        unknown += self._unmeasured(question, worth[0][1].plan, words) if worth else []
-        if unknown:
-            confidence *= UNKNOWN
+        unknown, passed = list[str](), list[str]()
         if worth:
-            stray = unused(question, worth[0][1].plan, found, literals, parts.names)
-            confidence *= UNEXPLAINED ** bool(words) * PASSED ** bool(stray)
-            passed = [*stray, *words]
-            order = worth[0][1].plan.order[:1]
-            if order and isinstance(order[0].by, PropertyRef) and not self.nouns:
-                confidence *= RANKED ** ranks_by_nothing(question)
+            best_plan = worth[0][1].plan
+            part, unknown, passed = self._left(question, bare, best_plan, found, literals, parts)
+            confidence *= part
         ranked = [(one, result) for _, one, result in worth]
         chosen_by, said = None, ""
         if self._chooses is not None and ranked:
@@ -294,6 +287,35 @@ class Query(Method[QueryOptions]):
             ranked, unknown, confidence, (chosen - began, ran - chosen), strange, use, passes,
             chosen_by, said, unsaid, tuple(passed),
         )  # fmt: skip
+
+    def _left(
+        self,
+        question: str,
+        bare: str,
+        plan: Plan,
+        found: Sequence[FoundValue],
+        literals: Stated,
+        parts: SchemaParts,
+    ) -> tuple[float, list[str], list[str]]:
+        """Return how much less sure a plan is by what it leaves of the question, and that.
+
+        First names that nothing in the graph has, then values and words that the plan has no use
+        for. ``bare``: the question without the values that were found.
+        """
+        unknown = unknown_names(question, [*found, *literals.literals], parts)
+        kind = passed_over(question, plan)
+        if kind and kind not in {question[one.start : one.end].lower() for one in found}:
+            unknown.append(kind)
+        words = unexplained(bare, _names(plan))
+        unknown += self._unmeasured(question, plan, words)
+        stray = unused(question, plan, found, literals, parts.names)
+        part = UNKNOWN ** bool(unknown) * UNEXPLAINED ** bool(words) * PASSED ** bool(stray)
+        things = plan.is_bare and not any(isinstance(one, PropertyRef) for one in plan.give)
+        if things and not _HAVING.search(question) and _known(parts) & {one[:5] for one in words}:
+            part *= PASSED  # all of a class, though the graph knows more of the words
+        if plan.order and isinstance(plan.order[0].by, PropertyRef) and not self.nouns:
+            part *= RANKED ** ranks_by_nothing(question)
+        return part, unknown, [*stray, *words]
 
     def _unmeasured(self, question: str, plan: Plan, words: Sequence[str]) -> list[str]:
         """Return what is asked for the sum or the most of, and nothing there is called like.

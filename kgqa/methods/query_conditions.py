@@ -415,6 +415,8 @@ class ConditionSearch:
                 odds < -1 and not ((flag and said) or opposite or none)
             ):
                 continue
+            if flag and denied and not (said or opposite):
+                continue  # "not" is of something else
             if flag:
                 holds = denied == opposite
                 yield self._add(state, place, "=", holds, _FLAG if said or opposite else 0.0)

@@ -165,7 +165,8 @@ class Mentions:
                 return places
         roots = {_root(word) for word in relation_phrase(name).split()}
         roots = {one for one in roots if len(one) > 1 and one not in _SMALL}
-        roots = roots - {_root(word) for word in relation_phrase(owner).split()} or roots
+        little = {"in", "on", "is", *(_root(word) for word in relation_phrase(owner).split())}
+        roots = roots - little or roots
         return [
             at for at, word in enumerate(self.words) if _begins(word, roots) or measured(word, name)
         ]
