@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from functools import cached_property
 from heapq import nlargest
 from typing import TYPE_CHECKING
 
@@ -24,6 +26,8 @@ _SAME = 0.5  # two relations between the same two things
 _NOT_EACH = -8.0  # there is nothing of what a number is asked of each of
 _ANYTHING = -2.0  # something of no class
 _CALLED = 3.0  # something of no class that a relation calls as the question does: languages
+_BRIDGE = -1.0  # a class that lies between two which are mentioned
+_LONGEST_BRIDGE = 4  # hops
 _SECOND = -0.5  # another thing of a class that is there already
 
 
@@ -94,7 +98,53 @@ class PatternSearch:
         each = self._read.each
         return worth + (_NOT_EACH if each and not each & {*pattern.nodes} else 0.0)
 
+    @cached_property
+    def _bridges(self) -> dict[str, dict[str, list[tuple[str, bool, str]]]]:
+        """The ways from each class to those that are mentioned: relation, whether inverse, class.
+
+        Clients and loans meet at accounts: of the shortest ways, through classes that are not
+        mentioned, the one that leads from each thing to the fewest.
+        """
+        read, index = self._read, self._read.parts.index
+        size = {name: max(1, one.count) for name, one in index.types.items()}
+        steps: dict[str, list[tuple[str, bool, str, float]]] = {}
+        for one in index.schema.relations if read.mentioned else ():
+            if {one.head, one.tail} <= read.classes.keys():
+                onward, back = (one.count / size.get(end, 1) for end in (one.head, one.tail))
+                steps.setdefault(one.head, []).append((one.relation, False, one.tail, onward))
+                steps.setdefault(one.tail, []).append((one.relation, True, one.head, back))
+        found: dict[str, dict[str, list[tuple[str, bool, str]]]] = {}
+        for start in steps:
+            ways: dict[str, tuple[float, list[tuple[str, bool, str]]]] = {start: (1.0, [])}
+            ends = [start]
+            for _ in range(_LONGEST_BRIDGE):
+                further: dict[str, tuple[float, list[tuple[str, bool, str]]]] = {}
+                for end in ends:
+                    fan, way = ways[end]
+                    for relation, inverse, to, times in steps.get(end, ()):
+                        if to not in ways and fan * times < further.get(to, (math.inf,))[0]:
+                            further[to] = (fan * times, [*way, (relation, inverse, to)])
+                ways |= further
+                ends = [one for one in further if one not in read.mentioned]
+            found[start] = {
+                to: way for to, (_, way) in ways.items() if to in read.mentioned and len(way) > 1
+            }
+        return found
+
+    def _bridged(self, pattern: Pattern) -> Iterator[Pattern]:
+        for at, name in enumerate(pattern.nodes):
+            for far, way in self._bridges.get(name, {}).items():
+                if far not in pattern.nodes:
+                    nodes, hops, away, source = pattern.nodes, pattern.hops, pattern.away, at
+                    for relation, inverse, to in way:
+                        hops = (*hops, Hop(source, relation, len(nodes), inverse))
+                        away = (*away, away[source] + 1)
+                        source, nodes = len(nodes), (*nodes, to)
+                    odds = self._read.classes[far][0] + _BRIDGE * (len(way) - 1)
+                    yield Pattern(nodes, hops, pattern.score + odds, away)
+
     def _longer(self, pattern: Pattern) -> Iterator[Pattern]:
+        yield from self._bridged(pattern)
         nodes = pattern.nodes
         between = {(hop.source, hop.relation, hop.target) for hop in pattern.hops}
         walked = {
@@ -144,6 +194,4 @@ class PatternSearch:
 
 def _side(odds: float, inverse: bool) -> float:
     """Return the log-probability of the side of a hop that the answer is at."""
-    import math
-
     return -math.log1p(math.exp(-odds if inverse else odds))

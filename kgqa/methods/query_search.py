@@ -154,7 +154,7 @@ class PlanSearch:
             first = plan.first
             names += [*first.nodes, *(hop.relation for hop in first.all_hops)]
         said = {at for name in names for at in self._read.mentions.of(name)}
-        return sum(not words & said for words in self._read.class_mentions)
+        return sum(not words & said for words in self._read.class_mentions.values())
 
     def _groups_each(self, plan: Plan) -> bool:
         """Return whether a plan groups by what the question asks for a number of each of."""
