@@ -410,10 +410,12 @@ class ConditionSearch:
                 yield self._add(state, place, "=", won, _WON - odds)
             said = self._read.words_of(place)
             flag = place.property.type == "boolean"
-            none = (  # "no image link": text, the whole of its name
-                place.property.type == "text"
-                and bool(self._read.mentions.after(NO, 3) & {*said})
-                and self._read.mentions.share(place.property.name, place.owned[1]) == 1
+            none = bool(self._read.mentions.after(NO, 3) & {*said}) and (
+                place.property.type in ("date", "datetime")  # "not returned yet"
+                or (  # "no image link": text, the whole of its name
+                    place.property.type == "text"
+                    and self._read.mentions.share(place.property.name, place.owned[1]) == 1
+                )
             )
             if any(place.owned[2] == name for *_, name in state.used) or (
                 odds < -1 and not ((flag and said) or none)

@@ -104,7 +104,9 @@ _ORDINAL = re.compile(
     re.IGNORECASE,
 )
 _EACH = re.compile(r"each|every|per|respective\w*")
-_PARTICIPLE = re.compile(r"\w+(?:ed|en|wn|ght|ung)|made|led|won|put|run|read|sort|order|group")
+_PARTICIPLE = re.compile(
+    r"\w+(?:ed|en|wn|ght|ung)|made|led|won|put|run|read|sort|order|group|paid|sold|held|built|sent|kept|left|spent|lent|born|done"
+)
 DATE_PART = re.compile(
     r"\b(?:(?:per|by|each|every|which|what) (day|month|quarter|year)|(month|quarter|year)ly"
     r"|(annual)ly)\b", re.IGNORECASE,
