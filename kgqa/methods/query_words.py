@@ -420,7 +420,10 @@ def place_won(question: str) -> int:
 
 
 _OF_WHAT = (
-    ("long|short", "duration length millisecond second minute hour runtime running page distance"),
+    (
+        "long|short|length",
+        "duration length millisecond second minute hour runtime running page distance",
+    ),
     ("long|short", "time"), ("age", "age"),
     ("short|tall|high", "height"), ("tall|high|low", "elevation altitude"),
     ("heav|light|weigh", "weight mass"),
