@@ -20,6 +20,7 @@ from kgqa.deadline import deadline
 from kgqa.display import NO_EVIDENCE, NOT_HERE
 from kgqa.errors import AdapterMismatchError, KgqaError, ModelNotFoundError
 from kgqa.graph.literals import number_in
+from kgqa.graph.model import Kind
 from kgqa.graph.names import normalise
 from kgqa.graph.quantities import UNITS
 from kgqa.graph.schema import PropertyGraph
@@ -505,9 +506,12 @@ class Auto(Ensemble):
         if (found.confidence or 0.0) < least or not (found.answers or none):
             unsaid = any(note.startswith(f"{UNSAID[:-1]}:") for note in found.notes)
             return found if unsaid and not question.topics else unread
+        given = store.keys_of([one.id for one in found.answers[:1] if one.id])
+        if (store.entities(given[given >= 0]).kinds == Kind.MEDIATOR).any():
+            return unread  # a fact is no answer, what it says is
         result, schema = found.result, cast("PropertyGraph", store).schema()
         plan = None if result is None else result.plan
-        about = bool(topics) and calculated and not beyond
+        about = bool(topics) and not asks_repeated(question.question)
         if plan and not has_words_of(plan, question.question, schema, self._nouns, about=about):
             return None if about else unread
         if topics and best and not (plan and plan.order and plan.where):
