@@ -10,7 +10,7 @@ import pytest
 import kgqa
 import kgqa.data
 from kgqa.errors import LinkingError
-from kgqa.evaluation.query_metrics import same_rows
+from kgqa.evaluation.query_run import same_rows
 from kgqa.linking.literals import stated
 from kgqa.methods.query import is_idle
 
