@@ -20,9 +20,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgqa.loaders.tabular_mapping import ColumnMapping, EdgeMapping, TableMapping, from_header
-from kgqa.loaders.tabular_values import LONG, is_blob, members, separator, value_type
-from kgqa.loaders.tabular_words import (
+from kgqa.loaders.tabular_mapping import (
     CLASS_WORDS,
     ID_WORDS,
     LINK_WORDS,
@@ -30,6 +28,10 @@ from kgqa.loaders.tabular_words import (
     ROLE_WORDS,
     SELF_WORDS,
     THING_WORDS,
+    ColumnMapping,
+    EdgeMapping,
+    TableMapping,
+    from_header,
     relation_of,
     says_whether,
     singular,
@@ -37,6 +39,7 @@ from kgqa.loaders.tabular_words import (
     type_words,
     words,
 )
+from kgqa.loaders.tabular_values import LONG, is_blob, members, separator, value_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -487,7 +490,7 @@ def _column(
     if thing := thing or plan.untold.get(column.name):
         said = "" if plan.joins else relation
         return ColumnMapping(relation=said, thing=thing, split=column.split)
-    of_row = column.words[:-1] in ([], plan.words)  # ``blood_type`` is no type of a patient
+    of_row = column.words[:-1] in ([], plan.words)  # ``blood_type`` is not a type of a patient
     if of_row and column.words[-1] in CLASS_WORDS and _are_classes(column) and not plan.joins:
         return ColumnMapping(property=column.name, split=column.split)
     return ColumnMapping(property=column.name, type=column.kind, split=column.split)

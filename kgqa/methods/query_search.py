@@ -20,6 +20,7 @@ from kgqa.methods.query_conditions import ConditionSearch
 from kgqa.methods.query_patterns import PatternSearch
 from kgqa.methods.query_wholes import HOW_MANY, Candidate, WholeSearch
 from kgqa.methods.query_words import EXTREME, NO, TOTAL
+from kgqa.paths.words import relation_phrase
 from kgqa.queries.check import check
 from kgqa.queries.groups import wants_empty
 from kgqa.queries.plan import Aggregate, Arithmetic, HopRef, NodeRef, Plan, PropertyRef, owners
@@ -112,7 +113,8 @@ class PlanSearch:
         if self._read.averaged and not any(isinstance(one.right, Aggregate) for one in plan.where):
             cost += 2 * _IN_VAIN
         if TOTAL.search(self._read.question) and "sum" not in kinds:
-            cost += 0.5 * _IN_VAIN
+            names = {word for one in self._names(plan) for word in relation_phrase(one).split()}
+            cost += (0.5 if "total" in names else 1.0) * _IN_VAIN
         denied = len(plan.without) + sum(
             one.operator not in _AFFIRMED or one.right == (False,) for one in plan.where
         )
@@ -147,10 +149,8 @@ class PlanSearch:
 
     def _unsaid(self, plan: Plan) -> int:
         """Return the number of classes that the question mentions and the plan has no word of."""
-        if not self._read.class_mentions:
-            return 0
         said = self._said(plan)
-        return sum(not words & said for words in self._read.class_mentions)
+        return sum(not words & said for words in self._read.class_mentions.values())
 
     def _unsaid_properties(self, plan: Plan) -> int:
         """Return the number of properties that the question says the whole names of, and not it."""
@@ -167,6 +167,10 @@ class PlanSearch:
 
     def _said(self, plan: Plan) -> set[int]:
         """Return the words of the question that a plan's names say."""
+        return {at for name in self._names(plan) for at in self._read.mentions.of(name)}
+
+    def _names(self, plan: Plan) -> list[str]:
+        """Return the classes, relations and properties that a plan speaks of."""
         items = [*plan.items(), *plan.group, *(one.right for one in plan.where)]
         items += [one.of for one in items if isinstance(one, Aggregate)]
         names = [*plan.nodes, *(hop.relation for hop in plan.all_hops)]
@@ -174,7 +178,7 @@ class PlanSearch:
         if plan.first is not None:
             first = plan.first
             names += [*first.nodes, *(hop.relation for hop in first.all_hops)]
-        return {at for name in names for at in self._read.mentions.of(name)}
+        return names
 
     def _groups_each(self, plan: Plan) -> bool:
         """Return whether a plan groups by what the question asks for a number of each of."""
