@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kgqa.api import KG, Asked, Home, Turn, status
 from kgqa.api.kg import DEFAULT_METHOD
 from kgqa.errors import KgqaError, TimeLimitError, WorkerError
-from kgqa.server.clients import asking
 from kgqa.server.faults import BusyError, StoppingError, error_json, unexpected
+from kgqa.server.guard import asking
 from kgqa.server.kgs import ServedKgs
 from kgqa.server.progress import ServerProgress
 from kgqa.server.worker import ALL, Answering, Job, Worker, Workers, request_session, session_key
