@@ -74,7 +74,7 @@ def train(data: Path, out: Path, steps: int) -> None:
                 into += usable
                 if not held_out:
                     counts.append(f"{len(some) - unusable} of {len(some)} in {Path(file).name}")
-        domains = sorted({one.partition(".")[0] for one in store.relations().known})
+        domains = sorted({name.partition(".")[0] for name in store.relations().known})
         kg = about(store.info)
     print("; ".join(counts), flush=True)
     asked, checks = batch_of(taught), batch_of(apart)
@@ -84,8 +84,8 @@ def train(data: Path, out: Path, steps: int) -> None:
     ]
     head = averaged(heads, KEPT)
     before, after = (
-        round(100 * float(rights(one, checks).mean()), 1)
-        for one in (start, replace(start, head=head))
+        round(100 * float(rights(ranker, checks).mean()), 1)
+        for ranker in (start, replace(start, head=head))
     )
     described = {
         "questions": "; ".join(counts), "held out": "a fixed fifth by the hash of the id",

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import shutil
 from typing import TYPE_CHECKING
 
@@ -185,24 +184,6 @@ def test_damaged_files_are_named(
     (model / "model.safetensors").write_bytes(b"\x08")
     with pytest.raises(ModelError, match="cannot be loaded"):
         load(model, None, tmp_path)
-
-
-@pytest.mark.parametrize("model_type", ["llama", "of-its-own"])
-def test_code_in_a_model_folder_is_never_run(
-    tiny_folder: Path, tmp_path: Path, model_type: str
-) -> None:
-    model = tmp_path / "Tiny-Llama"
-    shutil.copytree(tiny_folder, model)
-    config = json.loads((model / "config.json").read_text("utf-8"))
-    config |= {"auto_map": {"AutoConfig": "own.Config", "AutoModelForCausalLM": "own.Model"}}
-    (model / "config.json").write_text(json.dumps({**config, "model_type": model_type}), "utf-8")
-    (model / "own.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n", "utf-8")
-    if model_type == "llama":
-        assert load(model, None, tmp_path).name == "Tiny-Llama"
-    else:
-        with pytest.raises(ModelError, match="cannot be loaded"):
-            load(model, None, tmp_path)
-    assert not (tmp_path / "ran").exists()
 
 
 def test_an_adapter_that_is_not_there(tiny_folder: Path, tmp_path: Path) -> None:
