@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from functools import cached_property
 from heapq import heappop, heappush, nlargest
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from kgqa.methods.query_reading import Pattern, Reading
@@ -159,7 +160,8 @@ class PatternSearch:
                         hops = (*hops, Hop(source, relation, len(nodes), inverse))
                         away = (*away, away[source] + 1)
                         source, nodes = len(nodes), (*nodes, to)
-                    odds = self._read.classes[far][0] + _BRIDGE * (len(way) - 1)
+                    common = sum(two[1] and not one[1] for one, two in pairwise(way))
+                    odds = self._read.classes[far][0] + _BRIDGE * (len(way) - 1 + 1.5 * common)
                     yield Pattern(nodes, hops, pattern.score + odds, away)
 
     def _longer(self, pattern: Pattern) -> Iterator[Pattern]:

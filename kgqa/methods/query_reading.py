@@ -255,6 +255,13 @@ class Reading:
         }
 
     @cached_property
+    def schema_mentions(self) -> list[set[int]]:
+        """The words that mention each class, or each relation between things of one class."""
+        own = {relation for head, relation, tail in self.hops if head == tail and not self.plain}
+        said = [{*self.mentions.of(one)} for one in own if self.mentions.share(one) == 1]
+        return [*self.class_mentions.values(), *filter(None, said)]
+
+    @cached_property
     def mentioned(self) -> set[str]:
         """The classes that the question mentions, or a value of."""
         if self.plain or self.parts.is_large:
