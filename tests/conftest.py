@@ -115,7 +115,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = filter(_is_fast, items)
     if _is_full(config):
         return
-    _draw_fewer(items, 0.0 if config.getoption("--fast") else 0.4)
+    _draw_fewer(items, 0.0 if config.getoption("--fast") else 0.25)
     skip = pytest.mark.skip(reason="long: only with --full")
     for item in items:
         if item.get_closest_marker("long"):
