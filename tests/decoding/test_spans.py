@@ -317,7 +317,7 @@ def test_free_text_ends_where_it_is_over(trees: bool) -> None:
     """What is over opens no span, even with the token that would have opened one."""
     constraint = constraint_of(random_language(5, 20))
     setting = options(tokens=200, span_tokens=40, spans=4)
-    for start in range(5, 40):  # until the model thinks before it opens a span, and after it
+    for start in (35, *range(5, 35)):  # until the model thinks before it opens a span, and after it
         prompt = [start, *PROMPT]
         (whole,) = write(writer(constraint, setting, trees=trees), prompt)
         kinds = [type(one) for one in whole.pieces[:3]]
