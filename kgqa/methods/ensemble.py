@@ -335,6 +335,7 @@ class Auto(Ensemble):
             for number, question in taken:  # plans one at a time: they are quick
                 planned_once = cache(partial(self._planned, store, question))
                 found = self._whole(store, question, planned_once)
+                found = found or self._of_things(store, question, planned_once)
                 class_ = self._asked_class(store, question) if found is None else None
                 planned = (
                     self._by_plan(store, question, planned_once, class_, GUESSED)
@@ -415,6 +416,24 @@ class Auto(Ensemble):
             if not isinstance(first, NodeRef) or plan.nodes[first.node] != class_:
                 return None
         return found
+
+    def _of_things(
+        self,
+        store: GraphStore,
+        question: LinkedQuestion | KgqaError,
+        planned: Callable[[], Findings | KgqaError],
+    ) -> Findings | None:
+        """Return what a sure plan gives that has a condition for each entity of the question.
+
+        Only of things of some classes that say what they are, as tables and databases have them.
+        """
+        if isinstance(question, KgqaError) or question.choices or not _has_classes(store):
+            return None
+        found = planned() if question.topics and not question.is_yes_no else None
+        if not isinstance(found, Findings) or self._nouns or not found.answers:
+            return None
+        sure = (found.confidence or 0.0) >= SURE_PLAN and _compares(found, question.topics)
+        return found if sure else None
 
     def _values_of(
         self, store: GraphStore, found: Findings, planned: Callable[[], Findings | KgqaError]

@@ -18,7 +18,7 @@ from kgqa.paths.walk import WalkRules
 from kgqa.progress import Silent, Task
 from kgqa.training.data import TrainingQuestion
 from kgqa.training.options import ReasonerSettings
-from kgqa.training.reasoner_fit import fit_reasoner, is_check, walk_questions
+from kgqa.training.reasoners import fit_reasoner, is_check, walk_questions
 from tests.methods.given import answered, kg_cot
 from tests.methods.reasoners import encoder_folder, tiny_encoder
 from tests.training.conftest import PEOPLE
