@@ -145,9 +145,9 @@ class PlanSearch:
         )
 
     def _unsaid(self, plan: Plan) -> int:
-        """Return the number of classes that the question mentions and the plan has no word of."""
+        """Return how many of the classes and relations it mentions a plan has no word of."""
         said = {at for name in self._names(plan) for at in self._read.mentions.of(name)}
-        return sum(not words & said for words in self._read.class_mentions.values())
+        return sum(not words & said for words in self._read.schema_mentions)
 
     def _names(self, plan: Plan) -> list[str]:
         """Return the classes, relations and properties that a plan speaks of."""
