@@ -139,13 +139,13 @@ class QA:
 
         def asked() -> Iterator[Asked]:
             for given in questions:
-                executor = (
+                question = (
                     Asked(given)
                     if isinstance(given, str)
                     else Asked(given.question, tuple(given.topic_entities), tuple(given.choices))
                 )
-                texts.append(executor.question)
-                yield executor
+                texts.append(question.question)
+                yield question
 
         waiting: dict[int, Answer | KgqaError] = {}
         turn = 0

@@ -412,13 +412,9 @@ class ConditionSearch:
             said = self._read.words_of(place)
             flag = place.property.type == "boolean"
             opposite = flag and says_opposite(self._read.question, place.property.name)
-            none = bool(self._read.mentions.after(NO, 3) & {*said}) and (
-                place.property.type in ("date", "datetime")  # "not returned yet"
-                or (  # "no image link": text, the whole of its name
-                    place.property.type == "text"
-                    and self._read.mentions.share(place.property.name, place.owned[1]) == 1
-                )
-            )
+            share = self._read.mentions.share(place.property.name, place.owned[1])
+            least = {"text": 1.0, "date": 0.5, "datetime": 0.5}.get(place.property.type, 2.0)
+            none = bool(self._read.mentions.after(NO, 3) & {*said}) and share >= least
             if any(place.owned[2] == name for *_, name in state.used) or (
                 odds < -1 and not ((flag and said) or opposite or none)
             ):

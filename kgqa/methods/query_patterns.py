@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from functools import cached_property
 from heapq import heappop, heappush, nlargest
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from kgqa.methods.query_reading import Pattern, Reading
@@ -101,33 +102,34 @@ class PatternSearch:
         return worth + (_NOT_EACH if each and not each & {*pattern.nodes} else 0.0)
 
     @cached_property
-    def _steps(self) -> dict[str, list[tuple[str, bool, str, float]]]:
-        """The hops from each class: relation, whether inverse, to where, to how many of a thing."""
+    def _steps(self) -> dict[str, list[tuple[str, bool, str, bool, float]]]:
+        """The hops from each class: relation, inverse, to where, mentioned, to how many of one."""
         index = self._read.parts.index
         size = {name: max(1, one.count) for name, one in index.types.items()}
-        steps: dict[str, list[tuple[str, bool, str, float]]] = {}
+        steps: dict[str, list[tuple[str, bool, str, bool, float]]] = {}
         for one in index.schema.relations:
             if {one.head, one.tail} <= self._read.classes.keys():
                 onward, back = (one.count / size.get(end, 1) for end in (one.head, one.tail))
-                steps.setdefault(one.head, []).append((one.relation, False, one.tail, onward))
-                steps.setdefault(one.tail, []).append((one.relation, True, one.head, back))
+                said = self._read.said.get((one.head, one.relation, one.tail), False)
+                steps.setdefault(one.head, []).append((one.relation, False, one.tail, said, onward))
+                steps.setdefault(one.tail, []).append((one.relation, True, one.head, said, back))
         return steps
 
     def _bridges(self, start: str) -> dict[str, list[tuple[str, bool, str]]]:
         """Return the ways from a class to those that are mentioned, of two and more hops.
 
         Clients and loans meet at accounts: the shortest way through classes that are not mentioned,
-        of two the one that leads to fewer things. What many things have in common, joins them less
-        than a thing that has both.
+        of two the one that the question has words of, or that leads to fewer things. What many
+        things have in common, joins them less than a thing that has both.
         """
         if start in self._ways:
             return self._ways[start]
         mentioned = self._read.mentioned
         found: dict[str, list[tuple[str, bool, str]]] = {}
-        heap: list[tuple[int, float, list[tuple[str, bool, str]]]] = [(0, 1.0, [])]
+        heap: list[tuple[int, int, float, list[tuple[str, bool, str]]]] = [(0, 0, 1.0, [])]
         seen: set[tuple[str, bool]] = set()
         while heap and len(found) < len(mentioned - {start}):
-            cost, fan, way = heappop(heap)
+            cost, unsaid, fan, way = heappop(heap)
             end, onward = (way[-1][2], not way[-1][1]) if way else (start, False)
             if (end, onward) in seen or (way and end == start):
                 continue
@@ -135,12 +137,13 @@ class PatternSearch:
             if way and end in mentioned:
                 found.setdefault(end, way)
                 continue
-            for relation, inverse, to, times in self._steps.get(end, ()):
+            for relation, inverse, to, said, times in self._steps.get(end, ()):
                 common = onward and inverse
                 if (common and end in self._read.columns) or len(way) == _LONGEST_BRIDGE:
                     continue
                 further = (
                     cost + 1 + _COMMON * common,
+                    unsaid - said,
                     fan * times,
                     [*way, (relation, inverse, to)],
                 )
@@ -157,7 +160,8 @@ class PatternSearch:
                         hops = (*hops, Hop(source, relation, len(nodes), inverse))
                         away = (*away, away[source] + 1)
                         source, nodes = len(nodes), (*nodes, to)
-                    odds = self._read.classes[far][0] + _BRIDGE * (len(way) - 1)
+                    common = sum(two[1] and not one[1] for one, two in pairwise(way))
+                    odds = self._read.classes[far][0] + _BRIDGE * (len(way) - 1 + 1.5 * common)
                     yield Pattern(nodes, hops, pattern.score + odds, away)
 
     def _longer(self, pattern: Pattern) -> Iterator[Pattern]:

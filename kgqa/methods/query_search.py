@@ -148,9 +148,9 @@ class PlanSearch:
         )
 
     def _unsaid(self, plan: Plan) -> int:
-        """Return the number of classes that the question mentions and the plan has no word of."""
+        """Return how many of the classes and relations it mentions a plan has no word of."""
         said = self._said(plan)
-        return sum(not words & said for words in self._read.class_mentions.values())
+        return sum(not words & said for words in self._read.schema_mentions)
 
     def _unsaid_properties(self, plan: Plan) -> int:
         """Return the number of properties that the question says the whole names of, and not it."""

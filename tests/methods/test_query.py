@@ -472,8 +472,9 @@ def bank(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
         "3,Cy Moe,Bergen\n4,Di Foss,Oslo\n",
         "account": "account_id,frequency\n10,monthly\n11,weekly\n12,monthly\n",
         "disp": "disp_id,client_id,account_id\n1,1,10\n2,2,11\n3,3,12\n",
-        "loan": "loan_id,account_id,amount,duration,payments,settled\n5,10,500,12,42,2020-03-01\n"
-        "6,11,900,36,25,\n7,12,700,12,58,2021-06-01\n8,12,600,24,25,2022-02-01\n",
+        "loan": "loan_id,account_id,amount,duration,payments,settled,APR\n"
+        "5,10,500,12,42,2020-03-01,3.5\n"
+        "6,11,900,36,25,,7.5\n7,12,700,12,58,2021-06-01,4.5\n8,12,600,24,25,2022-02-01,5.5\n",
         "card": "card_id,disp_id,type\n1,1,gold\n2,2,classic\n3,3,classic\n",
         "supplier": "supplier_id,name,city\n1,Ink & Co,Oslo\n2,Paper Ltd,Bergen\n",
         "delivery": "delivery_id,supplier_id,loan_id\n1,1,7\n2,2,5\n",
@@ -494,6 +495,7 @@ def bank(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
         ("Which clients took loans more than once?", {"Cy Moe"}),
         ("How many loans were given for less than 24 months?", {"2"}),
         ("Which loans have not been settled?", {"Loan 6"}),
+        ("What is the average annual percentage rate of the loans?", {"5.25"}),
         ("What is the total amount of loans taken by clients from Bergen?", {"2200"}),
     ],
 )
