@@ -20,6 +20,7 @@ from kgqa.deadline import deadline
 from kgqa.display import NO_EVIDENCE, NOT_HERE
 from kgqa.errors import AdapterMismatchError, KgqaError, ModelNotFoundError
 from kgqa.graph.literals import number_in
+from kgqa.graph.model import Kind
 from kgqa.graph.names import normalise
 from kgqa.graph.quantities import UNITS
 from kgqa.graph.schema import PropertyGraph
@@ -334,6 +335,7 @@ class Auto(Ensemble):
             for number, question in taken:  # plans one at a time: they are quick
                 planned_once = cache(partial(self._planned, store, question))
                 found = self._whole(store, question, planned_once)
+                found = found or self._of_things(store, question, planned_once)
                 class_ = self._asked_class(store, question) if found is None else None
                 planned = (
                     self._by_plan(store, question, planned_once, class_, GUESSED)
@@ -415,6 +417,28 @@ class Auto(Ensemble):
                 return None
         return found
 
+    def _of_things(
+        self,
+        store: GraphStore,
+        question: LinkedQuestion | KgqaError,
+        planned: Callable[[], Findings | KgqaError],
+    ) -> Findings | None:
+        """Return what a sure plan gives that has a condition for each entity of the question.
+
+        Only of things of some classes that say what they are, as tables and databases have them,
+        and not what a path of one fact says with its evidence.
+        """
+        if isinstance(question, KgqaError) or question.choices or not _has_classes(store):
+            return None
+        found = planned() if question.topics and not question.is_yes_no else None
+        if not isinstance(found, Findings) or self._nouns or not found.answers:
+            return None
+        plan = found.result.plan if found.result else None
+        if plan is None or (len(plan.hops) < 2 and len(plan.where) <= len(question.topics)):
+            return None
+        sure = (found.confidence or 0.0) >= SURE_PLAN and _compares(found, question.topics)
+        return found if sure else None
+
     def _values_of(
         self, store: GraphStore, found: Findings, planned: Callable[[], Findings | KgqaError]
     ) -> Findings | None:
@@ -474,6 +498,10 @@ class Auto(Ensemble):
         topics = [  # not the "mountain" of "the highest mountain"
             one for one in question.topics if stems_of(normalise(one.name)) not in classes
         ]
+        if question.among:
+            found = planned()
+            if isinstance(found, Findings) and (found.confidence or 0.0) >= SURE_PLAN:
+                return found
         unread: KgqaError | Findings | None = question.unlinked
         if question.topics and not topics:  # no path leads out of a class
             unread = Findings(notes=(UNSAID,), confidence=0.0)
@@ -505,9 +533,12 @@ class Auto(Ensemble):
         if (found.confidence or 0.0) < least or not (found.answers or none):
             unsaid = any(note.startswith(f"{UNSAID[:-1]}:") for note in found.notes)
             return found if unsaid and not question.topics else unread
+        given = store.keys_of([one.id for one in found.answers[:1] if one.id])
+        if (store.entities(given[given >= 0]).kinds == Kind.MEDIATOR).any():
+            return unread  # a fact is no answer, what it says is
         result, schema = found.result, cast("PropertyGraph", store).schema()
         plan = None if result is None else result.plan
-        about = bool(topics) and calculated and not beyond
+        about = bool(topics) and not asks_repeated(question.question)
         if plan and not has_words_of(plan, question.question, schema, self._nouns, about=about):
             return None if about else unread
         if topics and best and not (plan and plan.order and plan.where):

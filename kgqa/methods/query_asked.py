@@ -64,6 +64,10 @@ class Asked(NamedTuple):
 def asked_for(question: str, parts: SchemaParts) -> Asked:
     """Return a question without the list of what is to be given."""
     items: list[str] = []
+    for name in parts.names:  # miles per gallon, of an MPG
+        if 2 < len(name) < 6 and name.isalpha() and name.isupper():
+            said = " ".join(rf"{letter}[a-z]+" for letter in name.lower())
+            question = re.sub(rf"\b{said}\b(?: \({name}\))?", name, question)
     question = _EACH.sub("for each ", _BACK.sub(r"\1", question))
     if (kind := _KIND_OF.search(question)) and any(
         _stems(owned[2]) == [stem(kind[2].lower()), stem(kind[1].lower())]

@@ -18,6 +18,7 @@ from kgqa.methods.query_words import (
     TIME,
     TOTAL,
     is_year,
+    measured,
     names_class,
     place_won,
     says,
@@ -55,6 +56,7 @@ _TIMELESS = 4.0  # off, for a number that is no year, of "in 1997"
 _IN_A_YEAR = re.compile(
     r"\b(?:in|on|since|before|after|during|until|by|of|season|year)(?: the)? $", re.I
 )
+_LASTING = 4.0  # for how long something is, or how old, if a time is stated
 _COUNTED = 4.5  # for a number that stands before what is counted
 _CONTRADICTED = 6.0  # off, for a second condition that no value meets beside the first
 _HAVING = re.compile(r"with|have|has|having|had|includ\w*|known|whose")
@@ -222,6 +224,9 @@ class ConditionSearch:
         close = self._closeness(literal, pattern, places)
         before = self._read.question[: literal.start]
         year = is_year(literal.value) and _IN_A_YEAR.search(before)
+        lasts = set()
+        if literal.read is not None and literal.read.unit == "s":  # less than 24 months
+            lasts = {one.ref for one in places if measured("long age", self._read.called(one))}
         last = self._either_of(state, literal.start, places) if literal.operator == "=" else None
         if last is not None and isinstance(last.left, PropertyRef):
             before_ = last.right if isinstance(last.right, tuple) else ()
@@ -230,6 +235,7 @@ class ConditionSearch:
             yield replace(state, where=(*state.where[:-1], one), score=state.score + _HAS_VALUE)
         for place in places:
             type_, many, near = place.property.type, place.property.many, close[place.ref]
+            near += _LASTING * bool(lasts) * (1 if place.ref in lasts else -1)
             operator, value = literal.operator, in_unit(literal, place.property.name)
             if literal.kind == "number":
                 if many and near > 0:
@@ -398,24 +404,26 @@ class ConditionSearch:
         """Yield conditions without a literal: what is true or not, what is missing or there."""
         yield state
         won = place_won(self._read.question)
+        denied = bool(NO.search(self._read.bare))
         for place in places:
             odds = self._read.properties[place.owned][0]
             if won and place.property.type in NUMBERS and PLACE.search(place.property.name):
                 yield self._add(state, place, "=", won, _WON - odds)
             said = self._read.words_of(place)
             flag = place.property.type == "boolean"
-            none = (  # "no image link": text, the whole of its name
-                place.property.type == "text"
-                and bool(self._read.mentions.after(NO, 3) & {*said})
-                and self._read.mentions.share(place.property.name, place.owned[1]) == 1
-            )
+            opposite = flag and says_opposite(self._read.question, place.property.name)
+            share = self._read.mentions.share(place.property.name, place.owned[1])
+            least = {"text": 1.0, "date": 0.5, "datetime": 0.5}.get(place.property.type, 2.0)
+            none = bool(self._read.mentions.after(NO, 3) & {*said}) and share >= least
             if any(place.owned[2] == name for *_, name in state.used) or (
-                odds < -1 and not ((flag and said) or none)
+                odds < -1 and not ((flag and said) or opposite or none)
             ):
                 continue
-            denied = bool(NO.search(self._read.bare))
+            if flag and denied and not (said or opposite):
+                continue  # "not" is of something else
             if flag:
-                yield self._add(state, place, "=", not denied, _FLAG if said else 0.0)
+                holds = denied == opposite
+                yield self._add(state, place, "=", holds, _FLAG if said or opposite else 0.0)
             elif none or (
                 odds > 0.5 and said and (denied or self._read.mentions.after(_HAVING) & {*said})
             ):
@@ -425,6 +433,20 @@ class ConditionSearch:
                     state, where=(*state.where, one), used=state.used | {place.owned},
                     score=state.score + (max(0.0, odds) + _FLAG if none else 0.5 * odds - 0.5),
                 )  # fmt: skip
+
+
+def says_opposite(question: str, name: str) -> bool:
+    """Return whether a question has the opposite of what the name of a yes or no says.
+
+    >>> says_opposite("Which books are out of print?", "in_print")
+    True
+    >>> says_opposite("List unpaid bills", "isPaid"), says_opposite("Who is active?", "active")
+    (True, False)
+    """
+    words = relation_phrase(name).lower()
+    last = re.escape(words.rpartition(" ")[2])
+    out = f"|out of {re.escape(words[3:])}" if words.startswith("in ") else ""
+    return bool(re.search(rf"\b(?:(?:un|in|im|dis|non-?){last}{out})\b", question, re.IGNORECASE))
 
 
 def _contradict(one: Comparison, other: Comparison) -> bool:

@@ -103,8 +103,10 @@ _ORDINAL = re.compile(
     rf"\b(?:({'|'.join(_ORDINALS)})|(\d{{1,2}})(?:nd|rd|th))[ -](?:\w{{2,}}est|most|least)\b",
     re.IGNORECASE,
 )
-_EACH = re.compile(r"each|every|per")
-_PARTICIPLE = re.compile(r"\w+(?:ed|en|wn|ght|ung)|made|led|won|put|run|read|sort|order|group")
+_EACH = re.compile(r"each|every|per|respective\w*")
+_PARTICIPLE = re.compile(
+    r"\w+(?:ed|en|wn|ght|ung)|made|led|won|put|run|read|sort|order|group|paid|sold|held|built|sent|kept|left|spent|lent|born|done"
+)
 DATE_PART = re.compile(
     r"\b(?:(?:per|by|each|every|which|what) (day|month|quarter|year)|(month|quarter|year)ly"
     r"|(annual)ly)\b", re.IGNORECASE,
@@ -165,7 +167,8 @@ class Mentions:
                 return places
         roots = {_root(word) for word in relation_phrase(name).split()}
         roots = {one for one in roots if len(one) > 1 and one not in _SMALL}
-        roots = roots - {_root(word) for word in relation_phrase(owner).split()} or roots
+        little = {"in", "on", "is", *(_root(word) for word in relation_phrase(owner).split())}
+        roots = roots - little or roots
         return [
             at for at, word in enumerate(self.words) if _begins(word, roots) or measured(word, name)
         ]
@@ -239,8 +242,11 @@ def unexplained(question: str, names: Iterable[str]) -> list[str]:
     ['guest']
     """
     names = list(names)
-    roots = {_root(word) for name in names for word in relation_phrase(name).split()}
+    phrases = [relation_phrase(name) for name in names]
+    roots = {_root(word) for phrase in phrases for word in phrase.split()}
     bare = re.sub(r"(?<!\w)(?:'[^']*'|\"[^\"]*\")", "", question)
+    for phrase in phrases:  # the opposite: "out of print" of "in print"
+        bare = bare.replace(f"out of {phrase[3:]}", phrase) if phrase[:3] == "in " else bare
     words = [stem(word.lower()) for word in re.findall(r"[A-Za-z]{3,}", bare)]
     return [
         word
@@ -418,10 +424,14 @@ def place_won(question: str) -> int:
 
 
 _OF_WHAT = (
-    ("long|short", "duration length millisecond second minute hour runtime running page distance"),
-    ("long|short", "time"),
+    (
+        "long|short|length",
+        "duration length millisecond second minute hour runtime running page distance",
+    ),
+    ("long|short", "time"), ("age", "age"),
     ("short|tall|high", "height"), ("tall|high|low", "elevation altitude"),
-    ("heav|light|weigh", "weight mass"), ("larg|big|bigg|small", "size area capacity population"),
+    ("heav|light|weigh", "weight mass"),
+    ("larg|big|bigg|small", "size area capacity population amount"),
     ("cheap|expensive|dear|cost", "price cost fee"), ("paid|earn", "salary wage pay income"),
     ("fast|slow", "speed"), ("rich|wealth", "wealth worth income"), ("strong", "alcohol strength"),
     ("deep|shallow", "depth"), ("wid|narrow", "width"), ("hot|hott|warm|cold", "temperature"),
