@@ -62,7 +62,8 @@ def asks_calculated(question: str) -> bool:
 _COMPARED = re.compile(
     r"\b(?:no|not|never|without|nobody|none)\b|n't\b|\b(?:more|less|fewer|over|under|above|below"
     r"|at least|at most|before|after|since|until|between|in)\b[^?]*?"
-    r"(?:\d|\b(?:two|three|four|five|six|ten)\b)|\b(?:\d+|two|three|four) or more\b",
+    r"(?:\d|\b(?:two|three|four|five|six|ten)\b)|\b(?:\d+|two|three|four) or more\b"
+    r"|\b(?:than|least|most) one\b",
     re.IGNORECASE,
 )
 

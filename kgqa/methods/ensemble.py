@@ -50,6 +50,7 @@ from kgqa.methods.yes_no import NO, YES
 from kgqa.models.path_ranker import RANKERS, own_ranker
 from kgqa.paths.ground import Node
 from kgqa.paths.words import relation_phrase
+from kgqa.queries.plain import queryable
 from kgqa.queries.plan import Aggregate, NodeRef
 
 if TYPE_CHECKING:
@@ -480,7 +481,7 @@ class Auto(Ensemble):
         best = not calculated and asks_best(as_superlative(question.question))
         beyond = asks_denied(question.question) or asks_repeated(question.question)  # any path
         compared = asks_compared(question.question)
-        listed = _has_classes(store) and self._planner.asks_listed(store, question.question)
+        listed = self._planner.asks_listed(store, question.question)
         if topics and not (calculated or best or beyond or listed or compared):
             return None
         compared = compared and not self._nouns  # things have properties
@@ -489,6 +490,8 @@ class Auto(Ensemble):
         ]
         named = [one for one in topics if _is_named(one)]
         if topics and not named:  # a word that stands in some name is not a name
+            if best and all(one.mention[:1].islower() for one in topics):  # but a class
+                unread = Findings(notes=(UNSAID,), confidence=0.0)
             topics = []
         elif topics and not (calculated or best or beyond or listed or compared):
             return None
@@ -620,7 +623,8 @@ def _classes_named(store: GraphStore) -> set[frozenset[str]]:
     """Return what a graph's classes are called, as stems: what is called so is one of them."""
     if not isinstance(store, PropertyGraph):
         return set()
-    return name_stems(name for one in store.schema().types for name in (one.name, *one.also))
+    types = queryable(store).schema().types
+    return name_stems(name for one in types for name in (one.name, *one.also))
 
 
 def _compares(found: Findings, topics: Sequence[TopicEntity]) -> bool:

@@ -29,7 +29,7 @@ from kgqa.display import NOT_HERE, said_name
 from kgqa.errors import PlanError, TimeLimitError, UsageError
 from kgqa.graph.names import normalise
 from kgqa.graph.schema import PropertyGraph
-from kgqa.linking.around import stems_of
+from kgqa.linking.around import MOST_CLASSES, stems_of
 from kgqa.linking.asked import as_superlative
 from kgqa.linking.literals import stated
 from kgqa.methods.base import LinkedQuestion, Method
@@ -40,6 +40,7 @@ from kgqa.methods.query_parts import FoundValue, SchemaParts, value_nodes
 from kgqa.methods.query_reading import Reading
 from kgqa.methods.query_search import PlanSearch
 from kgqa.methods.query_values import ValueIndex
+from kgqa.methods.query_wholes import SHOWN_WITH
 from kgqa.methods.query_words import (
     ASKED,
     measured,
@@ -167,8 +168,10 @@ class Query(Method[QueryOptions]):
 
     def asks_listed(self, store: Any, question: str) -> bool:
         """Return whether a question says what to give of the things of a class."""
-        parts, _ = self._of(queryable(store))
-        return not self.nouns and bool(asked_for(question, parts).items)
+        graph = queryable(store) if isinstance(store, PropertyGraph) else None
+        if graph is None or not 0 < len(graph.schema().types) <= MOST_CLASSES:
+            return False
+        return bool(SHOWN_WITH.search(question) or asked_for(question, self._of(graph)[0]).items)
 
     def read(self, store: GraphStore, question: str) -> Read:
         """Return the plans that ``question`` may mean. Raises GraphError, UsageError."""
@@ -234,8 +237,10 @@ class Query(Method[QueryOptions]):
         if kind and kind not in {question[one.start : one.end].lower() for one in found}:
             unknown.append(kind)
         passed: list[str] = []
-        words = unexplained(question, _names(worth[0][1].plan)) if worth else []
-        unknown += self._unmeasured(question, worth[0][1].plan, words) if worth else []
+        words: list[str] = []
+        if worth:
+            words = unexplained(question, [*_names(worth[0][1].plan), *worth[0][1].nouns])
+            unknown += self._unmeasured(question, worth[0][1], words)
         if unknown:
             confidence *= UNKNOWN
         if worth:
@@ -274,12 +279,13 @@ class Query(Method[QueryOptions]):
             chosen_by, said, unsaid, tuple(passed),
         )  # fmt: skip
 
-    def _unmeasured(self, question: str, plan: Plan, words: Sequence[str]) -> list[str]:
+    def _unmeasured(self, question: str, best: Candidate, words: Sequence[str]) -> list[str]:
         """Return what is asked for the sum or the most of, and nothing there is called like.
 
         ``words``: those of the question that no name of the plan accounts for.
         """
-        if self.nouns or any(isinstance(one, Arithmetic) for one in _inner(plan)):
+        plan = best.plan
+        if "" in best.nouns or any(isinstance(one, Arithmetic) for one in _inner(plan)):
             return []
         known = _known(self._parts) if self._parts else set()
         known |= {_ENDING.sub("", one) for one in known}  # actors, of what is "acted in"
@@ -287,7 +293,7 @@ class Query(Method[QueryOptions]):
                  if one in words and not known & {one[:5], _ENDING.sub("", one)}]  # fmt: skip
         if not nouns:
             return []
-        names = sorted({relation_phrase(one) for one in _names(plan)} - KEYWORDS)
+        names = sorted({*map(relation_phrase, [*_names(plan), *best.nouns])} - KEYWORDS)
         vectors = self.resources.sentence_encoder(None).encode([*nouns, *names])
         near = (vectors[len(nouns) :] @ vectors[: len(nouns)].T).max(0, initial=-1.0)
         return [one for one, value in zip(nouns, near.tolist(), strict=True) if value < ABOUT]

@@ -132,7 +132,9 @@ def giving(plan: Plan, items: Sequence[str], parts: SchemaParts) -> Plan:
 
 def _class_of(text: str, parts: SchemaParts) -> str:
     """Return the class that a text begins with the name of, "" if it does not."""
-    named = [one for one in parts.index.types if names_class(f"Which {text}", one)]
+    nouns, asked = parts.called.nouns, f"Which {text}"
+    named = [one for one in parts.index.types
+             if names_class(asked, one) or names_class(asked, nouns.get(one, one))]  # fmt: skip
     return max(named, key=len, default="")
 
 

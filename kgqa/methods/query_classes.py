@@ -85,10 +85,11 @@ def class_words(store: QueryStore, schema: GraphSchema, encoder: SentenceEncoder
     to_noun = (vectors.sum(axis=0) + _unit(encoder.encode(shown))) @ _unit(encoder.encode(nouns)).T
     to_noun = to_noun - _COMMON * to_noun.mean(axis=0, keepdims=True)
     called = {}
+    own = {one.name for one in schema.types}
     for one, row in zip(schema.types, to_noun, strict=True):
-        second, first = np.sort(row)[-2:]
-        sure = first >= _SURE or first - second >= _CLEAR
-        called[one.name] = nouns[int(row.argmax())] if sure else one.name
+        noun, (second, first) = nouns[int(row.argmax())], np.sort(row)[-2:]
+        sure = (first >= _SURE or first - second >= _CLEAR) and noun not in own
+        called[one.name] = noun if sure else one.name
     return ClassWords(called, vectors, encoder)
 
 

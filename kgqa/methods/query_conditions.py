@@ -394,7 +394,7 @@ class ConditionSearch:
 
 
 def _contradict(one: Comparison, other: Comparison) -> bool:
-    """Return whether no single value meets both of two comparisons with values."""
+    """Return whether of two comparisons with values one rules out the other, or says it, too."""
     if one.left != other.left or "<>" in (one.operator, other.operator):
         return False
     both = sorted((one, other), key=lambda each: each.operator[0])  # < before = before >
@@ -403,4 +403,6 @@ def _contradict(one: Comparison, other: Comparison) -> bool:
     if low is None or type(low) is not type(high):
         return False
     below = low < high  # type: ignore[operator]
+    if signs in ("<<", ">>"):  # one of them says nothing
+        return True
     return low != high if signs == "==" else below and signs in ("<>", "<=", "=>")

@@ -20,6 +20,7 @@ from kgqa.methods.query_conditions import ConditionSearch
 from kgqa.methods.query_patterns import PatternSearch
 from kgqa.methods.query_wholes import HOW_MANY, Candidate, WholeSearch
 from kgqa.methods.query_words import AVERAGE, EXTREME, NO, TOTAL
+from kgqa.paths.words import relation_phrase
 from kgqa.queries.check import check
 from kgqa.queries.groups import wants_empty
 from kgqa.queries.plan import Aggregate, Arithmetic, HopRef, NodeRef, Plan, PropertyRef, owners
@@ -56,7 +57,10 @@ class PlanSearch:
         if asks_repeated(self._read.question):
             weighed = [replace(one, plan=self._repeated(one.plan)) for one in weighed]
         if self._read.plain:
-            weighed = [replace(one, plan=self._widened(one.plan)) for one in weighed]
+            weighed = [
+                replace(one, plan=self._widened(one.plan), nouns=self._nouns(one.plan))
+                for one in weighed
+            ]
         ranked = sorted(weighed, key=lambda one: -one.score)
         fit = (one for one in ranked if self._fits(one.plan))
         return list(islice(fit, most))
@@ -67,6 +71,13 @@ class PlanSearch:
         except PlanError:
             return False
         return True
+
+    def _nouns(self, plan: Plan) -> tuple[str, ...]:
+        """Return what the classes of a plan are called, "" if one has no name that people use."""
+        read, heads = self._read, {(hop[0], relation_phrase(hop[1])) for hop in self._read.hops}
+        named = [(one, read.noun(one)) for one in plan.nodes]
+        named += [(one.nodes[0], read.noun(one.nodes[0])) for one in [plan.first] if one]
+        return tuple("" if (one, noun) in heads else noun for one, noun in named)
 
     def _widened(self, plan: Plan) -> Plan:
         """Return a plan without the classes of nodes whose hops say what they are."""
@@ -118,7 +129,7 @@ class PlanSearch:
         sums = any(
             isinstance(one, Aggregate) and isinstance(one.of, Arithmetic) for one in plan.give
         )
-        cost += 2 * _IN_VAIN * (not self._groups_each(plan)) + _IDLE * self._idles(plan)
+        cost += 3 * _IN_VAIN * (not self._groups_each(plan)) + _IDLE * self._idles(plan)
         return cost + 2 * _IN_VAIN * (self._read.revenue and not sums)
 
     def _idles(self, plan: Plan) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from heapq import nlargest
 from typing import TYPE_CHECKING
@@ -57,6 +58,7 @@ _CALLED = 1.5  # for a property whose mention stands beside a superlative, or "a
 _UNMEASURED = 3.0  # off, for an order by something else than what the adjective measures
 _LISTED = 3.5  # for what a list is to show beside each thing
 _EARLIEST = 0.3  # "the first three" are the earliest, if there is a date
+_WHOLLY = 4.0  # off, for denying only what things have that the question does not mention
 _THEN = 3.0  # the best few of another class come first
 _COUNTED = 3.0  # "how many" counts those that a number holds for
 HOW_MANY = re.compile(r"\W*(?:how many|count|what is the (?:number|count))\b", re.I)
@@ -79,7 +81,7 @@ _ORDERED = 10.0  # off, for rows in no order, if the question says by which prop
 _RISING = 2.0  # for an order from the least up, if the question says none
 _DOWN = re.compile(r"\b(?:desc|decreasing|revers|high|larg|most|top|\w+est\b|first\b|rank)", re.I)
 _LIMITED = -1.2  # log-odds from which a superlative without a number means one
-_SHOWN_WITH = re.compile(r"\b(?:with|and|including)(?: all)? (?:their|its|his|her)\b", re.I)
+SHOWN_WITH = re.compile(r"\b(?:with|and|including)(?: all)? (?:their|its|his|her)\b", re.I)
 _OF_WHAT = {"of", "for", "in", "by", "per"}
 _FUNCTIONS: dict[str, AggregateKind] = {
     "sum": "sum",
@@ -91,10 +93,11 @@ _FUNCTIONS: dict[str, AggregateKind] = {
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A plan with its score, larger is better."""
+    """A plan with its score, larger is better; ``nouns``: what its classes are called."""
 
     plan: Plan
     score: float
+    nouns: tuple[str, ...] = ()
 
 
 class WholeSearch:
@@ -470,7 +473,7 @@ class WholeSearch:
 
     def _is_beside(self, words: Sequence[int]) -> bool:
         """Return whether some words stand where a question says what to show of each thing."""
-        match = _SHOWN_WITH.search(self._read.question)
+        match = SHOWN_WITH.search(self._read.question)
         return match is not None and max(words, default=-1) > self._read.mentions.at(match.start())
 
     def _asks_property(self, place: Place, state: State) -> bool:
@@ -489,23 +492,16 @@ class WholeSearch:
     def _without(
         self, pattern: Pattern, places: Sequence[Place], state: State, base: float
     ) -> Iterator[Candidate]:
-        """Yield the plan whose last hop is what there must not be."""
+        """Yield the plans whose last hop, or last few, are what there must not be."""
         denied = any(one.operator == "missing" for one in state.where)  # "no website" is said once
         if not pattern.hops or state.having is not None or denied:
             return
         last = pattern.hops[-1]
-        node = len(pattern.nodes) - 1
         head, tail = pattern.nodes[last.source], pattern.nodes[last.target]
         if last.inverse:
             head, tail = tail, head
         odds = self._read.hops.get((head, last.relation, tail), (0.0, 0.0, -MOST_ODDS))[2]
         whole = self._read.whole["without"]["yes"] - self._read.whole["without"]["no"]
-        inner = tuple(
-            one
-            for one in state.where
-            if _owner(one) in (NodeRef(node), HopRef(len(pattern.hops) - 1))
-        )
-        outer = tuple(one for one in state.where if one not in inner)
         score = (
             base
             + odds
@@ -516,15 +512,6 @@ class WholeSearch:
         if NO.search(self._read.bare):
             score += 2.0
             score += self._denied(pattern)
-        affirmed = tuple(  # "not the euro": the plan says not
-            replace(one, operator="=")
-            if one.operator == "<>"
-            else replace(one, operator="in")
-            if one.operator == "not in"
-            else one
-            for one in inner
-        )
-        without = (Without((last,), affirmed),)
         asked = [
             place.ref
             for place in places
@@ -538,14 +525,46 @@ class WholeSearch:
             for one, odds in self._aggregates(pattern, places, state)
             if isinstance(one, _Total)
         ]
-        for item, extra in given:
-            give, counting = (item,), isinstance(item, Aggregate)
-            limit = None if counting else self._read.stated.limit
-            try:
-                plan = Plan(pattern.nodes, pattern.hops[:-1], outer, without, (), (), limit, give)
-            except PlanError:
-                continue
-            yield Candidate(plan, score + extra)
+        for start, worth in self._denied_from(pattern, state):
+            there = {NodeRef(one.target) for one in pattern.hops[start:]}
+            there |= {HopRef(number) for number in range(start, len(pattern.hops))}  # type: ignore[arg-type]
+            inner = tuple(one for one in state.where if _owner(one) in there)
+            outer = tuple(one for one in state.where if one not in inner)
+            affirmed = tuple(  # "not the euro": the plan says not
+                replace(one, operator={"<>": "=", "not in": "in"}.get(one.operator, one.operator))
+                for one in inner
+            )
+            without = (Without(pattern.hops[start:], affirmed),)
+            for item, extra in given:
+                give, counting = (item,), isinstance(item, Aggregate)
+                limit = None if counting else self._read.stated.limit
+                with suppress(PlanError):
+                    yield Candidate(
+                        Plan(
+                            pattern.nodes, pattern.hops[:start], outer, without, (), (), limit, give
+                        ),
+                        score + worth + extra,
+                    )
+
+    def _denied_from(self, pattern: Pattern, state: State) -> Iterator[tuple[int, float]]:
+        """Yield the first hops that there must not be, and what each is worth.
+
+        "Designers who never won a prize" are those without any work that did: of things between
+        the two that the question does not mention before it denies, none is meant.
+        """
+        words = self._read.mentions
+        at = min(words.after(NO, 1), default=len(words.words))
+        held = {_owner(one) for one in state.where}
+        for start in range(len(pattern.hops) - 1, -1, -1):
+            node = pattern.hops[start].source
+            longer = start > 0 and pattern.hops[start - 1].target == node
+            if NodeRef(node) in held or any(
+                one < at for one in self._read.class_words(pattern.nodes[node])
+            ):
+                longer = False
+            yield start, -_WHOLLY * longer
+            if not longer:
+                return
 
     def _denied(self, pattern: Pattern) -> float:
         """Return what it is worth that the words of the last hop stand after the negation."""

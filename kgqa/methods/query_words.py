@@ -110,7 +110,7 @@ ORDERED = re.compile(  # all of them, in an order
 )  # fmt: skip
 REVENUE = re.compile(r"\b(?:revenues?|turnover|sales|spent|spend|income|earn(?:ed|ings)?)\b", re.I)
 _SUPERLATIVE = re.compile(
-    r"most|least|fewest|(?!(?:inter|for|requ|sugg|gu|t)est)\w{3,}est|top|maximum|minimum|max|min"
+    r"most|least|fewest|best|worst|(?!(?:inter|for|requ|sugg|gu|t)est)\w{3,}est|top|maximum|minimum|max|min"
 )
 _SMALL_WORDS = "the and for with its has are was were who which what not per"
 _SMALL = frozenset(_SMALL_WORDS.split())
@@ -384,7 +384,7 @@ def turn(question: str, relation: str) -> float:
             return -3.0
         if re.search(rf"\b{root}\w* of\b|['’]s? (?:\w+ ){{0,2}}{root}", question, re.IGNORECASE):
             return 3.0 * side
-        if re.search(_COUNTS, before, re.IGNORECASE):
+        if re.search(_COUNTS, before, re.IGNORECASE) and not FREQUENT.search(before):
             return -3.0 * side
         return 2.0 * side if noun_tail else 0.0
     side = -1.0 if phrase.endswith(" by") else 1.0
@@ -460,7 +460,7 @@ _MUCH = re.compile(
     re.I,
 )
 _LITTLE = re.compile(
-    r"\b(?:low|small|short|cheap|light|narrow|slow|weak|cold|few|l)est\b"
+    r"\b(?:low|small|short|cheap|light|narrow|slow|weak|cold|few|l)est\b|\bworst\b"
     r"|\b(?:least|fewest|minimum)\b",
     re.I,
 )
@@ -502,7 +502,7 @@ def is_year(value: object) -> bool:
 ASKED = re.compile(
     r"^\W*(?:(?:in|at|on|from|to|of|for|by|with) )?(?:which|what|list|show(?: me)?|find|name|who"
     r"|how many|give(?: me)?|identify|get|display"
-    r"|count|return)(?:\s+(?:are|is|all|the|of|any|me|first|top|different|distinct|unique|names?"
+    r"|count|return)(?:\s+(?:are|is|all|each|every|the|of|any|me|first|top|different|distinct|unique|names?"
     r"|titles?|(?:most|least) (?:common|frequent|popular)"
     r"|\d+|one|two|three|four|five|ten))*\s+",
     re.IGNORECASE,
