@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 
@@ -52,6 +53,7 @@ class Options(BaseModel):
     )
 
     as_flags: ClassVar[tuple[str, ...]] = ()  # inherited fields that are flags in this model
+    heading: ClassVar[str] = ""  # the group of the model's own fields that name none
     only_for: ClassVar[Mapping[str, tuple[str, str]]] = {}  # field -> (other field, its value)
     parts: ClassVar[Mapping[str, Registry]] = {}
     """Field that names an entry of another registry -> that registry.
@@ -63,6 +65,10 @@ class Options(BaseModel):
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
         """Show the inherited fields that a model names in ``as_flags`` as flags, too."""
+        for name in cls.__annotations__.keys() & cls.model_fields.keys():
+            extra = cls.model_fields[name].json_schema_extra
+            if isinstance(extra, dict) and not extra["group"]:
+                extra["group"] = cls.__dict__.get("heading", "")
         for name in cls.__dict__.get("as_flags", ()):
             info = copy(cls.model_fields[name])
             extra = info.json_schema_extra
@@ -95,6 +101,9 @@ def option(
     return Field(
         default, description=help, json_schema_extra={"flag": flag, "group": group}, **constraints
     )
+
+
+flag = partial(option, flag=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,25 +386,25 @@ SEARCHES = Registry(
             "beam",
             "kgqa.decoding.searches:BeamSearch",
             "the ranked list of generate(num_beams=K)",
-            "kgqa.decoding.options:BeamOptions",
+            "kgqa.decoding.search:BeamOptions",
         ),
         Entry(
             "diverse",
             "kgqa.decoding.searches:DiverseSearch",
             "beam search in groups that avoid each other's choices",
-            "kgqa.decoding.options:DiverseOptions",
+            "kgqa.decoding.search:DiverseOptions",
         ),
         Entry(
             "exact",
             "kgqa.decoding.searches:ExactSearch",
             "the K most probable paths, with a proof",
-            "kgqa.decoding.options:ExactOptions",
+            "kgqa.decoding.search:ExactOptions",
         ),
         Entry(
             "sample",
             "kgqa.decoding.searches:SampleSearch",
             "K paths drawn without replacement",
-            "kgqa.decoding.options:SampleSearchOptions",
+            "kgqa.decoding.search:SampleSearchOptions",
         ),
     ),
 )

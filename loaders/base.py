@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from importlib.resources import files
-from typing import TYPE_CHECKING, Protocol
+from typing import IO, TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,8 @@ from kgqa.graph.model import (
     EDGE_SCHEMA,
     ENTITY_SCHEMA,
     RELATION_SCHEMA,
+    Batch,
+    Direction,
     EdgeBatch,
     EntityBatch,
     Kind,
@@ -24,9 +26,7 @@ from kgqa.graph.model import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
-    from typing import IO, TypeAlias
 
-    from kgqa.graph.model import Batch, Direction
     from kgqa.progress import Progress
 
     Column: TypeAlias = "pa.Array | Sequence[object]"

@@ -19,7 +19,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +29,6 @@ from kgqa.errors import DumpMalformedError, DumpNotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from typing import IO
 
     from kgqa.graph.model import IntArray
     from kgqa.loaders.base import Rejects, Report

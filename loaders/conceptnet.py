@@ -15,7 +15,7 @@ import math
 import re
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -23,13 +23,8 @@ import pyarrow.compute as pc
 
 from kgqa.errors import UsageError
 from kgqa.graph.model import EDGE_SCHEMA, EdgeBatch, EntityBatch
-from kgqa.loaders.base import (
-    DumpFiles,
-    edge_batch,
-    entity_batch,
-    relation_batch,
-)
-from kgqa.loaders.blocks import find_sources, nothing_read, read_blocks
+from kgqa.loaders.base import DumpFiles, Rejects, Report, edge_batch, entity_batch, relation_batch
+from kgqa.loaders.blocks import Block, find_sources, nothing_read, read_blocks
 from kgqa.loaders.strings import (
     BLANK,
     BlockReport,
@@ -42,15 +37,13 @@ from kgqa.loaders.strings import (
 )
 from kgqa.loaders.triples_rows import is_writable
 from kgqa.parallel import mapped
-from kgqa.registry import Options, option
+from kgqa.registry import Options, flag
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from kgqa.graph.model import Batch, BoolArray, Direction
-    from kgqa.loaders.base import Rejects, Report
-    from kgqa.loaders.blocks import Block
     from kgqa.progress import Progress
 
 _LANGUAGE = re.compile(r"[a-z][a-z_-]*")
@@ -85,25 +78,16 @@ NO_EDGES = pa.RecordBatch.from_pylist([], schema=EDGE_SCHEMA)
 class ConceptnetOptions(Options):
     """How ConceptNet's assertions are read."""
 
-    language: str = option(
-        "en",
-        "Language of both ends of an edge; separate several with commas.",
-        flag=True,
-        group="conceptnet",
-    )
-    senses: Literal["fold", "keep"] = option(
+    heading: ClassVar[str] = "conceptnet"
+
+    language: str = flag("en", "Language of both ends of an edge; separate several with commas.")
+    senses: Literal["fold", "keep"] = flag(
         "fold",
         "Whether a concept with a part of speech or a sense becomes its term, or stays an entity "
         "of its own.",
-        flag=True,
-        group="conceptnet",
     )
-    min_weight: float | None = option(
-        None,
-        "Minimum weight of the assertions to keep.",
-        flag=True,
-        group="conceptnet",
-        allow_inf_nan=False,
+    min_weight: float | None = flag(
+        None, "Minimum weight of the assertions to keep.", allow_inf_nan=False
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cache, lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -30,8 +30,8 @@ from kgqa.graph.model import (
     TypeRules,
     ValueBatch,
 )
-from kgqa.loaders.base import DumpFiles, data_lines
-from kgqa.loaders.blocks import find_sources, nothing_read, read_blocks
+from kgqa.loaders.base import DumpFiles, Rejects, Report, data_lines
+from kgqa.loaders.blocks import Block, find_sources, nothing_read, read_blocks
 from kgqa.loaders.ntriples import (
     OTHER_LANGUAGE,
     match_line,
@@ -39,14 +39,12 @@ from kgqa.loaders.ntriples import (
 )
 from kgqa.loaders.strings import BlockReport, Fields, is_text, lines_at, mask_of, split_block
 from kgqa.parallel import mapped
-from kgqa.registry import Options, option
+from kgqa.registry import Options, flag
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from kgqa.graph.model import Batch, BoolArray, Direction, IntArray
-    from kgqa.loaders.base import Rejects, Report
-    from kgqa.loaders.blocks import Block
     from kgqa.progress import Progress
 
 NAMESPACES = ("http://rdf.freebase.com/ns/", "http://rdf.basekb.com/ns/")
@@ -387,14 +385,11 @@ FILTERS = "freebase_filters.txt"
 class FreebaseOptions(Options):
     """How a Freebase dump is read."""
 
-    language: str = option(
-        "en", "Language of names, aliases and texts.", flag=True, group="freebase"
-    )
-    filters: Path | None = option(
-        None,
-        "File of the predicates to leave out or keep, instead of the bundled list.",
-        flag=True,
-        group="freebase",
+    heading: ClassVar[str] = "freebase"
+
+    language: str = flag("en", "Language of names, aliases and texts.")
+    filters: Path | None = flag(
+        None, "File of the predicates to leave out or keep, instead of the bundled list."
     )
 
 

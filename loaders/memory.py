@@ -5,10 +5,10 @@ DataFrames of any library are read by the Arrow PyCapsule interface (pandas ≥ 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -16,9 +16,6 @@ from pyarrow import parquet
 
 from kgqa.errors import UsageError
 from kgqa.loaders.tabular_files import declared, read_database
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 _PARTS = ("head", "relation", "tail")
 _HINT = "Give files, a DataFrame, an Arrow table, a dict of them, or (head, relation, tail) tuples."
@@ -42,7 +39,7 @@ def name_of(sources: Sequence[object]) -> str:
 def as_files(
     sources: Iterable[object], folder: Path, name: str, *, triples: bool = False
 ) -> list[Path]:
-    """Return files for all sources; what is no file yet is written to ``folder``.
+    """Return files for all sources; what is not a file yet is written to ``folder``.
 
     ``name``: of a table that has none. Raises UsageError for what is not a table, and what reading
     a database raises.

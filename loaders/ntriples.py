@@ -22,6 +22,7 @@ from kgqa.graph.literals import is_renamed, value_id, value_name
 from kgqa.graph.model import ALIAS
 from kgqa.loaders.strings import (
     BLANK,
+    BlockReport,
     as_text,
     each_once,
     has_nul,
@@ -39,7 +40,6 @@ from kgqa.loaders.triples_rows import TriplesPart, add_edges
 if TYPE_CHECKING:
     from kgqa.graph.model import BoolArray, IntArray
     from kgqa.loaders.blocks import Block
-    from kgqa.loaders.strings import BlockReport
 
 # Characters in place of \s, so that Python and Arrow's kernels read the same from the patterns.
 _SPACE = "".join(chr(code) for code in range(0x3001) if chr(code).isspace())

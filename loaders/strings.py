@@ -18,7 +18,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgqa.loaders.blocks import LINE_FEED
+from kgqa.loaders.blocks import LINE_FEED, Block
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from kgqa.graph.model import BoolArray, IntArray
     from kgqa.loaders.base import Rejects, Report
-    from kgqa.loaders.blocks import Block
 
     Bytes = bytes | memoryview | NDArray[np.uint8]
     Line = tuple[int, bytes]  # number in its source, bytes without the line feed

@@ -7,27 +7,25 @@ table, and written to ``mapping.toml`` beside the KG, to be corrected and given 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgqa.errors import DumpMalformedError
 from kgqa.loaders.blocks import nothing_read
-from kgqa.loaders.tabular_files import read_tables
+from kgqa.loaders.tabular_files import Table, read_tables
 from kgqa.loaders.tabular_infer import infer
-from kgqa.loaders.tabular_mapping import read_mapping, summary, written
+from kgqa.loaders.tabular_mapping import TableMapping, read_mapping, summary, written
 from kgqa.loaders.tabular_rows import Rows
 from kgqa.loaders.triples_rows import PARTS, is_header
-from kgqa.registry import Direction, Options, option
+from kgqa.registry import Direction, Options, flag, option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kgqa.graph.model import Batch
     from kgqa.loaders.base import Rejects, Report
-    from kgqa.loaders.tabular_files import Table
-    from kgqa.loaders.tabular_mapping import TableMapping
     from kgqa.progress import Progress
 
 MAPPING_FILE = "mapping.toml"
@@ -36,12 +34,12 @@ MAPPING_FILE = "mapping.toml"
 class TablesOptions(Options):
     """How tables are read as a graph."""
 
-    mapping: Path | None = option(
+    heading: ClassVar[str] = "tables"
+
+    mapping: Path | None = flag(
         None,
         "What the tables mean: a mapping.toml that a load wrote, edited (by default found from the "
         "tables).",
-        flag=True,
-        group="tables",
     )
     direction: Direction = option("both", "Direction in which paths may follow an edge.")
 

@@ -20,9 +20,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgqa.loaders.tabular_mapping import ColumnMapping, EdgeMapping, TableMapping, from_header
-from kgqa.loaders.tabular_values import LONG, is_blob, members, separator, value_type
-from kgqa.loaders.tabular_words import (
+from kgqa.loaders.tabular_mapping import (
     CLASS_WORDS,
     ID_WORDS,
     LINK_WORDS,
@@ -30,6 +28,10 @@ from kgqa.loaders.tabular_words import (
     ROLE_WORDS,
     SELF_WORDS,
     THING_WORDS,
+    ColumnMapping,
+    EdgeMapping,
+    TableMapping,
+    from_header,
     relation_of,
     says_whether,
     singular,
@@ -37,6 +39,7 @@ from kgqa.loaders.tabular_words import (
     type_words,
     words,
 )
+from kgqa.loaders.tabular_values import LONG, is_blob, members, separator, value_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -283,7 +286,7 @@ def _is_untold(column: _Column, plan: _Plan) -> bool:
 def _people(column: _Column, plan: _Plan, plans: dict[str, _Plan]) -> _Plan | None:
     """Return the one other table of people that has all ids of a column named by a role."""
     said = ROLE_WORDS.intersection(words(relation_of(column.name)))
-    if not said or column.once == 1 or column.name in (*plan.key, *plan.name):
+    if not said or column.name in (*plan.key, *plan.name):
         return None
     others = [to for to in plans.values() if to is not plan and len(to.key) == 1]
     people = [to for to in others if to.words[-1] in PERSON_WORDS]
@@ -311,7 +314,7 @@ def _link(
     share = there / len(column.values)
     coverage = there / len(target.values)
     if hint >= 2:
-        least = _NAMED_LINK
+        least = _NAMED_LINK if to is not plan else _LINK  # the head of a department is a doctor
     elif hint == 1:
         least = 1.0
     else:
@@ -487,7 +490,7 @@ def _column(
     if thing := thing or plan.untold.get(column.name):
         said = "" if plan.joins else relation
         return ColumnMapping(relation=said, thing=thing, split=column.split)
-    of_row = column.words[:-1] in ([], plan.words)  # ``blood_type`` is no type of a patient
+    of_row = column.words[:-1] in ([], plan.words)  # ``blood_type`` is not a type of a patient
     if of_row and column.words[-1] in CLASS_WORDS and _are_classes(column) and not plan.joins:
         return ColumnMapping(property=column.name, split=column.split)
     return ColumnMapping(property=column.name, type=column.kind, split=column.split)

@@ -15,19 +15,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgqa.errors import UsageError
-from kgqa.loaders.base import edge_batch, entity_batch, relation_batch
+from kgqa.loaders.base import Rejects, edge_batch, entity_batch, relation_batch
 from kgqa.loaders.strings import json_objects, mask_of
-from kgqa.loaders.tabular_mapping import ARRAY
+from kgqa.loaders.tabular_mapping import ARRAY, ColumnMapping, TableMapping, spoken
 from kgqa.loaders.tabular_values import LONG, as_json, members
-from kgqa.loaders.tabular_words import spoken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Set
 
     from kgqa.graph.model import Batch, BoolArray, EdgeBatch, IntArray
-    from kgqa.loaders.base import Rejects
     from kgqa.loaders.tabular_files import Table
-    from kgqa.loaders.tabular_mapping import ColumnMapping, TableMapping
 
 _SLICE = 1 << 16  # rows that are put together at once
 _TEXT = pa.string()
@@ -71,7 +68,7 @@ class Rows:
         for type_, columns in self._things.items():
             names = pc.unique(pa.chunked_array(columns, _TEXT))
             ids = pc.binary_join_element_wise(f"{type_}/", names, "")
-            number = pc.match_substring_regex(names, "^[0-9]+$")  # an id, which is no name
+            number = pc.match_substring_regex(names, "^[0-9]+$")  # an id, not a name
             called = pc.binary_join_element_wise(spoken(type_).capitalize(), names, " ")
             called = pc.if_else(number, called, names)
             yield entity_batch(ids, name=called, types=[[type_]] * len(ids))

@@ -6,7 +6,7 @@ codes, telephone numbers: digits after a leading zero) stays text.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,6 @@ from kgqa.loaders.strings import json_strings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import TypeAlias
 
     from kgqa.graph.model import BoolArray
     from kgqa.graph.schema import ValueType

@@ -20,7 +20,7 @@ from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -32,7 +32,6 @@ from kgqa.progress import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from typing import IO
 
 _CONTEXT = TypeAdapter(list[tuple[str, list[str]]])
 _CHUNK = 1 << 16  # bytes in which a file's first character is looked for

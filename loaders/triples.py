@@ -24,7 +24,7 @@ import re
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -32,7 +32,7 @@ import pyarrow.compute as pc
 
 from kgqa.errors import DumpMalformedError, UsageError
 from kgqa.graph.model import EdgeBatch, Kind, NameBatch, TypeBatch, ValueBatch
-from kgqa.loaders.base import data_lines, entity_batch, relation_batch
+from kgqa.loaders.base import Rejects, Report, data_lines, entity_batch, relation_batch
 from kgqa.loaders.blocks import (
     STDIN,
     Block,
@@ -55,13 +55,12 @@ from kgqa.loaders.triples_table import (
     read_lines,
 )
 from kgqa.parallel import mapped
-from kgqa.registry import Direction, Options, option
+from kgqa.registry import Direction, Options, flag, option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kgqa.graph.model import Batch, BoolArray
-    from kgqa.loaders.base import Rejects, Report
     from kgqa.progress import Progress
 
 _ENDINGS = {
@@ -82,64 +81,43 @@ _OPENING = 20  # lines that a form is found from
 class TriplesOptions(Options):
     """How files of triples are read."""
 
-    form: Literal["delimited", "ntriples", "jsonl", "parquet"] | None = option(
-        None,
-        "Format of the files (by default found from the ending or the first lines).",
-        flag=True,
-        group="triples",
+    heading: ClassVar[str] = "triples"
+
+    form: Literal["delimited", "ntriples", "jsonl", "parquet"] | None = flag(
+        None, "Format of the files (by default found from the ending or the first lines)."
     )
-    columns: str | None = option(
+    columns: str | None = flag(
         None,
         "Names of the columns, separated by commas, with _ for one to skip (by default those of a "
         "header, or head,relation,tail).",
-        flag=True,
-        group="triples",
     )
-    delimiter: str | None = option(
+    delimiter: str | None = flag(
         None,
         "Separator between fields: one character, or whitespace (by default found from the file).",
-        flag=True,
-        group="triples",
     )
     header: bool | None = option(
         None, "Whether the first line is a header (by default found from the file)."
     )
-    names: Path | None = option(
+    names: Path | None = flag(
         None,
         "File of names: an id, a tab and a name on each line; further names of an id are aliases.",
-        flag=True,
-        group="triples",
     )
-    types: Path | None = option(
-        None,
-        "File of types: an id, a tab and a type on each line.",
-        flag=True,
-        group="triples",
+    types: Path | None = flag(None, "File of types: an id, a tab and a type on each line.")
+    relation_names: Path | None = flag(
+        None, "File of the relations' names: an id, a tab and a name on each line."
     )
-    relation_names: Path | None = option(
-        None,
-        "File of the relations' names: an id, a tab and a name on each line.",
-        flag=True,
-        group="triples",
-    )
-    type_relation: str | None = option(
+    type_relation: str | None = flag(
         None,
         "Relation that says of what kind a thing is, which becomes a type; `none` if no relation "
         "does (by default found by its name and its tails).",
-        flag=True,
-        group="triples",
     )
-    mediators: str | Path | None = option(
+    mediators: str | Path | None = flag(
         None,
         "Ids that are mediators if they have no name: a pattern that matches the start of the id, "
         "or a file of ids.",
-        flag=True,
-        group="triples",
         union_mode="left_to_right",
     )
-    direction: Direction = option(
-        "both", "Direction in which paths may follow an edge.", flag=True, group="triples"
-    )
+    direction: Direction = flag("both", "Direction in which paths may follow an edge.")
     language: str = option("en", "Language of the labels to keep from N-Triples.")
 
 

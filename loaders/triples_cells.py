@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgqa.errors import DumpMalformedError, UsageError
-from kgqa.loaders.blocks import STDIN
+from kgqa.loaders.blocks import STDIN, Block
 from kgqa.loaders.strings import as_text, each_once, json_strings, json_value, lines_at
 from kgqa.loaders.triples_rows import (
     HALF,
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kgqa.loaders.base import Report
-    from kgqa.loaders.blocks import Block
     from kgqa.loaders.triples_rows import Read
     from kgqa.progress import Progress
 

@@ -138,7 +138,7 @@ def one_cache(model_cache: Path) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def smollm_folder(model_cache: Path) -> Path:
     """The real SmolLM2-135M-Instruct as a folder of safetensors and tokenizer files."""
-    from kgqa.models.offline import smollm_folder
+    from kgqa.models.locate import smollm_folder
     from kgqa.progress import Silent
 
     return smollm_folder(model_cache, Silent())
@@ -148,7 +148,7 @@ def smollm_folder(model_cache: Path) -> Path:
 def minilm() -> None:
     """The offline sentence encoder; a test that needs it is skipped where it is not installed."""
     from kgqa.errors import ModelNotFoundError
-    from kgqa.models.offline import minilm_folder
+    from kgqa.models.locate import minilm_folder
 
     try:
         minilm_folder()

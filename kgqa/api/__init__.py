@@ -96,7 +96,7 @@ def setup(
     they cannot be installed.
     """
     from kgqa.api.home import Home
-    from kgqa.models.offline import install_offline_models
+    from kgqa.models.locate import install_offline_models
     from kgqa.models.prepared import open_kg_llm
     from kgqa.models.profile import plan_for
 

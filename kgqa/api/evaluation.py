@@ -6,17 +6,16 @@ from contextlib import ExitStack, contextmanager
 from copy import copy
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from kgqa.api.qa import QA
 from kgqa.api.workers import WorkerOptions
 from kgqa.errors import GraphError
 from kgqa.progress import Silent
-from kgqa.registry import option, taken
+from kgqa.registry import flag, taken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from typing import TypeAlias
 
     from kgqa.api.home import Home
     from kgqa.evaluation import Evaluation
@@ -32,13 +31,13 @@ if TYPE_CHECKING:
 class EvalOptions(WorkerOptions):
     """Which questions of a file are asked, who answers them, and what is kept."""
 
-    linked: bool = option(False, "Find topic entities, even if the file has them.", flag=True)
-    limit: int | None = option(None, "Only the first questions.", flag=True, ge=1)
-    split: Literal["all", "validation", "rest"] = option(
-        "all", "Only the fifth that is never trained on, or the other four.", flag=True
+    linked: bool = flag(False, "Find topic entities, even if the file has them.")
+    limit: int | None = flag(None, "Only the first questions.", ge=1)
+    split: Literal["all", "validation", "rest"] = flag(
+        "all", "Only the fifth that is never trained on, or the other four."
     )
-    out: Path | None = option(
-        None, "Folder for the answers and reports; a stopped run continues from it.", flag=True
+    out: Path | None = flag(
+        None, "Folder for the answers and reports; a stopped run continues from it."
     )
 
 

@@ -6,18 +6,16 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kgqa.config import load_settings
+from kgqa.config import Settings, load_settings
 from kgqa.errors import without_secrets
-from kgqa.progress import Logged
+from kgqa.progress import Logged, Progress
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kgqa.config import Settings
     from kgqa.graph.model import KGInfo
     from kgqa.graph.store import GraphStore
     from kgqa.methods.resources import Models
-    from kgqa.progress import Progress
 
 _GRAPH = "graph.sqlite"
 

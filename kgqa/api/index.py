@@ -20,7 +20,7 @@ from kgqa.errors import (
 from kgqa.methods.options import WalkOptions
 from kgqa.methods.resources import model_and_adapter
 from kgqa.questions.rows import file_lines
-from kgqa.registry import option, validated
+from kgqa.registry import flag, validated
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,25 +44,24 @@ class PathOptions(WalkOptions):
 
     as_flags: ClassVar[tuple[str, ...]] = ("direction", "mediators")
 
-    preset: str | None = option(None, "The preset whose format is used: default, gcr.", flag=True)
-    model: str | None = option(None, "The KG-LLM whose tokenizer is used.", flag=True)
-    adapter: str | None = option(None, "The adapter whose format is used, or 'none'.", flag=True)
+    preset: str | None = flag(None, "The preset whose format is used: default, gcr.")
+    model: str | None = flag(None, "The KG-LLM whose tokenizer is used.")
+    adapter: str | None = flag(None, "The adapter whose format is used, or 'none'.")
 
 
 class IndexOptions(WorkerOptions, PathOptions):
     """What an index holds, and how it is built."""
 
-    entities: Path | None = option(
-        None, "Only these entities: a file with an id or name on each line.", flag=True
+    entities: Path | None = flag(
+        None, "Only these entities: a file with an id or name on each line."
     )
-    questions: Path | None = option(None, "Only the topic entities of a question file.", flag=True)
-    cap: int = option(
+    questions: Path | None = flag(None, "Only the topic entities of a question file.")
+    cap: int = flag(
         100_000,
         "Maximum number of stored paths per entity; one with more is composed when asked about.",
-        flag=True,
         ge=1,
     )
-    rebuild: bool = option(False, "Delete the existing index first.", flag=True)
+    rebuild: bool = flag(False, "Delete the existing index first.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +95,7 @@ def build_index(home: Home, store: GraphStore, given: dict[str, Any]) -> IndexBu
     """Build the index of a KG, or go on with one that was stopped; see :meth:`kgqa.KG.index`."""
     from kgqa.graph.files import writing
     from kgqa.graph.open import store_backend
-    from kgqa.models.presets import preset as card_of
+    from kgqa.models.adapter import preset as card_of
 
     options: IndexOptions = validated(IndexOptions, given, "an index")
     settings, info = home.settings, store.info
@@ -152,8 +151,8 @@ def trie_text(
     """
     from kgqa.linking.resolve import resolve_entity
     from kgqa.methods.base import path_format
+    from kgqa.models.adapter import preset as card_of
     from kgqa.models.kg_llm import load_encoder
-    from kgqa.models.presets import preset as card_of
     from kgqa.trie.export import branching, sequence_tokens, text_lines
     from kgqa.trie.lexicon import PathLexicon
 

@@ -345,7 +345,7 @@ class KG:
 
     def examples(self, most: int = 6) -> list[str]:
         """Return questions that the KG answers, of its most frequent relations."""
-        from kgqa.api.examples import example_questions
+        from kgqa.api.overview import example_questions
 
         return example_questions(self.about(4 * most)["relations"], self.query, most)
 

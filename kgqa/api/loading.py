@@ -12,7 +12,7 @@ from kgqa.api.home import Home
 from kgqa.api.kg import KG
 from kgqa.errors import UsageError
 from kgqa.permissions import inherit_permissions, sharing_note
-from kgqa.registry import LOADERS, Options, option, taken
+from kgqa.registry import LOADERS, Options, flag, option, taken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,26 +26,24 @@ if TYPE_CHECKING:
 class StoringOptions(Options):
     """How a load reaches its store, for every loader."""
 
-    method: Literal["bolt", "admin"] | None = option(
-        None, "Over Bolt (the default), or bulk import by neo4j-admin.", flag=True, group="Neo4j"
+    method: Literal["bolt", "admin"] | None = flag(
+        None, "Over Bolt (the default), or bulk import by neo4j-admin.", group="Neo4j"
     )
-    neo4j_home: Path | None = option(
-        None, "The server's folder, for method admin (KGQA_NEO4J_HOME).", flag=True, group="Neo4j"
+    neo4j_home: Path | None = flag(
+        None, "The server's folder, for method admin (KGQA_NEO4J_HOME).", group="Neo4j"
     )
-    replace_database: bool | None = option(
-        None, "Let a bulk import replace a database with other KGs.", flag=True, group="Neo4j"
+    replace_database: bool | None = flag(
+        None, "Let a bulk import replace a database with other KGs.", group="Neo4j"
     )
-    work_folder: Path | None = option(
-        None, "Folder for the stages of the load (by default the data folder).", flag=True
+    work_folder: Path | None = flag(
+        None, "Folder for the stages of the load (by default the data folder)."
     )
 
 
 class ExtractionOptions(Options):
     """Which general LLM extracts the triples of texts, for the loader ``text``."""
 
-    general_model: str | None = option(
-        None, "The general LLM that extracts triples.", flag=True, group="text"
-    )
+    general_model: str | None = flag(None, "The general LLM that extracts triples.", group="text")
     cache_calls: bool = option(True, "Cache its replies, so that no call is made twice.")
 
 

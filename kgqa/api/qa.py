@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from kgqa.deadline import deadline
 from kgqa.display import said_entity, said_name
 from kgqa.errors import EmptyLanguageError, EntityNotFoundError, KgqaError, LinkingError, UsageError
-from kgqa.graph.store import LiveStore, schema_version
+from kgqa.graph.store import GraphStore, LiveStore, schema_version
 from kgqa.registry import METHODS
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from kgqa.answers.answer import Answer, TopicEntity
     from kgqa.api.home import Home
-    from kgqa.graph.store import GraphStore
     from kgqa.linking.followup import Reading, Turn
     from kgqa.linking.resolve import Resolution
     from kgqa.methods.base import LinkedQuestion, Method, Watch

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kgqa.errors import KgqaError, UsageError
-from kgqa.registry import LOADERS, Options, option, taken
+from kgqa.registry import LOADERS, Options, flag, taken
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,14 +25,12 @@ _NAMED = 3  # things that were not there that a note lists
 class UpdateOptions(Options):
     """How a KG is changed, beside the options of the loader that reads the triples."""
 
-    remove: list[Path] | None = option(
-        None, "File of triples to remove; may be given several times.", flag=True
+    remove: list[Path] | None = flag(None, "File of triples to remove; may be given several times.")
+    remove_names: Path | None = flag(
+        None, "File of names to remove: an id, a tab and a name on each line."
     )
-    remove_names: Path | None = option(
-        None, "File of names to remove: an id, a tab and a name on each line.", flag=True
-    )
-    loader: str | None = option(
-        None, "The loader that reads the files (by default the one that loaded the KG).", flag=True
+    loader: str | None = flag(
+        None, "The loader that reads the files (by default the one that loaded the KG)."
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from kgqa.errors import UsageError
-from kgqa.registry import Options, option
+from kgqa.registry import Options, flag
 
 if TYPE_CHECKING:
     from kgqa.parallel import Executor
@@ -14,17 +14,12 @@ if TYPE_CHECKING:
 class WorkerOptions(Options):
     """Where work is done, and by how many."""
 
-    workers: int | None = option(
-        None,
-        "Number of processes (1), or of simultaneous units on Ray (all its CPUs).",
-        flag=True,
-        ge=1,
+    workers: int | None = flag(
+        None, "Number of processes (1), or of simultaneous units on Ray (all its CPUs).", ge=1
     )
-    engine: Literal["local", "ray"] = option("local", "Where the work runs.", flag=True)
-    address: str | None = option(
-        None,
-        "With engine ray: the cluster, HOST:PORT or 'auto' (by default a local one).",
-        flag=True,
+    engine: Literal["local", "ray"] = flag("local", "Where the work runs.")
+    address: str | None = flag(
+        None, "With engine ray: the cluster, HOST:PORT or 'auto' (by default a local one)."
     )
 
     def executor(self) -> Executor:

@@ -27,7 +27,7 @@ STOPPED = 130  # the exit code of a program that Ctrl-C ended
 
 COMMANDS = {
     "setup": "Install the offline models, once.",
-    "ingest": "Load a dump: freebase, conceptnet, umls, your own triples, or text.",
+    "ingest": "Load your tables, triples or texts, or a dump (Freebase, ConceptNet, UMLS).",
     "update": "Add triples to a KG, and remove others.",
     "ask": "Answer questions with facts, and show the path of facts behind each answer.",
     "serve": "Serve a page, an HTTP API, a chat endpoint and MCP.",

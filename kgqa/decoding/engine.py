@@ -24,19 +24,16 @@ from kgqa.decoding.forward import (
     TreeForward,
     WavePart,
 )
-from kgqa.decoding.search import ForwardPassesSpentError
-from kgqa.decoding.wave import PrefixTree
+from kgqa.decoding.search import Demand, ForwardPassesSpentError, Search, SearchResult
+from kgqa.decoding.wave import PrefixTree, WaveNode
 from kgqa.errors import KgqaError, ModelError, TimeLimitError, UsageError
-from kgqa.progress import Silent
+from kgqa.progress import Progress, Silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from transformers import PreTrainedModel
 
-    from kgqa.decoding.search import Demand, Search, SearchResult
-    from kgqa.decoding.wave import WaveNode
-    from kgqa.progress import Progress
     from kgqa.trie.constraint import Constraint
 
 

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 import numpy as np
 import torch
 
-from kgqa.decoding.cache import ColumnCache
-from kgqa.decoding.model import AttentionBlock, TreeModel
-from kgqa.decoding.wave import NO_TOKEN, PrefixTree
+from kgqa.decoding.model import AttentionBlock, ColumnCache, TreeModel
+from kgqa.decoding.wave import NO_TOKEN, PrefixTree, WaveNode
 from kgqa.errors import ModelError
 from kgqa.trie.constraint import Expansion
 
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from kgqa.decoding.search import Demand
-    from kgqa.decoding.wave import WaveNode
 
 ScoreRule: TypeAlias = Literal["vocabulary", "allowed"]
 T = TypeVar("T")

@@ -1,4 +1,9 @@
-"""A model that runs trees of tokens itself; one of transformers does so under a mask."""
+"""A model that runs trees of tokens itself; one of transformers does so under a mask.
+
+Keys and values of all tokens that a tree of several questions attends to are columns of a cache. A
+token's column is its place in one growing buffer for each layer, never moved, and reused when given
+back. A token's position is in its key; the mask says who sees whom.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +12,90 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import torch
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import torch
+    from numpy.typing import NDArray
     from torch import Tensor
 
-    from kgqa.decoding.cache import ColumnCache
+_STEP = 16  # widths come in steps, so that kernels and allocators meet few shapes
+
+
+class ColumnCache:
+    """A cache that a model writes to; :meth:`take` says where, in free columns."""
+
+    def __init__(self) -> None:
+        self._used = np.zeros(0, bool)
+        self._keys: list[torch.Tensor] = []
+        self._values: list[torch.Tensor] = []
+        self._columns = torch.zeros(0, dtype=torch.long)
+        self._width = 0
+
+    @property
+    def width(self) -> int:
+        """The columns that the next forward pass sees, used or not: a multiple of 16."""
+        return self._width
+
+    @property
+    def used(self) -> int:
+        """The columns that somebody owns."""
+        return int(self._used.sum())
+
+    def take(self, count: int) -> NDArray[np.int64]:
+        """Return ``count`` free columns, now owned by the caller, the lowest first."""
+        # the lowest first: what a pass attends to stays one block, which is read without a copy
+        free = np.flatnonzero(~self._used)
+        if len(free) < count:
+            # half as much again, so that buffers seldom grow
+            size = max(len(self._used) + count, len(self._used) * 3 // 2, 256)
+            self._used = np.concatenate([self._used, np.zeros(size - len(self._used), bool)])
+            free = np.flatnonzero(~self._used)
+        columns = free[:count].astype(np.int64)
+        self._used[columns] = True
+        return columns
+
+    def give_back(self, columns: NDArray[np.int64]) -> None:
+        """Free columns of :meth:`take`."""
+        self._used[columns] = False
+
+    def aim(self, columns: NDArray[np.int64], device: torch.device) -> None:
+        """Let the next forward pass write its tokens to ``columns``, one for each token."""
+        # columns given back inside the width are masked: none is ever moved
+        owned = np.flatnonzero(self._used)
+        last = int(owned[-1]) + 1 if len(owned) else 0
+        self._width = -(-last // _STEP) * _STEP
+        self._columns = torch.from_numpy(columns).to(device)
+
+    def clear(self) -> None:
+        """Forget everything and release the memory."""
+        self._used = np.zeros(0, bool)
+        self._keys, self._values = [], []
+        self._width = 0
+
+    def write(
+        self, keys: torch.Tensor, values: torch.Tensor, layer: int
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Write a layer's new keys and values ``[1, heads, tokens, size]``; return all columns."""
+        return (
+            self._write(self._keys, keys, layer),
+            self._write(self._values, values, layer),
+        )
+
+    def _write(self, buffers: list[torch.Tensor], new: torch.Tensor, layer: int) -> torch.Tensor:
+        while len(buffers) <= layer:
+            buffers.append(new.new_zeros((*new.shape[:2], 0, new.shape[3])))
+        buffer = buffers[layer]
+        if buffer.shape[2] < self._width:
+            size = max(self._width, -(-len(self._used) // _STEP) * _STEP)
+            # zeros: what is masked must be finite, since zero times infinity is not a number
+            wider = new.new_zeros((*new.shape[:2], size, new.shape[3]))
+            wider[:, :, : buffer.shape[2]] = buffer
+            buffers[layer] = buffer = wider
+        buffer.index_copy_(2, self._columns.to(buffer.device), new)
+        return buffer[:, :, : self._width]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 
 from kgqa.errors import MarkerMissingError
-from kgqa.trie.constraint import Expansion
+from kgqa.trie.constraint import Constraint, Expansion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from kgqa.decoding.forward import ScoreRule
     from kgqa.decoding.search import Hypothesis
     from kgqa.paths.walk import PathTable
-    from kgqa.trie.constraint import Constraint
     from kgqa.trie.lexicon import TokenEncoder
 
 

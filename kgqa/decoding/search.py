@@ -2,6 +2,8 @@
 
 A search is a generator: it yields a :class:`Demand`, is sent :class:`Scored` and returns a
 :class:`SearchResult`; so several questions can share a forward pass.
+
+Importing it, with the options of the searches, loads neither numpy nor a model.
 """
 
 from __future__ import annotations
@@ -13,13 +15,45 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 from kgqa.errors import ModelError, UsageError
-from kgqa.registry import Options
+from kgqa.registry import Options, option
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from kgqa.trie.constraint import Constraint, Expansion
+
+
+class BeamOptions(Options):
+    """Beam search has no options of its own."""
+
+
+class DiverseOptions(Options):
+    """The options of diverse beam search."""
+
+    groups: int | None = option(None, "Number of groups of beams, 1 to K (by default K).", ge=1)
+    diversity_penalty: float = option(
+        1.0,
+        "Penalty of a token for each hypothesis of an earlier group that has just chosen it.",
+        ge=0.0,
+    )
+
+
+class ExactOptions(Options):
+    """The options of exact search."""
+
+    max_forward_passes: int | None = option(
+        None,
+        "Maximum number of forward passes for a question; the search then ends with what it found.",
+        ge=1,
+    )
+
+
+class SampleSearchOptions(Options):
+    """The options of sampling without replacement."""
+
+    seed: int = option(0, "Seed of the random numbers.", ge=0)
+
 
 # What rounding may put a log-probability above zero: sums over a vocabulary are made in single
 # precision, of logits that may be in the hundreds.

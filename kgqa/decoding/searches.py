@@ -20,11 +20,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kgqa.decoding.options import BeamOptions, DiverseOptions, ExactOptions, SampleSearchOptions
 from kgqa.decoding.search import (
+    BeamOptions,
     Certificate,
+    Demand,
+    DiverseOptions,
+    ExactOptions,
     ForwardPassesSpentError,
     Hypothesis,
+    SampleSearchOptions,
     Scored,
     Search,
     SearchResult,
@@ -33,15 +37,12 @@ from kgqa.decoding.search import (
     extended,
 )
 from kgqa.errors import UsageError
-from kgqa.trie.constraint import Expansion
+from kgqa.trie.constraint import Constraint, Expansion
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator
 
     from numpy.typing import NDArray
-
-    from kgqa.decoding.search import Demand
-    from kgqa.trie.constraint import Constraint
 
 
 class BeamSearch(SearchStrategy[BeamOptions]):

@@ -1,4 +1,4 @@
-"""A :class:`kgqa.decoding.cache.ColumnCache` as models of transformers write to it."""
+"""A :class:`kgqa.decoding.model.ColumnCache` as models of transformers write to it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from transformers import DynamicCache
 if TYPE_CHECKING:
     import torch
 
-    from kgqa.decoding.cache import ColumnCache
+    from kgqa.decoding.model import ColumnCache
 
 
 class TransformersCache(DynamicCache):

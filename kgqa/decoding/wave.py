@@ -14,16 +14,13 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from kgqa.decoding.search import Scored
-from kgqa.paths.walk import empty_paths
-from kgqa.trie.constraint import Expansion
+from kgqa.paths.walk import PathTable, empty_paths
+from kgqa.trie.constraint import Constraint, Expansion
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence
 
     from numpy.typing import NDArray
-
-    from kgqa.paths.walk import PathTable
-    from kgqa.trie.constraint import Constraint
 
     _Ints: TypeAlias = NDArray[np.int64]
     _Floats: TypeAlias = NDArray[np.float64]

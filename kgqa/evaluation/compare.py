@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kgqa.errors import DataError
-from kgqa.evaluation.log import read_run, read_settings
 from kgqa.evaluation.metrics import interval
+from kgqa.evaluation.record import Record, read_run, read_settings
 from kgqa.evaluation.report import TITLES, ReportTable
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from kgqa.evaluation.record import Record
 
 FIGURES = ("hits_at_1", "hit_at_k", "mrr", "f1", "precision", "recall", "accuracy", "path_recall")
 _GROUPS = {

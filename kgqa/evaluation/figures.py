@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kgqa.evaluation.graph_metrics import CHAINS, TRIPLET_SCORES
-from kgqa.evaluation.metrics import interval, mean_percent
-from kgqa.evaluation.record import Outcome
+from kgqa.evaluation.metrics import CHAINS, TRIPLET_SCORES, interval, mean_percent
+from kgqa.evaluation.record import Outcome, Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from kgqa.evaluation.record import Record
 
 _STRICT = ("hits_at_1", "hit_at_k", "mrr", "f1", "precision", "recall")
 _LEGACY = ("hit", "f1", "precision", "recall", "acc")

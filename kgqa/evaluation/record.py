@@ -1,39 +1,55 @@
-"""The record of one question: a line of a run's log, from which every figure can be made again."""
+"""The record of one question, from which every figure can be made again, and the folder of a run.
+
+The folder has ``run.json`` and a line per question (``results.jsonl``); a stopped run goes on.
+"""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import json
+import os
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
+from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict
 
-from kgqa.answers.answer import Answer
+from kgqa.answers.answer import Answer, ScoredPath
 from kgqa.answers.expand import tails
 from kgqa.display import path_parts
-from kgqa.errors import EntityNotFoundError, LinkingError, TimeLimitError
-from kgqa.evaluation.graph_metrics import (
+from kgqa.errors import (
+    DataError,
+    EntityNotFoundError,
+    KgqaError,
+    LinkingError,
+    TimeLimitError,
+    UsageError,
+)
+from kgqa.evaluation.metrics import (
+    ALL_RIGHT,
     CHAINS,
     TRIPLET_SCORES,
     distance,
+    gcr_scores,
     linking_of,
     path_recall,
     relation_path,
+    rog_scores,
+    strict_scores,
     triplets_of,
 )
-from kgqa.evaluation.metrics import ALL_RIGHT, gcr_scores, rog_scores, strict_scores
+from kgqa.graph.files import write_whole
 from kgqa.graph.names import normalise
-from kgqa.questions.meanings import known_topics, meanings_of
+from kgqa.questions.meanings import Meanings, known_topics, meanings_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
-    from kgqa.answers.answer import ScoredPath
-    from kgqa.errors import KgqaError
     from kgqa.graph.store import GraphStore
     from kgqa.paths.walk import WalkRules
     from kgqa.questions.base import BadEntry, Question
-    from kgqa.questions.meanings import Meanings
 
 _KEPT = 20  # predictions and paths that stay in a line
 
@@ -316,3 +332,126 @@ def _outcome(
     wanted = store.keys_of(list(gold.same)).tolist()
     leads = any(key >= 0 and key in reached for key in wanted)
     return Outcome.WRONG_TAIL if leads else Outcome.WRONG_RELATION
+
+
+RUN = "run.json"
+RESULTS = "results.jsonl"
+_LOCK = ".lock"
+_OTHER = "Name another folder with `out`, or remove this one."
+_NO_RUN = "Give a folder that `kgqa eval` wrote."
+
+
+@dataclass(frozen=True, slots=True)
+class ResultLog:
+    """The results of a run, open for writing; ``done`` has every record by its id."""
+
+    folder: Path
+    done: dict[str, Record]
+    _file: BinaryIO
+
+    def write(self, record: Record) -> None:
+        """Add a line; it is on disk when this returns. Raises UsageError."""
+        line = json.dumps(record.model_dump(), ensure_ascii=False) + "\n"
+        try:
+            self._file.write(line.encode("utf-8", "replace"))
+            self._file.flush()
+        except OSError as error:
+            raise _unwritable(self.folder, error) from None
+        self.done[record.id] = record
+
+
+@contextmanager
+def open_log(folder: Path, settings: Mapping[str, Any]) -> Iterator[ResultLog]:
+    """Open a run's folder, with what an earlier run left. Raises UsageError, DataError."""
+    with ExitStack() as stack:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(FileLock(folder / _LOCK, timeout=0))
+            _check_settings(folder, json.loads(json.dumps(dict(settings))))
+            path = folder / RESULTS
+            file = stack.enter_context(path.open("a+b"))
+            file.seek(0)
+            whole, done = _read(file.read(), path)
+            file.truncate(whole)
+            file.seek(0, os.SEEK_END)
+        except Timeout:
+            raise UsageError(
+                f"Another run is writing to {folder}.", "Wait until it has ended."
+            ) from None
+        except OSError as error:
+            raise _unwritable(folder, error) from None
+        yield ResultLog(folder, done, file)
+
+
+def read_settings(folder: Path) -> dict[str, Any]:
+    """Return what the run in ``folder`` was run with. Raises DataError."""
+    path = folder / RUN
+    try:
+        settings = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise _no_run(path, error) from None
+    except ValueError:
+        raise DataError(f"{path} is not JSON.", _NO_RUN) from None
+    if not isinstance(settings, dict):
+        raise DataError(f"{path} is not a JSON object.", _NO_RUN)
+    return settings
+
+
+def read_run(folder: Path) -> dict[str, Record]:
+    """Return the records in ``folder`` by id, in order, whole lines only. Raises DataError."""
+    path = folder / RESULTS
+    try:
+        return _read(path.read_bytes(), path)[1]
+    except OSError as error:
+        raise _no_run(path, error) from None
+
+
+def _read(raw: bytes, path: Path) -> tuple[int, dict[str, Record]]:
+    whole = raw.rfind(b"\n") + 1
+    done: dict[str, Record] = {}
+    for number, line in enumerate(raw[:whole].split(b"\n")[:-1], 1):
+        try:
+            record = Record.model_validate_json(line)
+        except ValueError:
+            raise DataError(
+                f"{path}, line {number} is not a line of a run.",
+                "Remove the line, and the question is answered again.",
+            ) from None
+        done[record.id] = record
+    return whole, done
+
+
+def _check_settings(folder: Path, settings: dict[str, Any]) -> None:
+    path = folder / RUN
+    if not path.exists():
+        if (folder / RESULTS).exists():
+            raise UsageError(f"The folder {folder} has results, but no {RUN} beside them.", _OTHER)
+        write_whole(path, json.dumps(settings, indent=1, ensure_ascii=False).encode())
+        return
+    there = read_settings(folder)
+    for name in [*settings, *there]:
+        old, new = there.get(name), settings.get(name)
+        if old != new:
+            raise UsageError(
+                f"The folder {folder} holds a run with another {name}: "
+                f"{_shown(old)}, not {_shown(new)}.",
+                _OTHER,
+            )
+
+
+def _shown(value: object) -> str:
+    return "nothing" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def _no_run(path: Path, error: OSError) -> DataError:
+    return DataError(
+        f"The folder {path.parent} holds no run: {path.name} cannot be read ({error.strerror}).",
+        _NO_RUN,
+    )
+
+
+def _unwritable(folder: Path, error: OSError) -> UsageError:
+    return UsageError(
+        f"The results cannot be written to {folder}: {error.strerror or error}.",
+        "Name another folder with `out`.",
+    )

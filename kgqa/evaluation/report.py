@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from kgqa.display import visible
 from kgqa.errors import UsageError
-from kgqa.evaluation.record import Outcome
+from kgqa.evaluation.record import Outcome, Record
 from kgqa.graph.files import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from kgqa.evaluation.record import Record
 
 WORST = 50  # failures that a report shows
 _BINS = 10  # of confidences

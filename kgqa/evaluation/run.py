@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -11,24 +11,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from kgqa.answers.answer import Answer
 from kgqa.errors import DataError, GraphError, KgqaError
 from kgqa.evaluation.figures import summarise
-from kgqa.evaluation.log import open_log
-from kgqa.evaluation.record import bad_entry_record, failed_record, record_of
-from kgqa.evaluation.report import figure_tables, time_sentence, write_report
+from kgqa.evaluation.record import Record, bad_entry_record, failed_record, open_log, record_of
+from kgqa.evaluation.report import ReportTable, figure_tables, time_sentence, write_report
 from kgqa.graph.store import GraphStore
-from kgqa.progress import Silent
-from kgqa.questions.base import Question
+from kgqa.progress import Progress, Silent
+from kgqa.questions.base import Question, QuestionFile
 from kgqa.questions.graphs import own_store
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
-    from kgqa.evaluation.record import Record
-    from kgqa.evaluation.report import ReportTable
     from kgqa.parallel import Executor, Opened
     from kgqa.paths.walk import WalkRules
-    from kgqa.progress import Progress
-    from kgqa.questions.base import QuestionFile
 
 OWN = "own"  # the KG's name if each question has one
 _UNIT = 16  # questions that a worker is given at most: as many as share forward passes anywhere

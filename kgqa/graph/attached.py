@@ -1,24 +1,35 @@
-"""What kgqa took from an attached Neo4j database, ``<home>/<kg>/attached.toml``, to be edited.
+"""What kgqa took from an attached Neo4j database, and what a survey counted in it.
 
-The file says where the database is, what its nodes are called, what people call things, and what
-is left out. What a survey counted lies beside it (:mod:`kgqa.graph.attached_cache`).
+``<home>/<kg>/attached.toml``, to be edited, says where the database is, what its nodes are called,
+what people call things, and what is left out. Beside it, in SQLite, lie schema, degrees, and names
+up to a bound, for look-ups that the database itself cannot do: inexact ones, and exact ones in any
+case and punctuation. Everything else is read from the server.
 """
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import os
+import sqlite3
 import tomllib
-from dataclasses import asdict, field
+from dataclasses import asdict, field, replace
 from typing import TYPE_CHECKING
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from kgqa.errors import GraphError, without_secrets
-from kgqa.graph.files import toml_key, toml_value, write_whole
-from kgqa.graph.model import Direction  # noqa: TC001 - pydantic reads it
+from kgqa.errors import GraphError, KgqaError, StoreUnavailableError, without_secrets
+from kgqa.graph.files import stamp_of, toml_key, toml_value, write_whole
+from kgqa.graph.model import Direction, KGInfo, Kind, Relations
+from kgqa.graph.names import normalise
+from kgqa.graph.schema import GraphSchema  # noqa: TC001 - pydantic reads it
+from kgqa.graph.sqlite_file import SqliteReader, prepare
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
+
 
 RECORD_NAME = "attached.toml"
 _STRICT = ConfigDict(extra="forbid")
@@ -148,3 +159,163 @@ def _called(names: Naming | Called) -> list[str]:
     for name, words in names.properties.items():
         lines.append(f"properties.{toml_key(name)} = {toml_value(asdict(words))}")
     return lines
+
+
+FILE_NAME = "survey.sqlite"
+APPLICATION_ID = 0x6B674174  # "kgAt"
+USER_VERSION = 3
+TABLES = """
+CREATE TABLE survey (content TEXT NOT NULL);
+CREATE TABLE node (
+    key INTEGER PRIMARY KEY,
+    id TEXT NOT NULL,
+    name TEXT,
+    kind INTEGER NOT NULL,
+    degree INTEGER NOT NULL
+);
+CREATE TABLE name_norm (norm TEXT NOT NULL, key INTEGER NOT NULL, PRIMARY KEY (norm, key))
+    WITHOUT ROWID;
+CREATE VIRTUAL TABLE node_text USING fts5 (
+    name, aliases, content='', tokenize="unicode61 remove_diacritics 2"
+);
+"""
+_STEP = 5_000  # rows written at once
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TextIndex:
+    """A full-text index of the server."""
+
+    name: str
+    labels: tuple[str, ...]
+    properties: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Survey:
+    """What a survey of a database found; ``state``: the database's when it was read.
+
+    ``relations``: relationship types and walked properties, the relations of walks, by key.
+    ``named``: how many nodes it holds the names of; ``seconds``: how long it took.
+    """
+
+    info: KGInfo
+    schema: GraphSchema
+    types: dict[str, Naming]
+    relations: tuple[str, ...]
+    indexed: frozenset[tuple[str, str]]
+    text_indexes: tuple[TextIndex, ...]
+    state: str
+    settings: str  # of the record that it was read with
+    read: float  # Unix time
+    seconds: float
+    named: int
+
+
+# key, id, name, kind, degree, other names
+Node = tuple[int, str, str | None, Kind, int, list[str]]
+_SURVEY = TypeAdapter(Survey)
+
+
+class SurveyFile(SqliteReader):
+    """The survey in a KG's folder, for one thread. Raises StoreUnavailableError if damaged."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder / FILE_NAME, "node", f"The survey of {folder.name}")
+        self.stamp = stamp_of(self.path)  # before it is opened: never newer than what is read
+        if self.stamp is None:
+            raise self._damaged("it is missing")
+        with self._opening() as layout:
+            if layout != (APPLICATION_ID, USER_VERSION):
+                raise self._damaged("it has another layout")
+            self._check_tables(TABLES)
+            try:
+                ((content,),) = self.query("SELECT content FROM survey")
+                self.survey = _SURVEY.validate_json(content)
+            except ValueError:
+                raise self._damaged("its record does not read") from None
+        self.info = self.survey.info
+
+    def _read_relations(self) -> Relations:
+        raise NotImplementedError  # relations are those of the survey
+
+    def _damaged(self, what: str) -> StoreUnavailableError:
+        return StoreUnavailableError(
+            f"{self.path} cannot be used: {what}.", "Delete it: it is made again from the database."
+        )
+
+
+def read_info(folder: Path, record: Attachment) -> KGInfo:
+    """Return the meta record of an attached KG, as the last survey counted."""
+    try:
+        with SurveyFile(folder) as file:
+            return replace(file.info, name=folder.name, direction=record.direction)
+    except KgqaError:  # the survey is made again when the KG is opened
+        source = source_of(record)
+        return KGInfo(folder.name, source, "", record.direction, 0, 0, 0, 0, 0, loader="attach")
+
+
+def attached_kgs(home: Path, faults: list[KgqaError] | None = None) -> list[KGInfo]:
+    """Return the KGs attached in a home, by name, as they were surveyed last.
+
+    ``faults`` gets the errors of unreadable ones.
+    """
+    infos: list[KGInfo] = []
+    for folder in sorted(path.parent for path in home.glob(f"*/{RECORD_NAME}")):
+        try:
+            infos.append(read_info(folder, read_attachment(folder)))
+        except GraphError as error:
+            if faults is not None:
+                faults.append(error)
+    return infos
+
+
+def source_of(record: Attachment) -> str:
+    """Return where the database is, as a KG's source."""
+    return f"{record.url} (database {record.database})"
+
+
+@contextlib.contextmanager
+def new_survey(folder: Path) -> Iterator[SurveyWriter]:
+    """Give what writes a survey; it replaces the one in ``folder`` when the block ends."""
+    path = folder / f".survey-{os.getpid()}.partial"
+    path.unlink(missing_ok=True)
+    try:
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
+            prepare(db, APPLICATION_ID, USER_VERSION, TABLES)
+            db.execute("BEGIN")
+            yield SurveyWriter(db)
+            db.execute("COMMIT")
+        path.replace(folder / FILE_NAME)
+    finally:
+        path.unlink(missing_ok=True)
+
+
+class SurveyWriter:
+    """Writes names, then what was found. Raises sqlite3.Error, OSError."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+
+    def add(self, nodes: Iterable[Node]) -> int:
+        """Take nodes; return how many."""
+        rows = list(nodes)
+        self._db.executemany(
+            "INSERT OR REPLACE INTO node VALUES (?, ?, ?, ?, ?)", [row[:5] for row in rows]
+        )
+        norms: set[tuple[str, int]] = set()
+        texts: list[tuple[int, str, str]] = []
+        for key, _, name, kind, _, others in rows:
+            if kind != Kind.ENTITY:
+                continue
+            forms = [normalise(text) for text in (name or "", *others)]
+            norms.update((form, key) for form in forms if form)
+            # normalised, so that a query's words are split as these are
+            texts.append((key, forms[0], " ".join(forms[1:])))
+        self._db.executemany("INSERT OR IGNORE INTO name_norm VALUES (?, ?)", sorted(norms))
+        self._db.executemany("INSERT INTO node_text (rowid, name, aliases) VALUES (?, ?, ?)", texts)
+        return len(rows)
+
+    def finish(self, survey: Survey) -> None:
+        """Take what was found."""
+        self._db.execute("INSERT INTO survey VALUES (?)", [_SURVEY.dump_json(survey).decode()])

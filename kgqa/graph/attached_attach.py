@@ -15,6 +15,7 @@ from kgqa.graph.attached import (
     Attachment,
     Mediators,
     Naming,
+    Survey,
     is_attached,
     read_attachment,
 )
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from kgqa.graph.attached_cache import Survey
     from kgqa.graph.model import Direction
     from kgqa.graph.neo4j import Neo4jConnection
     from kgqa.graph.schema import GraphSchema

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from kgqa.errors import GraphError
-from kgqa.graph.attached_keys import FACTS, value_key
+from kgqa.graph.attached_reader import FACTS, AttachedReader, value_key
 from kgqa.graph.literals import members, read_value
 from kgqa.graph.model import Kind, keys_array
 from kgqa.graph.names import is_storable, normalise
@@ -15,8 +15,7 @@ from kgqa.graph.neo4j_store import text_query
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kgqa.graph.attached_cache import SurveyFile
-    from kgqa.graph.attached_reader import AttachedReader
+    from kgqa.graph.attached import SurveyFile
 
 _LOOK_UP = 2.0  # seconds that one look-up by name may take on the server
 _SCANNED = 100_000  # nodes of a label that may be looked through without an index

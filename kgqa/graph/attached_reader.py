@@ -1,37 +1,188 @@
 """What is read of an attached database, by keys: nodes, facts, values, and their properties.
 
 A property of a node is an edge to a value node, and a relationship of a type that has properties is
-a mediator (:mod:`kgqa.graph.schema`); both are made as they are read.
+a mediator (:mod:`kgqa.graph.schema`); both are made as they are read. A node's key is the number in
+its element id. A fact's, a relationship that has properties, is the number in its own above
+``FACTS``; a value's is a hash of its id above ``VALUES``. So keys mean the same in every thread and
+process, and no table of them is kept.
 """
 
 from __future__ import annotations
 
+import hashlib
+import re
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kgqa.cypher.attached import attached
 from kgqa.errors import EntityNotFoundError, GraphError
-from kgqa.graph.attached_keys import FACTS, VALUES, kind_of, value_key
-from kgqa.graph.literals import cast_values, members
+from kgqa.graph.literals import cast_values, is_walked, members, value_node
 from kgqa.graph.model import Entities, Kind, Relations, keys_array
-from kgqa.graph.neo4j import READ_TIMEOUT
+from kgqa.graph.neo4j import READ_TIMEOUT, Neo4jConnection
 from kgqa.graph.neo4j_native import as_json, plain
 from kgqa.graph.neo4j_store import CHUNK
-from kgqa.graph.schema import fact_id
+from kgqa.graph.schema import Value, ValueType, fact_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     import neo4j
 
-    from kgqa.graph.attached import Attachment
-    from kgqa.graph.attached_cache import Survey
-    from kgqa.graph.attached_nodes import NamedNode, NodeReader
+    from kgqa.graph.attached import Attachment, Node, Survey
     from kgqa.graph.model import IntArray, KGInfo
-    from kgqa.graph.neo4j import Neo4jConnection
-    from kgqa.graph.schema import ValueType
+
+FACTS = 1 << 61  # element ids of all store formats are smaller
+VALUES = 1 << 62
+NULLS = frozenset({"", "NULL", "null", "\\N"})  # texts that stand for no value
+
+
+def kind_of(key: int) -> Kind:
+    """Return the kind that a key is of; labelled mediators and values are entities here."""
+    return Kind.ENTITY if key < FACTS else Kind.MEDIATOR if key < VALUES else Kind.VALUE
+
+
+def value_key(id_: str) -> int:
+    """Return the key of a value by its id.
+
+    >>> value_key('"1999"^^xsd:integer') >= VALUES
+    True
+    """
+    digest = hashlib.blake2b(id_.encode(errors="surrogatepass"), digest_size=8).digest()
+    return VALUES | int.from_bytes(digest) >> 2
+
+
+def walked(value: Any) -> list[tuple[str, str]]:
+    """Return id and name of the value nodes that walks see of a property; of a list each.
+
+    >>> walked(1999), walked("NULL"), walked(["Neo", "Neo"])
+    ([('"1999"^^xsd:integer', '1999')], [], [('"Neo"', 'Neo')])
+    """
+    content = plain(value)
+    if content is None or not is_walked(content):
+        return []
+    return list(
+        dict.fromkeys(value_node(member) for member in members(content) if member not in NULLS)
+    )
+
+
+def values_of(value: Any) -> list[Value]:
+    """Return the values of a property, each member of a list by itself, without nulls as text."""
+    return [member for member in members(plain(value)) if member not in NULLS]
+
+
+_OWN = ("KGMeta", "KGDropping", "KGLoading", "KGName", "KGRelation")  # kgqa's records, no nodes
+
+
+def selection_of(record: Attachment, labels: set[str], types: set[str]) -> dict[str, list[str]]:
+    """Return the parameters that say what is taken: labels and types, and those left out."""
+    return {
+        "labels": [name for name in record.only if name in labels or name not in types],
+        "hidden": [*record.skip, *_OWN],
+        "types": [name for name in record.only if name in types],
+        "untaken": list(record.skip),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class NamedNode:
+    """A node: its id, name and other names, the kind of its labels, and its types."""
+
+    id: str
+    name: str | None
+    kind: Kind
+    others: tuple[str, ...]
+    types: tuple[str, ...]
+
+
+class NodeReader:
+    """Names of nodes as the record has them. ``state``: only for who keeps it."""
+
+    def __init__(
+        self, connection: Neo4jConnection, record: Attachment, survey: Survey, state: str
+    ) -> None:
+        self.connection, self.record, self.state = connection, record, state
+        self.naming = {**survey.types, **record.types}
+        labels = {type_.name for type_ in survey.schema.types}
+        self.selection = selection_of(
+            record,
+            labels | set(record.types),
+            {relation.relation for relation in survey.schema.relations},
+        )
+        wanted = {
+            name for naming in self.naming.values() for name in (*naming.name, naming.id) if name
+        }
+        if record.mediators.property:
+            wanted.add(record.mediators.property)
+        self.names = sorted(wanted)
+        self.mediator = asdict(record.mediators)
+        self._place = {name: place for place, name in enumerate(self.names)}
+        self._order = {type_.name: place for place, type_ in enumerate(survey.schema.types)}
+
+    def stream(self, limit: int) -> Iterator[Node]:
+        """Yield up to ``limit`` nodes with their names and degrees."""
+        taken = {name: self.selection[name] for name in ("labels", "hidden")}
+        for row in self.connection.stream(
+            attached("nodes"), names=self.names, limit=limit, **taken
+        ):
+            columns = (row[name] for name in ("keys", "labels", "named", "degrees"))
+            for key, labels, values, degree in zip(*columns, strict=True):
+                node = self.named(key, labels, values)
+                yield key, node.id, node.name, node.kind, degree, list(node.others)
+
+    def named(self, key: int, labels: Sequence[str], values: Sequence[Any]) -> NamedNode:
+        """Return a node from its labels and the values of ``names``.
+
+        It is known by the first of its labels that gives an id, and named by the first that gives
+        a name; labels of fewer nodes say more.
+        """
+        own = sorted(labels, key=lambda label: (-self._order.get(label, -1), label))
+        kind = self._kind(labels, values)
+        id_, name = "", None
+        others: dict[str, None] = {}
+        for label in own:
+            naming = self.naming.get(label)
+            if naming is None:
+                continue
+            if not id_ and naming.id and (text := _text(values[self._place[naming.id]])):
+                id_, number = f"{label}:{text}", text
+                if not naming.name:
+                    name = name or f"{label} {number}"
+                elif naming.id not in naming.name and re.search(r"[^\W\d]", text):
+                    others[text] = None
+            for place, property_ in enumerate(naming.name):
+                for member in members(plain(values[self._place[property_]])):
+                    if place or name is not None:
+                        others[str(member)] = None
+                    else:
+                        name = str(member).strip() or None
+        id_ = id_ or f"#{key}"
+        if kind == Kind.MEDIATOR:
+            name = None
+        elif name is None:
+            name = f"{own[0] if own else 'Node'} {key}"
+        others.pop(name or "", None)
+        return NamedNode(id_, name, kind, tuple(others), tuple(sorted(labels)))
+
+    def _kind(self, labels: Sequence[str], values: Sequence[Any]) -> Kind:
+        rule = self.record.mediators
+        if self.record.values and self.record.values in labels:
+            return Kind.VALUE
+        if rule.label and rule.label in labels:
+            return Kind.MEDIATOR
+        if rule.property:
+            value = values[self._place[rule.property]]
+            if isinstance(value, str) and re.fullmatch(rule.pattern, value):
+                return Kind.MEDIATOR
+        return Kind.ENTITY
+
+
+def _text(value: Any) -> str:
+    content = plain(value)
+    return "" if content is None or isinstance(content, list | bool | float) else str(content)
+
 
 KEPT = 200_000  # nodes, facts and values that are remembered of one state
 
@@ -259,9 +410,9 @@ class AttachedReader:
                     self._numbers.setdefault(owner, {})[each.name] = each.type
         seen: dict[str, bool] = {}
         for held in self._of_labels.values():
-            for name, is_walked in held.items():
-                seen[name] = seen.get(name, False) or is_walked
-        self.unwalked = sorted(name for name, is_walked in seen.items() if not is_walked)
+            for name, walks in held.items():
+                seen[name] = seen.get(name, False) or walks
+        self.unwalked = sorted(name for name, walks in seen.items() if not walks)
 
     def taken_properties(self, labels: Iterable[str], held: dict[str, Any]) -> dict[str, Any]:
         """Return the properties of a node that no label of it leaves out, numbers as numbers."""

@@ -19,30 +19,41 @@ from filelock import FileLock
 from kgqa import cypher
 from kgqa.cypher.attached import attached
 from kgqa.errors import GraphError, KgqaError
-from kgqa.graph.attached import RECORD_NAME, Attachment, read_attachment
-from kgqa.graph.attached_cache import FILE_NAME, SurveyFile
+from kgqa.graph.attached import (
+    FILE_NAME,
+    RECORD_NAME,
+    Attachment,
+    Called,
+    Naming,
+    Survey,
+    SurveyFile,
+    read_attachment,
+)
 from kgqa.graph.attached_find import NameFinder
-from kgqa.graph.attached_keys import FACTS, VALUES, kind_of, values_of, walked
-from kgqa.graph.attached_names import spoken_names
-from kgqa.graph.attached_nodes import NodeReader
-from kgqa.graph.attached_reader import KEPT, AttachedReader
-from kgqa.graph.attached_survey import settings_of, survey_database, version_of
+from kgqa.graph.attached_reader import (
+    FACTS,
+    KEPT,
+    VALUES,
+    AttachedReader,
+    NodeReader,
+    kind_of,
+    values_of,
+    walked,
+)
+from kgqa.graph.attached_survey import settings_of, spoken_names, survey_database, version_of
 from kgqa.graph.files import stamp_of
 from kgqa.graph.literals import cast_values
 from kgqa.graph.model import Adjacency, EntityDetails, Kind, keys_array
 from kgqa.graph.neo4j_store import CHUNK, list_literal
-from kgqa.graph.schema import Facts, GraphSchema, Property
+from kgqa.graph.schema import Facts, GraphSchema, Property, Value
 from kgqa.progress import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from kgqa.graph.attached import Called, Naming
-    from kgqa.graph.attached_cache import Survey
     from kgqa.graph.model import BoolArray, Direction, IntArray
     from kgqa.graph.neo4j import Neo4jConnection
-    from kgqa.graph.schema import Value
 
 _SHORT = 0.5  # seconds that a survey may take for each question to wait for a new one
 _LONG = 5.0  # the same for one now and then

@@ -6,7 +6,7 @@ import re
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from kgqa.errors import KGNotFoundError, UsageError
+from kgqa.errors import KGNotFoundError, KgqaError, UsageError
 from kgqa.registry import Options
 
 if TYPE_CHECKING:
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from kgqa.errors import KgqaError
     from kgqa.graph.change import GraphChanger
     from kgqa.graph.model import KGInfo
     from kgqa.graph.store import GraphStore, GraphWriter

@@ -128,7 +128,7 @@ class Neo4jConnection:
                 database=self._database, default_access_mode=neo4j.READ_ACCESS, fetch_size=5000
             ) as session,
         ):
-            # a timeout of 0 is none: reading a whole graph may take hours
+            # 0 means no timeout: reading a whole graph may take hours
             yield from session.run(neo4j.Query(cast("Any", statement), timeout=0), parameters)
 
     def session(self) -> neo4j.Session:

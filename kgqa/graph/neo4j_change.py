@@ -10,7 +10,7 @@ import neo4j
 import pyarrow as pa
 
 from kgqa import cypher
-from kgqa.graph.change import overtaken
+from kgqa.graph.change import GraphChange, KeyedEdge, Node, overtaken
 from kgqa.graph.neo4j_native import (
     edge_properties,
     fact_description,
@@ -18,7 +18,7 @@ from kgqa.graph.neo4j_native import (
     node_description,
     stored_type,
 )
-from kgqa.graph.neo4j_store import CHUNK
+from kgqa.graph.neo4j_store import CHUNK, Neo4jStore
 from kgqa.graph.neo4j_write import (
     RESERVED_LABELS,
     check_ids,
@@ -31,9 +31,7 @@ from kgqa.graph.neo4j_write import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from kgqa.graph.change import GraphChange, KeyedEdge, Node
     from kgqa.graph.model import IntArray
-    from kgqa.graph.neo4j_store import Neo4jStore
 
 _TIMEOUT = 3600.0  # seconds that a change may take
 

@@ -17,13 +17,12 @@ from neo4j import graph, spatial, time
 
 from kgqa.graph.literals import members, value_type
 from kgqa.graph.model import ENTITY_SCHEMA, Kind
-from kgqa.graph.schema import read_fact_id
+from kgqa.graph.schema import Value, read_fact_id
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Set
 
     from kgqa.graph.change import Node
-    from kgqa.graph.schema import Value
 
 MAX_LABELS = 300
 _OF_NODES = frozenset({*ENTITY_SCHEMA.names, "key"})

@@ -11,7 +11,7 @@ from kgqa import cypher
 from kgqa.errors import EntityNotFoundError, GraphError, KGNotFoundError
 from kgqa.graph.model import Adjacency, Entities, EntityDetails, Kind, Relations, keys_array
 from kgqa.graph.names import is_storable, normalise
-from kgqa.graph.neo4j import READ_TIMEOUT, info_of
+from kgqa.graph.neo4j import READ_TIMEOUT, Neo4jConnection, info_of
 from kgqa.graph.neo4j_native import as_json
 from kgqa.graph.neo4j_write import indexed_name
 from kgqa.graph.properties import StoredPropertyGraph
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     import neo4j
 
     from kgqa.graph.model import BoolArray, Direction, IntArray
-    from kgqa.graph.neo4j import Neo4jConnection
     from kgqa.graph.properties import Described
 
 CHUNK = 20_000  # keys or ids that one statement is given

@@ -18,19 +18,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kgqa.errors import KgqaError, UsageError, without_secrets
-from kgqa.graph.attached import RECORD_NAME, is_attached, read_attachment
-from kgqa.graph.attached_cache import attached_kgs
-from kgqa.graph.backend import check_kg_name, choose_kg, is_kg_name
-from kgqa.registry import STORES
+from kgqa.graph.attached import RECORD_NAME, attached_kgs, is_attached, read_attachment
+from kgqa.graph.backend import StoreBackend, check_kg_name, choose_kg, is_kg_name
+from kgqa.registry import STORES, Entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kgqa.graph.backend import StoreBackend
     from kgqa.graph.change import GraphChanger
     from kgqa.graph.model import KGInfo
     from kgqa.graph.store import GraphStore, GraphWriter
-    from kgqa.registry import Entry
 
 __all__ = [
     "check_kg_name",

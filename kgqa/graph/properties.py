@@ -37,6 +37,8 @@ from kgqa.graph.schema import (
     Property,
     PropertyGraph,
     RelationPattern,
+    Value,
+    ValueType,
     read_fact_id,
 )
 
@@ -44,7 +46,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from kgqa.graph.model import Adjacency, Direction, Entities, IntArray, KGInfo, Relations
-    from kgqa.graph.schema import Value, ValueType
 
     Described: TypeAlias = tuple[int, str, str | None, int, tuple[str, ...], str | None]
 

@@ -71,7 +71,7 @@ class Value:
 
 
 def read_value(text: str) -> Value | None:
-    """Return the value that the whole of ``text`` is, None if it is none.
+    """Return the value that the whole of ``text`` is, None if it is not one.
 
     >>> read_value("1 h 10 min"), read_value("€1.2 million").amount
     (Value(days=None, amount=4200.0, unit='s'), 1200000.0)

@@ -33,7 +33,7 @@ from kgqa.graph.sqlite_file import (
     USER_VERSION,
     SqliteReader,
 )
-from kgqa.graph.sqlite_write import SqliteWriter
+from kgqa.graph.sqlite_write import SqliteChanger, SqliteWriter
 
 if TYPE_CHECKING:
     import sqlite3
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
     from kgqa.graph.model import BoolArray, Direction, IntArray
     from kgqa.graph.properties import Described
-    from kgqa.graph.sqlite_change import SqliteChanger
     from kgqa.graph.store import GraphStore
     from kgqa.progress import Progress
 
@@ -111,7 +110,7 @@ class SqliteStores(StoreBackend):
 
     def changer(self, store: GraphStore) -> SqliteChanger:
         """Return what changes the KG of a store that this opened."""
-        from kgqa.graph.sqlite_change import SqliteChanger
+        from kgqa.graph.sqlite_write import SqliteChanger
 
         assert isinstance(store, SqliteStore)
         return SqliteChanger(store)

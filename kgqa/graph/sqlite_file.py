@@ -246,7 +246,7 @@ class SqliteReader(ABC):
             if (types := _TYPES.get(column)) and not {type(row[place]) for row in rows} <= types:
                 raise self._damaged(f"a value of its column {column} is of another type")
             if column == "kind" and not {row[place] for row in rows} <= _KINDS:
-                raise self._damaged("a kind in it is none")
+                raise self._damaged("a kind in it is unknown")
         return rows
 
     def _fault(self, error: sqlite3.Error) -> KgqaError:

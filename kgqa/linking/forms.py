@@ -26,7 +26,7 @@ from kgqa.linking.vocabulary import (
 _UNLIKELY = 0.75  # that a people's word means its language, if the question is not about one
 _HARDLY = 0.2  # that it means the country, if the question is about its language
 _ALIKE = 0.7  # likeness from which two words are spellings of one
-_LONG, _SLIP = 7, 0.9  # letters of a name, and likeness, of which a slip is no other word
+_LONG, _SLIP = 7, 0.9  # letters of a name, and likeness, from which a slip is not another word
 _SPELT = 4  # letters of the shortest word that may be spelt otherwise
 
 

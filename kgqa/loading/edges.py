@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from kgqa.loading.columns import Buckets, gathered
-from kgqa.loading.spool import UNKNOWN_END
+from kgqa.loading.spool import UNKNOWN_END, Spool
 from kgqa.parallel import mapped
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from kgqa.graph.model import BoolArray, IntArray
     from kgqa.loading.nodes import IdTable
-    from kgqa.loading.spool import Spool
 
 NAMELESS_END = "edge to or from a nameless node"
 REPEATED = "repeated edge"

@@ -15,20 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgqa.graph.literals import is_walked, members, value_node
-from kgqa.graph.model import (
-    EDGE_SCHEMA,
-    EdgeBatch,
-    EntityBatch,
-    Kind,
-    ValueBatch,
-)
+from kgqa.graph.model import EDGE_SCHEMA, Batch, EdgeBatch, EntityBatch, Kind, ValueBatch
 from kgqa.graph.schema import PROVENANCE, fact_id
 from kgqa.loaders.base import edge_batch, entity_batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Set
 
-    from kgqa.graph.model import Batch
 
 _VALUE_SCHEMA = pa.schema([("id", pa.string()), ("name", pa.string())])
 

@@ -174,7 +174,7 @@ def with_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 class _Digest:
-    """SHA-256 over columns, whatever batches they come in. Edges' properties are no part of it."""
+    """SHA-256 over columns, whatever batches they come in. Edges' properties are not part of it."""
 
     def __init__(self) -> None:
         self._columns: dict[str, Any] = {}

@@ -19,7 +19,7 @@ from kgqa.graph.literals import members
 from kgqa.graph.mids import decode_mids
 from kgqa.graph.model import ALIAS, ENTITY_SCHEMA, Kind
 from kgqa.loading.columns import Buckets, gathered
-from kgqa.loading.spool import CALLED_BY_ID, MEDIATOR_IF_NAMELESS, UNLESS_RELATION
+from kgqa.loading.spool import CALLED_BY_ID, MEDIATOR_IF_NAMELESS, UNLESS_RELATION, Spool
 from kgqa.parallel import mapped
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kgqa.graph.model import BoolArray, IntArray
-    from kgqa.loading.spool import Spool
 
 _TEXT = pa.large_string()  # a string array ends at 2 GB
 _GATHER = 1 << 22  # rows between two times that repeated ids are taken out
@@ -216,7 +215,7 @@ class NodeTable:
                 kept = np.flatnonzero(keys >= 0)
                 if len(kept) < len(keys):
                     unknown = batch.column("id").filter(pa.array(keys < 0))
-                    if form == "text":  # a relation's name is no node's
+                    if form == "text":  # a relation's name is not a node's
                         unknown = unknown.filter(pc.invert(pc.is_in(unknown, value_set=relations)))
                     dropped.update({UNKNOWN_NAME: len(unknown)} if len(unknown) else {})
                     keys, ranks, texts = keys[kept], ranks[kept], texts.take(kept)

@@ -8,27 +8,34 @@ the lowest rank stays, of those the first by code point, and the others become a
 or value in one row is one in all. Of several edges with the same ends and relation one stays: the
 one with the greatest ``weight``, else the first by the text of its properties. What is left out is
 counted by reason.
+
+A stage is recorded after all its files are written, so it is done or it is not, and a stopped load
+goes on there. One of other sources or options, or by another version, starts from the beginning.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
 import shutil
 import tempfile
 import time
+import zlib
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import pyarrow as pa
+from pydantic import BaseModel, Field, ValidationError
 
 from kgqa.errors import IngestError, KgqaError
 from kgqa.graph.files import writing
-from kgqa.graph.model import ENTITY_SCHEMA, RELATION_SCHEMA, KGInfo
-from kgqa.loaders.base import Rejects
+from kgqa.graph.model import ENTITY_SCHEMA, RELATION_SCHEMA, Batch, Direction, GraphTables, KGInfo
+from kgqa.loaders.base import Loader, Rejects, Report
+from kgqa.loaders.blocks import STDIN
 from kgqa.loading.columns import ColumnWriter
 from kgqa.loading.edges import EdgeTable
 from kgqa.loading.files import (
@@ -44,18 +51,122 @@ from kgqa.loading.kinds import NO_RELATION_IS, TypeRelations
 from kgqa.loading.nodes import NodeTable, collect_ids
 from kgqa.loading.sources import Sources
 from kgqa.loading.spool import Spool
-from kgqa.loading.stages import Stages, fingerprint
-from kgqa.progress import Silent
+from kgqa.progress import Progress, Silent
 from kgqa.registry import Options
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from kgqa.graph.model import Batch, Direction, GraphTables
     from kgqa.graph.store import GraphWriter
-    from kgqa.loaders.base import Loader, Report
-    from kgqa.progress import Progress
+
+StageName = Literal["scan", "edges"]
+NAMES: tuple[StageName, ...] = get_args(StageName)
+_FORMAT = 5  # of the stages' files
+_BLOCK = 1 << 20
+_RECORD = "stages.json"
+
+
+class StageRecord(BaseModel):
+    """The file ``stages.json``. ``report``: what the stages that are ``done`` saw and left out.
+
+    ``files``: size and CRC-32 of each file that the last of them left.
+    """
+
+    fingerprint: str
+    done: list[StageName] = []
+    files: dict[str, tuple[int, int]] = {}
+    report: Report = Field(default_factory=Report)
+
+
+class Stages:
+    """The stages that are done, in ``folder``; all else that lies there belongs to one of them."""
+
+    def __init__(self, folder: Path, fingerprint: str) -> None:
+        self.folder = folder
+        self.damaged: Path | None = None  # a file of a stage that is done
+        self.record = StageRecord(fingerprint=fingerprint)
+        try:
+            record = StageRecord.model_validate_json((folder / _RECORD).read_bytes())
+            if record.fingerprint == fingerprint:
+                files = ((folder / name, state) for name, state in record.files.items())
+                self.damaged = next((file for file, was in files if _checked(file) != was), None)
+                if self.damaged is None:
+                    self.record = record
+        except (OSError, ValidationError):
+            pass  # there is none, or none that can be used
+        if self.last is None:
+            self.clear()
+        folder.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def last(self) -> StageName | None:
+        """The last stage that is done."""
+        return self.record.done[-1] if self.record.done else None
+
+    def finish(self, name: StageName, *folders: Path) -> None:
+        """Write down that a stage is done, with the record; its files must be whole by now.
+
+        ``folders``: where the files lie that the next stage goes on from.
+        """
+        self.record.done.append(name)
+        self.record.files = {
+            path.relative_to(self.folder).as_posix(): _checked(path)
+            for folder in folders
+            for path in sorted(folder.rglob("*"))
+            if path.is_file()
+        }
+        part = self.folder / f".{_RECORD}.part"
+        with part.open("w", encoding="utf-8") as file:
+            file.write(self.record.model_dump_json())
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(self.folder / _RECORD)
+
+    def clear(self) -> None:
+        """Remove everything."""
+        if self.folder.exists():
+            shutil.rmtree(self.folder)
+
+
+def _checked(path: Path) -> tuple[int, int]:
+    """Return size and CRC-32 of a file; (-1, 0) if it cannot be read."""
+    crc = size = 0
+    try:
+        with path.open("rb") as file:
+            while block := file.read(_BLOCK):
+                crc, size = zlib.crc32(block, crc), size + len(block)
+    except OSError:
+        return -1, 0
+    return size, crc
+
+
+def fingerprint(loader: Loader, sources: Sequence[Path]) -> str:
+    """Return what tells one load from another: loader, options, files with sizes and times.
+
+    ``loader.identity``, if it has one, stands for what it reads with besides its options.
+    """
+    options: Options | None = getattr(loader, "options", None)
+    parts: list[object] = [_FORMAT, loader.name, repr(options), getattr(loader, "identity", "")]
+    named = [value for _, value in options or () if isinstance(value, Path)]
+    for source in (*named, *sources):
+        if source == STDIN:
+            parts.append(os.urandom(16).hex())  # a pipe cannot be read again
+        parts += [_state(path) for path in _files(source)]
+    return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()
+
+
+def _files(source: Path) -> Iterator[Path]:
+    if source.is_dir():
+        yield from sorted(path for path in source.rglob("*") if path.is_file())
+    elif source.exists():
+        yield source
+
+
+def _state(path: Path) -> tuple[str, int, int]:
+    status = path.stat()
+    return str(path.absolute()), status.st_size, status.st_mtime_ns
+
 
 WORK_FOLDER = "ingest"
 REJECTS_FILE = "rejects.tsv"

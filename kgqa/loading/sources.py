@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgqa.errors import DumpNotFoundError, UsageError
-from kgqa.loaders.base import DumpFiles
+from kgqa.loaders.base import DumpFiles, Loader
 from kgqa.loaders.blocks import STDIN, display_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kgqa.loaders.base import Loader
 
 BUNDLED = "bundled sample"
 _ANY = DumpFiles(())  # of a loader whose files have no known names

@@ -19,6 +19,7 @@ from pydantic import BaseModel
 from kgqa.graph.model import (
     ALIAS,
     EDGE_SCHEMA,
+    Batch,
     EdgeBatch,
     EntityBatch,
     Kind,
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Set
     from pathlib import Path
 
-    from kgqa.graph.model import Batch
 
 NO_ID = "entity without an id"
 NO_RELATION = "edge without a relation"

@@ -23,7 +23,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgqa.graph.change import GraphChange, chained
+from kgqa.graph.change import GraphChange, GraphChanger, KeyedEdge, Node, chained
 from kgqa.graph.literals import members, value_node
 from kgqa.graph.mids import NO_MID, decode_mids, encode_mids
 from kgqa.graph.model import (
@@ -39,8 +39,8 @@ from kgqa.graph.model import (
     ValueBatch,
     keys_array,
 )
-from kgqa.graph.schema import fact_id, read_fact_id
-from kgqa.loaders.base import Rejects, Report, edge_batch, entity_batch
+from kgqa.graph.schema import Value, fact_id, read_fact_id
+from kgqa.loaders.base import Loader, Rejects, Report, edge_batch, entity_batch
 from kgqa.loaders.triples import MediatorRule, read_pairs
 from kgqa.loading.edges import REPEATED, preference
 from kgqa.loading.facts import entity_values, expanded, fact_number, reified
@@ -51,11 +51,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from kgqa.graph.change import GraphChanger, KeyedEdge, Node
     from kgqa.graph.model import Batch, GraphTables, IntArray, KGInfo
-    from kgqa.graph.schema import Value
     from kgqa.graph.store import GraphStore
-    from kgqa.loaders.base import Loader
     from kgqa.loading.kinds import TypeRelations
     from kgqa.progress import Progress
 
@@ -544,7 +541,8 @@ class _Plan:
             [list(row) for row in change.relations],
             list(change.removed_relations),
         ]
-        if not any(content):
+        # edges that were left out may still make the later ones of their relation facts
+        if not any(content) and info == self._store.info:
             return change
         return replace(
             change,

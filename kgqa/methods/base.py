@@ -83,8 +83,7 @@ class Method(ABC, Generic[OptionsT]):
     Options: ClassVar[type[MethodOptions]] = MethodOptions
 
     def __init__(self, options: OptionsT, resources: Resources, *, general: bool = True) -> None:
-        from kgqa.models.adapter import AdapterCard
-        from kgqa.models.presets import preset
+        from kgqa.models.adapter import AdapterCard, preset
 
         self.options = options
         self.resources = resources

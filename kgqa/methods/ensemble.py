@@ -353,6 +353,7 @@ class Auto(Ensemble):
                     each = only_of_class(store, each, one.class_, OF_CLASS) or one.planned or each
                 if isinstance(each, Findings) and each.answers:
                     each = self._values_of(store, each, one.plan) or each
+                    each = _count_of(each, one.question, one.plan) or each
                 if isinstance(each, Findings) and not each.answers:
                     sure = one.planned and (one.planned.confidence or 0.0) >= CALCULATED
                     other = one.planned if sure else self._by_plan(store, one.question, one.plan)
@@ -509,8 +510,9 @@ class Auto(Ensemble):
             return found if unsaid and not question.topics else unread
         result, schema = found.result, cast("PropertyGraph", store).schema()
         plan = None if result is None else result.plan
-        if plan and not has_words_of(plan, question.question, schema, self._nouns):
-            return unread
+        about = bool(topics) and calculated and not beyond
+        if plan and not has_words_of(plan, question.question, schema, self._nouns, about=about):
+            return None if about else unread
         if topics and best and not (plan and plan.order and plan.where):
             return None
         if beyond and not (calculated or best) and topics:
@@ -675,21 +677,45 @@ def staleness_note(learnt: Mapping[str, Any], info: KGInfo) -> str:
     )
 
 
+def _count_of(
+    found: Findings,
+    question: LinkedQuestion | KgqaError,
+    planned: Callable[[], Findings | KgqaError],
+) -> Findings | None:
+    """Return what a plan gives, if it counts the very things that paths lead to, as is asked."""
+    if isinstance(question, KgqaError) or not asks_calculated(question.question):
+        return None
+    other = planned()
+    if isinstance(other, KgqaError) or other.result is None or not other.answers:
+        return None
+    ids = _counted(other.result, len(found.answers) + 1)
+    return other if ids == {one.id for one in found.answers} else None
+
+
+def _counted(result: QueryResult, most: int) -> set[str | None]:
+    """Return at most so many of the things that a plan counts alone, None for what is no thing."""
+    if not result.rows or not any(_counts(item) for item in result.plan.give):
+        return set()
+    members = [one.members for one in result.evidence(0, most).counted]
+    return {one.id if isinstance(one, Node) else None for some in members for one in some}
+
+
+def _counts(item: object) -> TypeGuard[Aggregate]:
+    counts = isinstance(item, Aggregate) and item.kind == "count"
+    return counts and isinstance(cast("Aggregate", item).of, NodeRef)
+
+
 def _counts_other(result: QueryResult, question: LinkedQuestion, schema: GraphSchema) -> bool:
     """Return whether a count is of other things than the question asks for.
 
     It is if it counts nothing but what the question names, or things of a class while a property
     is called as what is asked for: "How many pages has Emma?" is not about a number of books.
     """
-    counted = [
-        item.of.node
-        for item in result.plan.give
-        if isinstance(item, Aggregate) and item.kind == "count" and isinstance(item.of, NodeRef)
-    ]
-    if not counted or not result.rows:
-        return False
     topics = {topic.id for topic in question.topics}
-    members = [one.members for one in result.evidence(0, len(topics) + 1).counted]
-    ids = {one.id if isinstance(one, Node) else None for some in members for one in some}
-    asked = any(names_class(question.question, result.plan.nodes[node]) for node in counted)
+    ids = _counted(result, len(topics) + 1)
+    if not ids:
+        return False
+    plan = result.plan
+    nodes = [cast("NodeRef", one.of).node for one in plan.give if _counts(one)]
+    asked = any(names_class(question.question, plan.nodes[node]) for node in nodes)
     return ids <= topics or (not asked and asks_number(question.question, schema))

@@ -19,8 +19,7 @@ import torch
 
 from kgqa.answers.answer import ConstraintUse, ScoredPath
 from kgqa.decoding.pieces import FreeText, Markers, SpanOptions
-from kgqa.decoding.spans import Chain, Writer
-from kgqa.decoding.text import TextForward
+from kgqa.decoding.spans import Chain, TextForward, Writer
 from kgqa.errors import ModelError, ShardDamagedError
 from kgqa.graph.model import keys_array
 from kgqa.models.prompt import lead_to_answer

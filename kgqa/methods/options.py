@@ -90,7 +90,7 @@ class MethodOptions(WalkOptions):
     def check(self, settings: Settings) -> None:
         """Raise UsageError for what does not fit together or to the method; loads nothing."""
         if (name := self.preset) is not None:
-            from kgqa.models.presets import preset
+            from kgqa.models.adapter import preset
 
             preset(name)  # raises UsageError for an unknown one
             if name not in self.presets:

@@ -478,13 +478,16 @@ def passed_over(question: str, plan: Plan) -> str:
     return first if noun and first.lower() in unexplained(first, _names(plan)) else ""
 
 
-def has_words_of(plan: Plan, question: str, schema: GraphSchema, nouns: Mapping[str, str]) -> bool:
+def has_words_of(
+    plan: Plan, question: str, schema: GraphSchema, nouns: Mapping[str, str], *, about: bool = False
+) -> bool:
     """Return whether a plan compares something, or one of its names is in the question.
 
     What people call a class or a relation is a name of it, too. ``nouns``: what classes that have
     no name are called; of those the words say less, so that an order or a number will do.
+    ``about``: whether the question names what it is about, which compares nothing.
     """
-    if plan.where or (nouns and (plan.order or plan.grouped or plan.without)):
+    if not about and (plan.where or (nouns and (plan.order or plan.grouped or plan.without))):
         return True
     if any(isinstance(one, Aggregate) and isinstance(one.of, Arithmetic) for one in plan.give):
         return True  # what it is called, no name says

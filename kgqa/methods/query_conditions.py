@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kgqa.graph.quantities import UNITS
 from kgqa.methods.query_parts import ENTITY, FoundValue, Owned
-from kgqa.methods.query_reading import UNUSED
+from kgqa.methods.query_reading import UNUSED, is_id
 from kgqa.methods.query_words import (
     AVERAGE,
     COMPARED,
@@ -41,6 +41,7 @@ _SIDE = 0.4  # for which of two nodes of a class a value is
 _LACKS = -5.0  # where it holds none with that text in it
 _COMPARED = 1.0  # more, of "more than 15", "since 2001"
 _UNUSED_PLAIN = 1.7  # times what it costs to pass over what is stated
+_FIRST = 0.5  # for a property of what is asked for
 _CLOSE = 1.5  # for a property whose mention is the nearest to a literal
 _UNSAID = 2.0  # words that a property is farther away by, if the question has none of its name
 _NEAR = 9.0  # words from which a mention is not near
@@ -106,7 +107,8 @@ class ConditionSearch:
             if any(start < literal.end and literal.start < end for start, end in spans):
                 continue
             states = self._best(self._with_literal(one, literal, pattern, places) for one in states)
-        if pairs := self._compared(places):
+        pairs = [(_PAIR, one) for one in self._compared(places)] + self._averaged(places)
+        if pairs:
             states = self._best(self._with_pair(one, pairs) for one in states)
         return self._best(self._with_flags(one, places) for one in states)
 
@@ -354,11 +356,43 @@ class ConditionSearch:
                     found.append(Comparison(left.ref, operator, right.ref))  # type: ignore[arg-type]
         return found
 
+    def _averaged(self, places: Sequence[Place]) -> list[tuple[float, Comparison]]:
+        """Return what may be compared with its average: earn more than the average salary."""
+        said, mentions = self._read.averaged, self._read.mentions
+        if said is None:
+            return []
+        first, last = mentions.at(said.start()), mentions.at(said.end() - 1)
+        words = range(max(0, first - 2), first + 1)
+        operator = next(
+            (
+                sign
+                for at in words
+                for sign, one in COMPARED.items()
+                if one.match(mentions.words[at])
+            ),
+            ">",
+        )
+        if "or equal" in said.group():
+            operator += "="
+        close = {*range(last + 1, last + 4)}
+        found = []
+        for place in places:
+            if place.property.type in NUMBERS and isinstance(place.ref.owner, NodeRef):
+                if place.property.many or is_id(place):
+                    continue
+                worth = self._read.properties[place.owned][0]
+                named = close & {*self._read.words_of(place)}
+                worth += _CLOSE * (1 if named or self._read.measures(place) else -1)
+                worth += _FIRST * (place.ref.owner == NodeRef(0))
+                number = Aggregate("average", place.ref)
+                found.append((_PAIR + worth, Comparison(place.ref, operator, number)))  # type: ignore[arg-type]
+        return found
+
     @staticmethod
-    def _with_pair(state: State, pairs: Sequence[Comparison]) -> Iterator[State]:
+    def _with_pair(state: State, pairs: Sequence[tuple[float, Comparison]]) -> Iterator[State]:
         yield state
-        for one in pairs:
-            yield replace(state, where=(*state.where, one), score=state.score + _PAIR)
+        for worth, one in pairs:
+            yield replace(state, where=(*state.where, one), score=state.score + worth)
 
     def _with_flags(self, state: State, places: Sequence[Place]) -> Iterator[State]:
         """Yield conditions without a literal: what is true or not, what is missing or there."""

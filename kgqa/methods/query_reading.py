@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING
 
 from kgqa.linking.asked import asks_best, asks_calculated
 from kgqa.methods.query_parts import ENTITY, FoundValue, Owned, SchemaParts
-from kgqa.methods.query_words import ASKED, EXTREME, REVENUE, Mentions, measured, says, stem
+from kgqa.methods.query_words import (
+    ASKED,
+    AVERAGE,
+    AVERAGED,
+    EXTREME,
+    REVENUE,
+    Mentions,
+    measured,
+    says,
+    stem,
+)
 from kgqa.paths.words import relation_phrase
 from kgqa.queries.check import NUMBERS
 from kgqa.queries.plan import Hop, HopRef, NodeRef, PropertyRef
@@ -96,6 +106,10 @@ class Reading:
                 self.properties[ref] = row  # type: ignore[index]
         self.whole = self.scores.whole
         self.mentions = Mentions(self.question)
+        if self.averaged:
+            odds = self.whole["aggregate"]
+            most = max(odds["none"], odds["avg"])
+            self.whole = {**self.whole, "aggregate": {**odds, "none": most, "avg": -MOST_ODDS}}
         self.plain = bool(self.parts.called.nouns)
         if not self.plain:
             self._weigh_classes()
@@ -161,6 +175,16 @@ class Reading:
         return "".join(text)
 
     @cached_property
+    def averaged(self) -> re.Match[str] | None:
+        """The words that compare something with an average."""
+        return AVERAGED.search(self.question)
+
+    @cached_property
+    def asks_average(self) -> bool:
+        """Whether an average is asked for, not compared with."""
+        return AVERAGE.search(AVERAGED.sub(" ", self.question)) is not None
+
+    @cached_property
     def revenue(self) -> bool:
         """Whether a sum of a number times a price is asked for, that nothing is called as."""
         said = REVENUE.search(self.bare)
@@ -221,6 +245,23 @@ class Reading:
         """Return the words of the question that mention a class."""
         return (self.mentions.of(self.noun(name)) or self.mentions.of(name)) if name else []
 
+    @cached_property
+    def class_mentions(self) -> list[set[int]]:
+        """The words that mention each class with all words of its name; none of plain triples."""
+        if self.plain or self.parts.is_large:
+            return []
+        taken = {
+            at
+            for value in self.values
+            for at in range(self.mentions.at(value.start), self.mentions.at(value.end - 1) + 1)
+        }
+        found = (
+            {*self.class_words(name)} - taken
+            for name in self.classes
+            if name and self.mentions.share(name) == 1
+        )
+        return [words for words in found if words]
+
     def node_words(self, pattern: Pattern, place: Place) -> list[int]:
         """Return the words that mention what has a property, by its class or its relations."""
         owner = place.ref.owner
@@ -250,3 +291,8 @@ class Reading:
             for one in self.parts.index.hop_properties(hop, pattern.nodes).values():
                 if (owned := ("relation", hop.relation, one.name)) in self.properties:
                     yield Place(PropertyRef(HopRef(number), one.name), one, owned)
+
+
+def is_id(place: Place) -> bool:
+    """Return whether a property is a key, which is a number that nobody compares."""
+    return relation_phrase(place.property.name).split()[-1:] == ["id"]

@@ -19,7 +19,7 @@ from kgqa.linking.asked import asks_best, asks_repeated
 from kgqa.methods.query_conditions import ConditionSearch
 from kgqa.methods.query_patterns import PatternSearch
 from kgqa.methods.query_wholes import HOW_MANY, Candidate, WholeSearch
-from kgqa.methods.query_words import AVERAGE, EXTREME, NO, TOTAL
+from kgqa.methods.query_words import EXTREME, NO, TOTAL
 from kgqa.paths.words import relation_phrase
 from kgqa.queries.check import check
 from kgqa.queries.groups import wants_empty
@@ -32,6 +32,7 @@ PLANS = 12
 _WHOLE_END = 0.8  # of a relation's facts that end in one class, so that others are of it, too
 _AFFIRMED = ("=", "<", "<=", ">", ">=", "in", "contains", "starts with", "ends with", "not missing")
 _IDLE = -2.5  # a hop that the question has no word of, and nothing is asked about
+_UNSAID = -3.0  # a class that the question mentions
 _IN_VAIN = -6.0  # a superlative, an average or a negation that a plan has nothing for
 
 
@@ -117,8 +118,10 @@ class PlanSearch:
         extreme = EXTREME.search(self._read.question)
         if extreme and not plan.order and not kinds & {"least", "most"}:
             cost += _IN_VAIN
-        if AVERAGE.search(self._read.question) and "average" not in kinds:
+        if self._read.asks_average and "average" not in kinds:
             cost += _IN_VAIN
+        if self._read.averaged and not any(isinstance(one.right, Aggregate) for one in plan.where):
+            cost += 2 * _IN_VAIN
         if TOTAL.search(self._read.question) and "sum" not in kinds:
             cost += 0.5 * _IN_VAIN
         denied = plan.without or any(
@@ -129,7 +132,8 @@ class PlanSearch:
         sums = any(
             isinstance(one, Aggregate) and isinstance(one.of, Arithmetic) for one in plan.give
         )
-        cost += 3 * _IN_VAIN * (not self._groups_each(plan)) + _IDLE * self._idles(plan)
+        cost += 3 * _IN_VAIN * (not self._groups_each(plan))
+        cost += _IDLE * self._idles(plan) + _UNSAID * self._unsaid(plan)
         return cost + 2 * _IN_VAIN * (self._read.revenue and not sums)
 
     def _idles(self, plan: Plan) -> int:
@@ -148,6 +152,20 @@ class PlanSearch:
             )
             for number, hop in enumerate(plan.hops)
         )
+
+    def _unsaid(self, plan: Plan) -> int:
+        """Return the number of classes that the question mentions and the plan has no word of."""
+        if not self._read.class_mentions:
+            return 0
+        items = [*plan.items(), *plan.group, *(one.right for one in plan.where)]
+        items += [one.of for one in items if isinstance(one, Aggregate)]
+        names = [*plan.nodes, *(hop.relation for hop in plan.all_hops)]
+        names += [one.name for one in items if isinstance(one, PropertyRef)]
+        if plan.first is not None:
+            first = plan.first
+            names += [*first.nodes, *(hop.relation for hop in first.all_hops)]
+        said = {at for name in names for at in self._read.mentions.of(name)}
+        return sum(not words & said for words in self._read.class_mentions)
 
     def _groups_each(self, plan: Plan) -> bool:
         """Return whether a plan groups by what the question asks for a number of each of."""

@@ -137,8 +137,8 @@ def _moved(item: Item, nodes: dict[int, int], hops: dict[int, tuple[int, Hop]]) 
 
 def _right(
     one: Comparison, nodes: dict[int, int], hops: dict[int, tuple[int, Hop]]
-) -> tuple[Value, ...] | PropertyRef | Arithmetic:
-    if isinstance(one.right, PropertyRef):
+) -> tuple[Value, ...] | PropertyRef | Arithmetic | Aggregate:
+    if isinstance(one.right, PropertyRef | Aggregate):
         return _moved(one.right, nodes, hops)  # type: ignore[return-value]
     return one.right
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from heapq import nlargest
 from typing import TYPE_CHECKING
 
 from kgqa.errors import PlanError
 from kgqa.linking.asked import asks_best, asks_either
-from kgqa.methods.query_reading import MOST_ODDS
+from kgqa.methods.query_reading import MOST_ODDS, is_id
 from kgqa.methods.query_then import best_first, counted_after
 from kgqa.methods.query_words import (
-    AVERAGE,
     DATE_PART,
     EACH,
     FREQUENT,
@@ -58,7 +56,6 @@ _CALLED = 1.5  # for a property whose mention stands beside a superlative, or "a
 _UNMEASURED = 3.0  # off, for an order by something else than what the adjective measures
 _LISTED = 3.5  # for what a list is to show beside each thing
 _EARLIEST = 0.3  # "the first three" are the earliest, if there is a date
-_WHOLLY = 4.0  # off, for denying only what things have that the question does not mention
 _THEN = 3.0  # the best few of another class come first
 _COUNTED = 3.0  # "how many" counts those that a number holds for
 HOW_MANY = re.compile(r"\W*(?:how many|count|what is the (?:number|count))\b", re.I)
@@ -266,7 +263,7 @@ class WholeSearch:
                 and not any(
                     one.owned[2] == place.owned[2] and one.ref.owner == NodeRef(0) for one in places
                 )
-                and not AVERAGE.search(self._read.question)  # "the most expensive on average"
+                and not self._read.asks_average  # "the most expensive on average"
                 and bool(self._read.mentions.after(_MOST, 2) & {*self._read.words_of(place)})
             )
             if most:
@@ -497,11 +494,18 @@ class WholeSearch:
         if not pattern.hops or state.having is not None or denied:
             return
         last = pattern.hops[-1]
+        start = len(pattern.hops) - 1
+        while start and self._only_leads_on(pattern, start, state):
+            start -= 1  # clients without a card: by way of their accounts
+        inside = {NodeRef(hop.target) for hop in pattern.hops[start:]}
+        inside |= {HopRef(hop) for hop in range(start, len(pattern.hops))}
         head, tail = pattern.nodes[last.source], pattern.nodes[last.target]
         if last.inverse:
             head, tail = tail, head
         odds = self._read.hops.get((head, last.relation, tail), (0.0, 0.0, -MOST_ODDS))[2]
         whole = self._read.whole["without"]["yes"] - self._read.whole["without"]["no"]
+        inner = tuple(one for one in state.where if _owner(one) in inside)
+        outer = tuple(one for one in state.where if one not in inner)
         score = (
             base
             + odds
@@ -512,6 +516,15 @@ class WholeSearch:
         if NO.search(self._read.bare):
             score += 2.0
             score += self._denied(pattern)
+        affirmed = tuple(  # "not the euro": the plan says not
+            replace(one, operator="=")
+            if one.operator == "<>"
+            else replace(one, operator="in")
+            if one.operator == "not in"
+            else one
+            for one in inner
+        )
+        without = (Without(pattern.hops[start:], affirmed),)
         asked = [
             place.ref
             for place in places
@@ -525,46 +538,28 @@ class WholeSearch:
             for one, odds in self._aggregates(pattern, places, state)
             if isinstance(one, _Total)
         ]
-        for start, worth in self._denied_from(pattern, state):
-            there = {NodeRef(one.target) for one in pattern.hops[start:]}
-            there |= {HopRef(number) for number in range(start, len(pattern.hops))}  # type: ignore[arg-type]
-            inner = tuple(one for one in state.where if _owner(one) in there)
-            outer = tuple(one for one in state.where if one not in inner)
-            affirmed = tuple(  # "not the euro": the plan says not
-                replace(one, operator={"<>": "=", "not in": "in"}.get(one.operator, one.operator))
-                for one in inner
-            )
-            without = (Without(pattern.hops[start:], affirmed),)
-            for item, extra in given:
-                give, counting = (item,), isinstance(item, Aggregate)
-                limit = None if counting else self._read.stated.limit
-                with suppress(PlanError):
-                    yield Candidate(
-                        Plan(
-                            pattern.nodes, pattern.hops[:start], outer, without, (), (), limit, give
-                        ),
-                        score + worth + extra,
-                    )
+        for item, extra in given:
+            give, counting = (item,), isinstance(item, Aggregate)
+            limit = None if counting else self._read.stated.limit
+            try:
+                plan = Plan(
+                    pattern.nodes, pattern.hops[:start], outer, without, (), (), limit, give
+                )
+            except PlanError:
+                continue
+            yield Candidate(plan, score + extra)
 
-    def _denied_from(self, pattern: Pattern, state: State) -> Iterator[tuple[int, float]]:
-        """Yield the first hops that there must not be, and what each is worth.
-
-        "Designers who never won a prize" are those without any work that did: of things between
-        the two that the question does not mention before it denies, none is meant.
-        """
-        words = self._read.mentions
-        at = min(words.after(NO, 1), default=len(words.words))
-        held = {_owner(one) for one in state.where}
-        for start in range(len(pattern.hops) - 1, -1, -1):
-            node = pattern.hops[start].source
-            longer = start > 0 and pattern.hops[start - 1].target == node
-            if NodeRef(node) in held or any(
-                one < at for one in self._read.class_words(pattern.nodes[node])
-            ):
-                longer = False
-            yield start, -_WHOLLY * longer
-            if not longer:
-                return
+    def _only_leads_on(self, pattern: Pattern, hop: int, state: State) -> bool:
+        """Return whether a hop starts where one ends, at what is not mentioned before the "no"."""
+        before, this, read = pattern.hops[hop - 1], pattern.hops[hop], self._read
+        asked = {*read.class_words(pattern.nodes[0])}  # the designers, of "designed by"
+        no = min(read.mentions.after(NO, 1), default=0)
+        return (
+            before.target == this.source
+            and all(at >= no > 0 for at in read.class_words(pattern.nodes[this.source]))
+            and {*read.mentions.of(before.relation)} <= asked
+            and all(_owner(one) != NodeRef(this.source) for one in state.where)
+        )
 
     def _denied(self, pattern: Pattern) -> float:
         """Return what it is worth that the words of the last hop stand after the negation."""
@@ -586,11 +581,6 @@ def _is_of_one(by: Item | None, state: State) -> bool:
 
 def _says_age(place: Place) -> bool:
     return is_dated(place.property) or "age" in relation_phrase(place.property.name).split()
-
-
-def is_id(place: Place) -> bool:
-    """Return whether a property is a key, which is a number that nobody compares."""
-    return relation_phrase(place.property.name).split()[-1:] == ["id"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,11 @@ NO = re.compile(
 EACH = re.compile(r"\b(each|every|per|by|respective\w*)\b", re.I)
 EXTREME = re.compile(r"\b(?:max|min)(?:imum)?\b", re.I)
 AVERAGE = re.compile(r"\b(?:average|mean)\b", re.I)
+AVERAGED = re.compile(  # what is compared with an average
+    r"\b(?:above|below|over|under|exceed\w*|than)(?: or equal to)?[ -]"
+    r"(?:(?:the|an?|its|their|overall) )*(?:average|mean)\b(?P<counts> (?:number|count)s?\b)?",
+    re.IGNORECASE,
+)  # fmt: skip
 TOTAL = re.compile(
     r"\b(?:total|combined|sum of|altogether|all together|add up to|together)\b", re.I
 )
@@ -53,7 +58,8 @@ def unsayable(question: str, known: Sequence[str]) -> str:
     'percentage'
     """
     words = {word for text in known for word in text.split()}
-    match = _UNSAYABLE.search(question)
+    compared = AVERAGED.search(question)
+    match = compared if compared and compared["counts"] else _UNSAYABLE.search(question)
     if match and match.group().lower().split()[-1] not in words:
         return match.group()
     match = _OF_COUNTS.search(question)

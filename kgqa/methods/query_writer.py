@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgqa.answers.answer import KgLlmUse
 from kgqa.decoding.engine import DecodingRequest
-from kgqa.decoding.text import TextForward
+from kgqa.decoding.spans import TextForward
 from kgqa.errors import PlanError, UsageError
 from kgqa.methods.grounding import end_tokens
 from kgqa.methods.query_parts import ENTITY

@@ -41,8 +41,10 @@ from kgqa.linking.clock import today_of
 from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.options import RankOptions
 from kgqa.methods.rank_asked import (
+    NEXT_STEP,
     adjustment,
     evidence_of,
+    next_said,
     other_role,
     says_kind,
     two_steps,
@@ -325,7 +327,15 @@ class Rank(Method[RankOptions]):
         count = len(paths.steps)
         added = np.zeros(len(every), np.float32)
         added[:count] = adjustment(words, self.ranker, asked, paths) + more
-        logits = words.logits(self.ranker, asked, every) + added
+        logits = words.logits(self.ranker, asked, every)
+        best = int(np.argmax(logits[:count] + added[:count])) if count else -1
+        if count and len(every[best]) == 1 and added[best] <= 0:  # not yet of the kind asked for
+            after = next_said(asked, words, every[:count], every[best][0])
+            alone = words.logits(self.ranker, asked, [every[at][1:] for at in after])
+            for at, logit in zip(after, alone.tolist(), strict=True):
+                if logit - logits[best] >= NEXT_STEP:
+                    added[at] += logit - logits[at]
+        logits += added
         share = words.shares(self.ranker, logits)
         order = np.argsort(-share, kind="stable")[:MOST_EXPLAINED].tolist()
         shares = tuple(

@@ -20,7 +20,7 @@ from kgqa.graph.names import normalise
 from kgqa.graph.schema import PropertyGraph
 from kgqa.linking.around import MOST_CLASSES, stems_of
 from kgqa.linking.asked import asks_whether
-from kgqa.linking.vocabulary import GENDERS
+from kgqa.linking.vocabulary import FUNCTION, GENDERS
 from kgqa.methods.query_words import turn
 from kgqa.paths.words import TOPIC, relation_phrase
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from kgqa.paths.relation_paths import RelationPaths
     from kgqa.paths.schema import Hop
 
+NEXT_STEP = 2.0  # of a logit, by which a relation said fits better than the one before it
 SAME_KIND = 0.78  # cosine of "x is a tribunal" and "x is a court"
 OTHER_ROLE = 0.6  # below that "x is a king" and "x is an author" mean different things
 OF_KIND = 1.5  # more of a logit, for paths to what is of the kind asked for
@@ -54,6 +55,11 @@ _HEAD = re.compile(
     r"(?P<noun>(?:[^\W\d_]+\s+){0,2}?[^\W\d_]+)"
     r"\s+(?:of|on|in|at|for|from|with|that|who|which|to|by|is|are|was|were|do|does|did|has|have|had"
     r"|can|could|will|would|x|took|won|made|led|lie|feed|border|[^\W\d_]+ed|run|runs|use|uses)\b",
+    re.IGNORECASE,
+)
+_BARE = re.compile(  # "nurses on x"
+    r"\W*(?:(?:the|all|any)\s+)*(?P<noun>(?:[^\W\d_]+\s+){0,2}?[^\W\d_]+)"
+    r"\s+(?:of|on|in|at|for|from|with|by|that|who)\b",
     re.IGNORECASE,
 )
 _ASKING = re.compile(r"\b(?:who|whom|what|which|where|when|how)\b", re.IGNORECASE)
@@ -111,11 +117,13 @@ def two_steps(asked: str) -> Steps | None:
 def asked_noun(asked: str) -> str:
     """Return the noun that a question asks for, "" if there is none.
 
-    >>> asked_noun("Which maritime court took x?"), asked_noun("Who runs x?")
-    ('court', '')
+    >>> [asked_noun(one) for one in ("Which maritime court took x?", "Who runs x?", "nurses on x")]
+    ['court', '', 'nurses']
     """
-    found = _HEAD.search(asked)
-    return normalise(found["noun"]).rpartition(" ")[2] if found else ""
+    if found := _HEAD.search(asked):
+        return normalise(found["noun"]).rpartition(" ")[2]
+    words = normalise(found["noun"]).split() if (found := _BARE.match(asked)) else [""]
+    return "" if FUNCTION.intersection(words) else words[-1]
 
 
 def asked_kind(asked: str) -> frozenset[str]:
@@ -177,6 +185,32 @@ def adjustment(
     if kind and 0 < len(paths.steps) <= _MOST_READ:
         added += OF_KIND * _of_kind(words, ranker, asked_noun(asked), paths)
     return added
+
+
+def next_said(
+    asked: str, words: RankWords, every: Sequence[Sequence[Hop]], first: Hop
+) -> list[int]:
+    """Return the relation paths that go on from ``first`` by a relation that the question says.
+
+    That is in all its words, "used to treat" of what a brand is of; what ``first`` is, is not said.
+    """
+    said = _content(asked)
+    mine = _content(words.hop(first))
+    if mine & said:
+        return []
+    after = [(at, one[1]) for at, one in enumerate(every) if len(one) == 2 and one[0] == first]
+    return [
+        at
+        for at, hop in after
+        if hop[0] % 2 == 0
+        and hop[0] // 2 != first[0] // 2  # at its tail: what it is called after
+        and (more := _content(words.hop(hop)))
+        and more <= said
+    ]
+
+
+def _content(text: str) -> frozenset[str]:
+    return stems_of(" ".join({*normalise(text).split()} - FUNCTION - {TOPIC}))
 
 
 def _turned(asked: str, words: RankWords, every: Sequence[Sequence[Hop]]) -> list[bool]:

@@ -63,8 +63,8 @@ def model_and_adapter(
     If nothing names an adapter, the KG's own is meant, or the bundled one that was trained on such
     a KG. Raises GraphError.
     """
+    from kgqa.models.adapter import UNTUNED
     from kgqa.models.kg_llm import NO_ADAPTER, suited_adapter
-    from kgqa.models.presets import UNTUNED
 
     model, adapter = model or settings.model, adapter or settings.adapter
     if adapter is None and preset in UNTUNED:
@@ -131,8 +131,8 @@ class Resources:
         An adapter goes with a preset only if it is named and the preset was not made for models
         without one.
         """
+        from kgqa.models.adapter import preset as card_of
         from kgqa.models.prepared import open_kg_llm
-        from kgqa.models.presets import preset as card_of
 
         card = card_of(preset) if preset else None
         model, adapter = model_and_adapter(self.settings, self.store, model, adapter, preset)

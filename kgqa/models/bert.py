@@ -44,7 +44,7 @@ class Bert:
         self._epsilon = float(config.get("layer_norm_eps", 1e-12))
         self._weights = weights
         words, places = (
-            weights[f"embeddings.{one}_embeddings.weight"].shape for one in ("word", "position")
+            weights[f"embeddings.{part}_embeddings.weight"].shape for part in ("word", "position")
         )
         fit = words[1:] == places[1:] == (self.width,) and 0 < self._heads <= self.width
         if not fit or self.width % self._heads or not 0 <= self._epsilon < 1:
@@ -70,13 +70,13 @@ class Bert:
         from safetensors import safe_open
 
         with safe_open(file, framework="numpy") as stored:
-            found = {
+            tensors = {
                 name.removeprefix("bert."): stored.get_tensor(name)
                 for name in stored.keys()  # noqa: SIM118  # no mapping
                 if name.endswith((".weight", ".bias"))
             }
         with np.errstate(over="ignore"):  # what comes of it is checked
-            weights = {name: one.astype(np.float32, copy=False) for name, one in found.items()}
+            weights = {name: each.astype(np.float32, copy=False) for name, each in tensors.items()}
         return cls(config, weights)
 
     def change(self, changes: Mapping[str, Array]) -> None:
@@ -168,9 +168,7 @@ def _linear(state: Array, by: tuple[Array, Array]) -> Array:
 
 # Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26: off by 1.5e-7 at most
 _P = np.float32(0.3275911 * math.sqrt(0.5))
-_A = [
-    np.float32(one) for one in (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
-]
+_A = [np.float32(a) for a in (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)]
 
 
 def _gelu(values: Array) -> None:
@@ -180,14 +178,14 @@ def _gelu(values: Array) -> None:
     for start in range(0, len(flat), _AT_ONCE):
         x = flat[start : start + _AT_ONCE]
         if len(x) < len(size):
-            size, t, rest, tail = (one[: len(x)] for one in (size, t, rest, tail))
+            size, t, rest, tail = (part[: len(x)] for part in (size, t, rest, tail))
         np.abs(x, out=size)
         np.multiply(size, _P, out=t)
         t += np.float32(1)
         np.reciprocal(t, out=t)
         np.multiply(t, _A[0], out=rest)
-        for one in _A[1:]:
-            rest += one
+        for factor in _A[1:]:
+            rest += factor
             rest *= t
         np.multiply(x, x, out=tail)
         tail *= np.float32(-0.5)

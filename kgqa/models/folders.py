@@ -58,7 +58,7 @@ class ModelKind(Generic[CardT]):
 
     def names(self) -> list[str]:
         """Return the names of the bundled models, sorted."""
-        return sorted(one.parent.name for one in self.bundled.glob(f"*/{self.card_file}"))
+        return sorted(card.parent.name for card in self.bundled.glob(f"*/{self.card_file}"))
 
     def folder(self, name: str) -> Path:
         """Return the folder of a model: one of that path, else the bundled one of that name."""
@@ -94,15 +94,15 @@ class ModelKind(Generic[CardT]):
             raise ModelError(f"The {what} card {file} cannot be read: {error}.", again) from None
         if not isinstance(content, dict):
             raise ModelError(f"The {what} card {file} is not a JSON object.", again)
-        found = content.get("format_version")
-        while type(found) is int and found in self.older:
-            content = {**self.older[found](content), "format_version": found + 1}
-            found += 1
-        if found is None:
+        version = content.get("format_version")
+        while type(version) is int and version in self.older:
+            content = {**self.older[version](content), "format_version": version + 1}
+            version += 1
+        if version is None:
             raise ModelError(f"The {what} card {file} does not say its format_version.", again)
-        if type(found) is not int or found != self.version:
+        if type(version) is not int or version != self.version:
             raise AdapterMismatchError(
-                f"The {what} card {file} has format version {found}; this kgqa reads versions up "
+                f"The {what} card {file} has format version {version}; this kgqa reads versions up "
                 f"to {self.version}.",
                 f"Use the kgqa version that wrote it. {again}",
             )
@@ -110,7 +110,7 @@ class ModelKind(Generic[CardT]):
             # as JSON text, so that lists of strings become tuples in spite of strict types
             return TypeAdapter(self.card_type).validate_json(json.dumps(content))
         except ValidationError as error:
-            faults = "; ".join(_fault(one) for one in error.errors()[:_SHOWN])
+            faults = "; ".join(_fault(fault) for fault in error.errors()[:_SHOWN])
             raise ModelError(f"The {what} card {file} is not usable: {faults}.", again) from None
 
     def weights(self, folder: Path, name: str) -> dict[str, NDArray[np.float32]]:
@@ -127,10 +127,10 @@ class ModelKind(Generic[CardT]):
             raise ModelNotFoundError(f"The {self.what} folder {folder} has no {name}.", self.again)
         try:
             with np.errstate(over="ignore"):
-                state = {key: one.astype(np.float32) for key, one in load_file(file).items()}
+                state = {key: tensor.astype(np.float32) for key, tensor in load_file(file).items()}
         except (OSError, SafetensorError, ValueError) as error:
             raise ModelError(f"The weights {file} are damaged: {error}.", self.again) from None
-        if not all(np.isfinite(one).all() for one in state.values()):
+        if not all(np.isfinite(tensor).all() for tensor in state.values()):
             raise ModelError(f"The weights {file} are damaged: not all are numbers.", self.again)
         return state
 
@@ -141,9 +141,9 @@ class ModelKind(Generic[CardT]):
         """
         card: Any = self.card(folder)
         state = self.weights(folder, card.weights)
-        names = sorted(one.removesuffix(_UP) for one in state if one.endswith(_UP))
+        names = sorted(name.removesuffix(_UP) for name in state if name.endswith(_UP))
         try:
-            changes = {one: (state.pop(one + _DOWN), state.pop(one + _UP)) for one in names}
+            changes = {name: (state.pop(name + _DOWN), state.pop(name + _UP)) for name in names}
         except KeyError as error:
             raise ModelError(
                 f"The weights {folder / card.weights} are damaged: {error}.", self.again
@@ -170,8 +170,8 @@ class ModelKind(Generic[CardT]):
             state |= {name + _DOWN: down, name + _UP: up}
         weights = save(
             {
-                name: np.ascontiguousarray(one, None if one.dtype.kind == "i" else np.float16)
-                for name, one in state.items()
+                name: np.ascontiguousarray(tensor, None if tensor.dtype.kind == "i" else np.float16)
+                for name, tensor in state.items()
             }
         )
         try:
@@ -215,8 +215,8 @@ def known_part(known: Collection[str], relations: Sequence[str]) -> float:
     ``known``: ids of relations, or what stands before their first dot ("people").
     """
     ids = frozenset(known)
-    found = sum(one in ids or one.partition(".")[0] in ids for one in relations)
-    return found / len(relations) if relations else 1.0
+    count = sum(relation in ids or relation.partition(".")[0] in ids for relation in relations)
+    return count / len(relations) if relations else 1.0
 
 
 def suits(known: Collection[str], relations: Sequence[str]) -> bool:

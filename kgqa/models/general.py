@@ -15,7 +15,7 @@ import os
 import sqlite3
 import threading
 import time
-from concurrent.futures import wait
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -29,7 +29,6 @@ from kgqa.permissions import inherit_permissions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
-    from concurrent.futures import Future
     from pathlib import Path
 
     from pydantic import SecretStr

@@ -99,8 +99,8 @@ class GraphReasoner(nn.Module):
         whole = self.whole(self.dropout(pooled))
         hidden = []
         for number, query in enumerate(self.query):
-            found = _attended(torch.tanh(query(pooled)), states, there)
-            mixed = self.attended(self.dropout(found)) + whole + self.step[number]
+            attended = _attended(torch.tanh(query(pooled)), states, there)
+            mixed = self.attended(self.dropout(attended)) + whole + self.step[number]
             hidden.append(self.mixed(mixed))
         heads = [
             self.dropout(_attended(torch.tanh(query(pooled)), states, there))
@@ -202,7 +202,7 @@ class LoadedReasoner:
 def save_reasoner(folder: Path, model: GraphReasoner, card: ReasonerCard) -> None:
     """Write weights (float16) and card into ``folder``, which is made. Raises ModelError."""
     state = model.state_dict().items()
-    REASONERS.save(folder, card, {name: one.numpy(force=True) for name, one in state})
+    REASONERS.save(folder, card, {name: tensor.numpy(force=True) for name, tensor in state})
 
 
 def load_reasoner(
@@ -224,7 +224,7 @@ def load_reasoner(
     card, tensors, _ = REASONERS.read(folder)
     model = GraphReasoner(card.hops, card.width, card.hidden)
     try:
-        model.load_state_dict({name: torch.from_numpy(one) for name, one in tensors.items()})
+        model.load_state_dict({name: torch.from_numpy(tensor) for name, tensor in tensors.items()})
     except RuntimeError:
         raise ModelError(
             f"The weights {folder / card.weights} are not of the reasoner that its card describes.",

@@ -17,8 +17,7 @@ import torch
 from kgqa.errors import AdapterMismatchError, ModelError, UsageError, first_line
 from kgqa.models.adapter import ADAPTERS, CARD_FILE, AdapterCard
 from kgqa.models.device import pick_device
-from kgqa.models.locate import ModelFolder, locate_model, same_base
-from kgqa.models.offline import SMOLLM
+from kgqa.models.locate import SMOLLM, ModelFolder, locate_model, same_base
 from kgqa.models.prompt import encode_prompt, prompt_pieces
 from kgqa.models.tokenizer import BareEncoder, HFEncoder
 

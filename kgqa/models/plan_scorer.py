@@ -24,7 +24,7 @@ from pydantic.dataclasses import dataclass
 from kgqa.errors import ModelError
 from kgqa.models.bert import Bert
 from kgqa.models.folders import BUNDLED, CONFIG, ModelKind, WeightsName
-from kgqa.models.offline import minilm_folder
+from kgqa.models.locate import minilm_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -140,7 +140,7 @@ class PlanScorer:
 
     def read(self, question: str, parts: Sequence[Part]) -> PlanScores:
         """Return what ``question`` uses of ``parts``, and what it is as a whole."""
-        found: list[Array] = []
+        roles: list[Array] = []
         wholes: list[dict[str, Array]] = []
         groups = max(1, -(-len(parts) // AT_ONCE))
         size = -(-len(parts) // groups)
@@ -152,15 +152,15 @@ class PlanScorer:
             asked, rest = pooled[0], pooled[1:]
             for part, own in zip(some, rest, strict=True):
                 both = np.concatenate([own, asked, own * asked])
-                found.append(self._head(part.kind, both))
+                roles.append(self._head(part.kind, both))
             both = np.concatenate([asked, states[0]])
             wholes.append({name: self._head(name, both) for name in WHOLE})
         whole = {}
         for name, values in WHOLE.items():
-            logits = np.mean([one[name] for one in wholes], 0)
+            logits = np.mean([logits_of[name] for logits_of in wholes], 0)
             logits -= np.logaddexp.reduce(logits)
             whole[name] = dict(zip(values, map(float, logits), strict=True))
-        return PlanScores(found, whole)
+        return PlanScores(roles, whole)
 
     @np.errstate(all="ignore")
     def _head(self, name: str, state: Array) -> Array:
@@ -190,7 +190,7 @@ def load_plan_scorer(name: str = UNIVERSAL) -> PlanScorer:
         model = Bert.load(config, encoder / "model.safetensors")
         with np.errstate(all="ignore"):  # what comes of them is checked
             model.change({name: up @ down for name, (down, up) in changes.items()})
-        heads = {name: one for name, one in state.items() if re.match(r"\w+\.\d\.", name)}
+        heads = {name: tensor for name, tensor in state.items() if re.match(r"\w+\.\d\.", name)}
         tokenizer = Tokenizer.from_file(str(encoder / "tokenizer.json"))
         tokenizer.no_padding()
         tokenizer.no_truncation()

@@ -19,14 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 from kgqa.models import llama
 from kgqa.models.device import pick_device
-from kgqa.models.kg_llm import PLANS_FILE, KgLLM, chosen, load_kg_llm
-from kgqa.models.offline import write_once
+from kgqa.models.kg_llm import PLANS_FILE, KgLLM, Quantize, chosen, load_kg_llm
+from kgqa.models.locate import write_once
 from kgqa.models.tokenizer import BareEncoder, BareTokenizer, HFEncoder, bare_encoder
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kgqa.models.kg_llm import Quantize
     from kgqa.progress import Progress
 
 _LAYOUT = 1  # raise it when what is kept changes
@@ -99,16 +98,16 @@ def open_kg_llm(
 
 def _config(folder: Path) -> dict[str, Any]:
     try:
-        found = json.loads((folder / "config.json").read_text("utf-8"))
+        config = json.loads((folder / "config.json").read_text("utf-8"))
     except (OSError, ValueError, RecursionError):  # which transformers will say
         return {}
-    return found if isinstance(found, dict) else {}
+    return config if isinstance(config, dict) else {}
 
 
 def _folder(cache: Path, name: str, sources: list[Path]) -> Path:
     """Return where a model is kept: by where it and its adapter lie, and by their files."""
     files = [file for source in sources for file in sorted(source.iterdir()) if file.is_file()]
-    state = [(str(one), one.stat().st_size, one.stat().st_mtime_ns) for one in files]
+    state = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
     place = _digest([str(source.resolve()) for source in sources])
     return cache / "models" / f"asked-{name}-{place}-{_digest([_LAYOUT, state])}"
 

@@ -22,13 +22,12 @@ from kgqa.decoding.engine import Engine, Plan
 from kgqa.decoding.model import TreeModel
 from kgqa.decoding.probe import measured_plan
 from kgqa.errors import ModelError
-from kgqa.progress import Silent
+from kgqa.progress import Progress, Silent
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from kgqa.models.kg_llm import KgLLM
-    from kgqa.progress import Progress
 
 _VERSION = 4  # of how plans are made
 _TOGETHER = {"cpu": 12}  # questions that share a forward pass; elsewhere width costs less

@@ -46,12 +46,12 @@ class SentenceEncoder(ABC):
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the vector of each text, ``[len(texts), width]``, float32. Raises ModelError."""
-        found = np.zeros((len(texts), self.width), np.float32)
+        encoded = np.zeros((len(texts), self.width), np.float32)
         for batch, _, vectors in self._read(texts):
-            found[batch] = vectors
-        if not np.isfinite(found).all():
+            encoded[batch] = vectors
+        if not np.isfinite(encoded).all():
             raise ModelError(f"The sentence encoder {self.name} gives no numbers.")
-        return found
+        return encoded
 
     def encode_tokens(self, texts: Sequence[str]) -> TokenStates:
         """Return the state of each token of each text beside the vectors of :meth:`encode`."""

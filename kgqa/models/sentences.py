@@ -18,8 +18,8 @@ import numpy as np
 from kgqa.deadline import check_deadline
 from kgqa.errors import ModelError
 from kgqa.models.bert import Bert
-from kgqa.models.offline import MINILM, minilm_folder
-from kgqa.models.sentence_encoder import SentenceEncoder, batches, cannot_load
+from kgqa.models.locate import MINILM, minilm_folder
+from kgqa.models.sentence_encoder import Pooling, SentenceEncoder, batches, cannot_load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from tokenizers import Tokenizer
 
-    from kgqa.models.sentence_encoder import Pooling
     from kgqa.models.sentences_torch import TorchSentenceEncoder
     from kgqa.progress import Progress
 
@@ -53,14 +52,14 @@ class _BertEncoder(SentenceEncoder):
     def _read(
         self, texts: Sequence[str]
     ) -> Iterator[tuple[list[int], list[NDArray[np.float32]], NDArray[np.float32]]]:
-        encoded = [one.ids for one in self._tokenizer.encode_batch_fast(list(texts))]
+        encoded = [text.ids for text in self._tokenizer.encode_batch_fast(list(texts))]
         for batch, rows in batches(encoded, _TOGETHER):
             check_deadline()
             joined = self._model.states(rows)
             states = np.split(joined, np.cumsum([len(row) for row in rows[:-1]]))
             first = self._pooling == "first"
             with np.errstate(all="ignore"):  # of damaged weights; whoever asks checks the vectors
-                pooled = np.stack([one[0] if first else one.mean(0) for one in states])
+                pooled = np.stack([state[0] if first else state.mean(0) for state in states])
                 pooled /= np.maximum(np.linalg.norm(pooled, axis=1, keepdims=True), 1e-12)
             yield batch, states, pooled
 
@@ -154,7 +153,7 @@ def encoder_of_card(stated: str, named: str | None, folder: Path) -> str:
 def _pooling(folder: Path) -> Pooling:
     """Return how the model's files want tokens to become one vector: their mean if none says it."""
     modules = _read(folder / "modules.json")
-    kinds = [str(one.get("type", "")).rpartition(".")[2] for one in modules.get("", [])]
+    kinds = [str(module.get("type", "")).rpartition(".")[2] for module in modules.get("", [])]
     if odd := sorted(set(kinds) - _MODULES):
         raise ModelError(
             f"The sentence encoder in {folder} has a layer that is not known here: {odd[0]}.",
@@ -177,13 +176,13 @@ def _pooling(folder: Path) -> Pooling:
 def _read(file: Path) -> dict[str, Any]:
     """Return a JSON object; a list stands under ``""``, and a missing file is an empty object."""
     try:
-        found = json.loads(file.read_text("utf-8"))
+        content = json.loads(file.read_text("utf-8"))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, RecursionError) as error:
         raise ModelError(
             f"The file {file} of a sentence encoder cannot be read: {error}."
         ) from None
-    if isinstance(found, list):
-        return {"": [one for one in found if isinstance(one, dict)]}
-    return found if isinstance(found, dict) else {}
+    if isinstance(content, list):
+        return {"": [entry for entry in content if isinstance(entry, dict)]}
+    return content if isinstance(content, dict) else {}

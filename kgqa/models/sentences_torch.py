@@ -12,7 +12,7 @@ from transformers import AutoModel, AutoTokenizer
 
 from kgqa.models.device import pick_device
 from kgqa.models.pretrained import LOADING_ERRORS, from_pretrained, quiet
-from kgqa.models.sentence_encoder import SentenceEncoder, batches, cannot_load
+from kgqa.models.sentence_encoder import Pooling, SentenceEncoder, batches, cannot_load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from kgqa.models.sentence_encoder import Pooling
 
 _TOGETHER = 8_192  # tokens of a batch, padding included
 
@@ -57,11 +56,11 @@ class TorchSentenceEncoder(SentenceEncoder):
 
     def vectors(self, texts: Sequence[str]) -> torch.Tensor:
         """Return what :meth:`encode` does, for a training: gradients flow through it."""
-        found: list[torch.Tensor] = [torch.empty(0)] * len(texts)
+        vectors: list[torch.Tensor] = [torch.empty(0)] * len(texts)
         for batch, rows in self._batches(texts):
             for place, vector in zip(batch, self._states(rows)[1], strict=True):
-                found[place] = vector
-        return torch.stack(found)
+                vectors[place] = vector
+        return torch.stack(vectors)
 
     def change(self, changes: Mapping[str, NDArray[np.float32]]) -> None:
         """Add to weights of the model, by name, what was learnt. Raises ValueError if none fits."""

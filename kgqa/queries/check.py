@@ -226,6 +226,14 @@ def _check_comparison(plan: Plan, one: Comparison, index: SchemaIndex) -> None:
     if not isinstance(one.right, tuple):
         if isinstance(one.left, Aggregate):
             raise PlanError(f"{text}: what is counted or added up is compared with a value.")
+        if isinstance(one.right, Aggregate) and not (
+            one in plan.where
+            and one.right.kind == "average"
+            and isinstance(one.right.of, PropertyRef)
+            and isinstance(one.right.of.owner, NodeRef)
+            and not one.right.of.part
+        ):
+            raise PlanError(f"{text}: it can be compared with the average of a class's property.")
         other = index.kind(plan, one.right)
         if kind is None or other is None or kind.many or other.many:
             raise PlanError(f"{text}: only single values are compared with one another.")

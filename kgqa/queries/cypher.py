@@ -108,6 +108,7 @@ class _Statement:
         self.hops = [self._variable(hop.relation) for hop in plan.all_hops]
         self.members: dict[PropertyRef, str] = {}
         self.named: dict[Any, str] = {}  # items that a WITH has given a name
+        self.averages: dict[Aggregate, str] = {}
         self.bound: set[int] = set()
         self.pairs = self._pairs(plan.hops)
 
@@ -127,6 +128,7 @@ class _Statement:
             before = _Statement(plan.first, self.index, self.values)
             lines = before.lines(start=self.nodes[0])
             self.bound.add(0)
+        lines += self._averages()
         lines += self._matches()
         lines += self._unwind(
             [item for item in plan.group if self._many(item)]
@@ -162,6 +164,20 @@ class _Statement:
             lines.append(f"SKIP {plan.skip}")
         if self.limit is not None:
             lines.append(f"LIMIT {self.limit}")
+        return lines
+
+    def _averages(self) -> list[str]:
+        """Return what binds the averages of a whole class that something is compared with."""
+        found = [one.right for one in self.plan.where if isinstance(one.right, Aggregate)]
+        if found and self.plan.first is not None:
+            raise PlanError("This plan cannot be written as one statement of Cypher.")
+        lines: list[str] = []
+        for one in dict.fromkeys(found):
+            (owner,) = owners(one)
+            text = f"avg({self.item(one.of)}) AS {(name := self._variable(one.kind))}"
+            lines.append(f"MATCH {self._node(owner.node)}")  # type: ignore[union-attr]
+            lines.append("WITH " + ", ".join([*self.averages.values(), text]))
+            self.averages[one] = name
         return lines
 
     def _columns(self) -> list[str]:
@@ -522,7 +538,8 @@ class _Statement:
 
     def _test(self, text: str, operator: str, one: Comparison, type_: str) -> str:
         if not isinstance(one.right, tuple):
-            other = self.item(one.right)
+            is_average = isinstance(one.right, Aggregate)
+            other = self.averages[one.right] if is_average else self.item(one.right)
             if operator in _TEXT:
                 return f"toLower({text}) {_TEXT[operator]} toLower({other})"
             if type_ in DATES:

@@ -96,12 +96,13 @@ Item: TypeAlias = "NodeRef | HopRef | PropertyRef | Arithmetic | Aggregate | flo
 class Comparison:
     """``left operator right``; of an aggregate it holds for a group.
 
-    ``right``: one value, several for ``in`` and ``not in``, none for ``missing``; or an operand.
+    ``right``: one value, several for ``in`` and ``not in``, none for ``missing``; or an operand, or
+    the average of a property of all things of a node's class, whatever the plan asks of them.
     """
 
     left: Item
     operator: Operator
-    right: tuple[Value, ...] | PropertyRef | Arithmetic = ()
+    right: tuple[Value, ...] | PropertyRef | Arithmetic | Aggregate = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -45,7 +44,7 @@ from kgqa.queries.result import (
     QueryResult,
 )
 from kgqa.queries.solve import HopFacts, QueryStore, Solutions, Solver, refs_of, unique_rows
-from kgqa.queries.values import satisfies, sort_key
+from kgqa.queries.values import calculated, satisfies, sort_key
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -212,7 +211,7 @@ class _Run:
         values = self.solver.values(item.of, refs, pairs[:, 1:])
         for group, found in zip(pairs[:, 0].tolist(), values, strict=True):
             sets[group] += found
-        return [_calculated(item.kind, found) for found in sets]
+        return [calculated(item.kind, found) for found in sets]
 
     def _add_empty(self) -> None:
         """Add the groups in which nothing is counted, if they are asked for."""
@@ -536,18 +535,3 @@ def _properties(plan: Plan) -> list[PropertyRef]:
         elif hasattr(item, "left"):
             items += [item.left, item.right]  # type: ignore[attr-defined]
     return found
-
-
-def _calculated(kind: str, values: list[Value]) -> Value | None:
-    if kind == "count":
-        return len(set(map(sort_key, values)))
-    if kind in ("least", "most"):
-        best = min if kind == "least" else max
-        return best(values, key=sort_key) if values else None
-    numbers = [
-        value for value in values if isinstance(value, int | float) and not isinstance(value, bool)
-    ]
-    total = math.fsum(numbers) if any(isinstance(one, float) for one in numbers) else sum(numbers)
-    if kind == "sum":
-        return total
-    return total / len(numbers) if numbers else None

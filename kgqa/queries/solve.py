@@ -30,7 +30,7 @@ from kgqa.queries.plan import (
     chains_of,
     owners,
 )
-from kgqa.queries.values import part_of, satisfies
+from kgqa.queries.values import calculated, part_of, satisfies
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -357,6 +357,10 @@ class Solver:
             case Arithmetic(left, operator, right):
                 sides = (self.values(left, refs, rows), self.values(right, refs, rows))
                 return [_calculate(one, operator, two) for one, two in zip(*sides, strict=True)]
+            case Aggregate(kind, PropertyRef(NodeRef(node), name)):
+                all_values = self._property(name, self._of_class(self.plan.nodes[node]))
+                one = calculated(kind, [value for values in all_values for value in values])
+                return [[] if one is None else [one]] * len(rows)
             case float() | int():
                 return [[item]] * len(rows)
         raise TypeError(item)

@@ -9,6 +9,7 @@ The grammar, in which names are those of the schema:
     node    = class ["#" number]  |  "*"            of any class
     clause  = item operator value {"," value}       operators: see kgqa.queries.plan
             | item operator operand                 two properties compared
+            | item operator "average" node "." property   that of all of the class
             | item ["not"] "missing"
             | "without" chain {"&" chain} ["where" clause {"and" clause}]
             | "by" operand {"," operand}
@@ -289,8 +290,8 @@ class _Parser:
         token = self._token
         named = token.kind in ("on", "name") or token.text == ANY
         if named and token.text.casefold() not in ("true", "false"):
-            right = self._operand()
-            if not isinstance(right, PropertyRef | Arithmetic):
+            right = self._item()
+            if not isinstance(right, PropertyRef | Arithmetic | Aggregate):
                 self._fail("expected a value or a property", token, "Text stands in quotes.")
             return Comparison(left, found, right)
         if token.text == "(":

@@ -7,6 +7,7 @@ quarter, a month or a day stands for the half-open interval that it is. Text is 
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, Any, cast
 
@@ -114,6 +115,22 @@ def _rank(value: Value) -> int:
 def sort_key(value: Value) -> tuple[int, Any]:
     """Return what values are ordered by: text before truth before numbers, as in Cypher."""
     return _rank(value), value
+
+
+def calculated(kind: str, values: list[Value]) -> Value | None:
+    """Return an aggregate of values; None if there is no value to calculate it of."""
+    if kind == "count":
+        return len(set(map(sort_key, values)))
+    if kind in ("least", "most"):
+        best = min if kind == "least" else max
+        return best(values, key=sort_key) if values else None
+    numbers = [
+        value for value in values if isinstance(value, int | float) and not isinstance(value, bool)
+    ]
+    total = math.fsum(numbers) if any(isinstance(one, float) for one in numbers) else sum(numbers)
+    if kind == "sum":
+        return total
+    return total / len(numbers) if numbers else None
 
 
 def part_of(value: Value, part: str) -> int | None:

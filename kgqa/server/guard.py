@@ -15,7 +15,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 
 from kgqa.errors import KgqaError
-from kgqa.server.clients import ANYBODY, asking
+from kgqa.server.clients import ANYBODY, Keys, asking
 from kgqa.server.faults import RefusedError, error_json, status_of
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from kgqa.server.clients import Keys
     from kgqa.server.options import ServeOptions
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -135,7 +134,7 @@ class Guard:
 
 
 def _place(origin: str) -> str | None:
-    """Return the host and port of an origin, None if it is none."""
+    """Return the host and port of an origin, None if it is malformed."""
     try:
         return urlsplit(origin).netloc.casefold()
     except ValueError:

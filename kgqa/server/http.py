@@ -8,7 +8,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 
 from kgqa.errors import KgqaError, UsageError
 from kgqa.server.faults import BusyError, RefusedError, error_json, status_of, unexpected
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from starlette.requests import Request
-    from starlette.responses import Response
 
     from kgqa.server.sessions import Event
 

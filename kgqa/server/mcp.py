@@ -22,8 +22,17 @@ from kgqa.display import LONGEST, code_span, markdown, path_text, said_name
 from kgqa.errors import KgqaError
 from kgqa.registry import validated
 from kgqa.server.faults import unexpected
-from kgqa.server.forms import PathsForm, TurnForm
-from kgqa.server.shapes import Answered, Checked, Described, Kgs, Linked, PathPage, Rows
+from kgqa.server.forms import (
+    Answered,
+    Checked,
+    Described,
+    Kgs,
+    Linked,
+    PathPage,
+    PathsForm,
+    Rows,
+    TurnForm,
+)
 from kgqa.server.views import answer_text, path_page
 from kgqa.version import __version__
 

@@ -54,9 +54,8 @@ def _run(
 ) -> None:
     import uvicorn
 
-    from kgqa.server.app import make_app
+    from kgqa.server.app import Connection, make_app
     from kgqa.server.clients import Keys
-    from kgqa.server.connections import Connection
     from kgqa.server.observed import log_access
     from kgqa.server.sessions import Sessions
     from kgqa.server.worker import Workers

@@ -27,13 +27,12 @@ from kgqa.server.clients import asking
 from kgqa.server.faults import BusyError, StoppingError, error_json, unexpected
 from kgqa.server.kgs import ServedKgs
 from kgqa.server.progress import ServerProgress
-from kgqa.server.worker import ALL, Job, Worker, request_session, session_key
+from kgqa.server.worker import ALL, Answering, Job, Worker, Workers, request_session, session_key
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
     from kgqa.server.options import ServeOptions
-    from kgqa.server.worker import Answering, Workers
 
 T = TypeVar("T")
 

@@ -15,13 +15,12 @@ from kgqa.display import (
 )
 from kgqa.errors import EmptyLanguageError, EntityNotFoundError, LinkingError
 from kgqa.registry import METHODS
-from kgqa.server.forms import MOST_PATHS
+from kgqa.server.forms import MOST_PATHS, PathsForm
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kgqa.api import KG
-    from kgqa.server.forms import PathsForm
 
 
 UNANSWERABLE = (LinkingError, EntityNotFoundError, EmptyLanguageError)

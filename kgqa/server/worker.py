@@ -23,7 +23,7 @@ from multiprocessing.reduction import recv_handle, send_handle
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from kgqa.api import KG, QA, Asked, Models
+from kgqa.api import KG, QA, Asked, Home, Models
 from kgqa.api.kg import DEFAULT_METHOD
 from kgqa.errors import KgqaError, TimeLimitError, UsageError, WorkerError
 from kgqa.server.faults import RefusedError, unexpected
@@ -33,7 +33,6 @@ from kgqa.server.progress import ServerProgress, log_to_stderr
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from kgqa.api import Home
     from kgqa.server.options import ServeOptions
 
     Take: TypeAlias = "Callable[[], Job | None]"

@@ -21,10 +21,16 @@ from kgqa.errors import EmptyLanguageError
 from kgqa.methods.dog.answers import claimed
 from kgqa.methods.dog.chains import OPENING
 from kgqa.methods.options import DogOptions
-from kgqa.paths.ground import ground
+from kgqa.paths.ground import GroundedPath, ground
 from kgqa.paths.triplets import WIDTH, StoreTriplets, as_paths, turned
-from kgqa.paths.walk import FIRST, MEDIATOR, SECOND, TAIL
-from kgqa.training.data import DataReport, TrainingExample, near_best, relation_paths_of
+from kgqa.paths.walk import FIRST, MEDIATOR, SECOND, TAIL, RelationPath, WalkRules
+from kgqa.training.data import (
+    DataReport,
+    TrainingExample,
+    TrainingQuestion,
+    near_best,
+    relation_paths_of,
+)
 from kgqa.trie.lexicon import names_of
 
 if TYPE_CHECKING:
@@ -33,10 +39,7 @@ if TYPE_CHECKING:
     from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
     from kgqa.methods.dog.graph import GraphFilter
-    from kgqa.paths.ground import GroundedPath
-    from kgqa.paths.walk import RelationPath, WalkRules
     from kgqa.progress import Progress
-    from kgqa.training.data import TrainingQuestion
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _MOST = DogOptions().steps  # triplets of a chain

@@ -21,6 +21,7 @@ from kgqa.paths.walk import (
     MEDIATOR,
     SECOND,
     TAIL,
+    Hops,
     PathTable,
     WalkRules,
     admissible,
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
     from kgqa.graph.model import BoolArray, IntArray
     from kgqa.graph.store import GraphStore
-    from kgqa.paths.walk import Hops
 
 _MOST_PATHS = 100_000  # walks of one gold relation path that are held in memory
 _MOST_TAILS = 50  # of a gold relation path that no other one confirms

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias
 
@@ -11,10 +10,8 @@ from pydantic import model_validator
 
 from kgqa.errors import UsageError
 from kgqa.methods.options import WalkOptions
-from kgqa.models.presets import preset
-from kgqa.registry import QUESTION_FORMATS, Options, option
-
-_flag = partial(option, flag=True)
+from kgqa.models.adapter import preset
+from kgqa.registry import QUESTION_FORMATS, Options, flag, option
 
 Selection: TypeAlias = Literal["best", "shortest"]
 Loss: TypeAlias = Literal["path", "relations"]
@@ -40,11 +37,11 @@ class QuestionSource(WalkOptions):
 
     as_flags: ClassVar[tuple[str, ...]] = ("direction", "mediators")
 
-    questions: tuple[str, ...] = _flag((), "A file of questions, or FORMAT=FILE; may be repeated.")
-    format: str = _flag("jsonl", "The format of files that are named without one.")
-    topics: Path | None = _flag(None, "Topic entities by question id, for lines that name none.")
-    held_out: bool = _flag(True, "Hold out a fixed fifth.")
-    seed: int = _flag(0, "Seed.", ge=0)
+    questions: tuple[str, ...] = flag((), "A file of questions, or FORMAT=FILE; may be repeated.")
+    format: str = flag("jsonl", "The format of files that are named without one.")
+    topics: Path | None = flag(None, "Topic entities by question id, for lines that name none.")
+    held_out: bool = flag(True, "Hold out a fixed fifth.")
+    seed: int = flag(0, "Seed.", ge=0)
 
     @property
     def files(self) -> list[tuple[str, Path]]:
@@ -83,18 +80,18 @@ class ExampleOptions(QuestionSource):
         "encoder": ("method", "dog"),
     }
 
-    method: Literal["gcr", "dog"] = _flag(
+    method: Literal["gcr", "dog"] = flag(
         "gcr", "What the model learns to write: paths, or chains of thoughts and triplets."
     )
-    preset: str | None = _flag(None, "gcr: prompt, markers, paths and settings as published.")
-    paths: Selection | None = _flag(
+    preset: str | None = flag(None, "gcr: prompt, markers, paths and settings as published.")
+    paths: Selection | None = flag(
         None, "Use paths of the relation paths that fit the answers best, or every shortest path."
     )
-    per_question: int | None = _flag(
+    per_question: int | None = flag(
         None, "Maximum number of examples per question (4; with shortest, all).", ge=1
     )
-    triplets: int | None = _flag(None, "dog: number of triplets in a prompt (120).", ge=1)
-    encoder: str | None = _flag(None, "dog: the sentence encoder that chooses them (MiniLM).")
+    triplets: int | None = flag(None, "dog: number of triplets in a prompt (120).", ge=1)
+    encoder: str | None = flag(None, "dog: the sentence encoder that chooses them (MiniLM).")
 
     @property
     def prompt_preset(self) -> str | None:
@@ -142,9 +139,9 @@ class FitSettings(Options):
 
     free: ClassVar[frozenset[str]] = frozenset({"checkpoint_every", "resume"})
 
-    checkpoint_every: int = _flag(100, "Steps between checkpoints; 0: none.", ge=0)
-    seed: int = _flag(0, "Seed.", ge=0)
-    resume: bool = _flag(True, "Continue from the last checkpoint of a run that was stopped.")
+    checkpoint_every: int = flag(100, "Steps between checkpoints; 0: none.", ge=0)
+    seed: int = flag(0, "Seed.", ge=0)
+    resume: bool = flag(True, "Continue from the last checkpoint of a run that was stopped.")
 
     def fixed(self) -> dict[str, Any]:
         """Return the settings that decide on the weights."""
@@ -156,19 +153,19 @@ class TrainingSettings(FitSettings):
 
     free = FitSettings.free | {"check_every"}
 
-    epochs: float = _flag(3.0, "Passes over the examples.", gt=0)
-    learning_rate: float = _flag(5e-4, "Peak learning rate.", gt=0)
-    rank: int = _flag(16, "LoRA rank.", ge=1)
+    epochs: float = flag(3.0, "Passes over the examples.", gt=0)
+    learning_rate: float = flag(5e-4, "Peak learning rate.", gt=0)
+    rank: int = flag(16, "LoRA rank.", ge=1)
     dropout: float = option(0.05, "LoRA dropout.", ge=0, lt=1)
     warmup: float = option(0.03, "Part of the steps in which the learning rate rises.", ge=0, le=1)
-    batch_size: int = _flag(16, "Number of examples in a batch.", ge=1)
-    accumulation: int = _flag(1, "Number of batches in a step.", ge=1)
-    max_tokens: int = _flag(
+    batch_size: int = flag(16, "Number of examples in a batch.", ge=1)
+    accumulation: int = flag(1, "Number of batches in a step.", ge=1)
+    max_tokens: int = flag(
         256, "Maximum number of tokens in prompt and path; longer examples are left out.", ge=1
     )
-    loss: Loss = _flag("path", "Train on the whole path, or only on its relations and end.")
-    full: bool = _flag(False, "Train all weights instead of an adapter.")
-    check_every: int = _flag(200, "Steps between held-out losses; 0: at the end.", ge=0)
+    loss: Loss = flag("path", "Train on the whole path, or only on its relations and end.")
+    full: bool = flag(False, "Train all weights instead of an adapter.")
+    check_every: int = flag(200, "Steps between held-out losses; 0: at the end.", ge=0)
 
 
 class AdapterTraining(ExampleOptions, TrainingSettings):
@@ -177,8 +174,8 @@ class AdapterTraining(ExampleOptions, TrainingSettings):
     A setting that is not given is that of the preset or of the method, if these have one.
     """
 
-    model: str | None = _flag(None, "The model to train.")
-    start_from: str | None = _flag(
+    model: str | None = flag(None, "The model to train.")
+    start_from: str | None = flag(
         None, "An adapter to continue from: its folder, or the name of a bundled one."
     )
 
@@ -209,17 +206,17 @@ class AdapterTraining(ExampleOptions, TrainingSettings):
 class ReasonerSettings(FitSettings):
     """The settings of a run that trains a graph reasoner."""
 
-    epochs: float = _flag(10.0, "Passes over the questions; may be less than 1.", ge=0.001)
-    learning_rate: float = _flag(1e-3, "Peak learning rate.", ge=0)
-    batch_size: int = _flag(16, "Number of questions in a step.", ge=1)
-    hidden: int = _flag(192, "Number of units in the hidden layers.", ge=1)
-    dropout: float = _flag(0.2, "Dropout.", ge=0, le=0.9)
+    epochs: float = flag(10.0, "Passes over the questions; may be less than 1.", ge=0.001)
+    learning_rate: float = flag(1e-3, "Peak learning rate.", ge=0)
+    batch_size: int = flag(16, "Number of questions in a step.", ge=1)
+    hidden: int = flag(192, "Number of units in the hidden layers.", ge=1)
+    dropout: float = flag(0.2, "Dropout.", ge=0, le=0.9)
     # 100 on WebQSP and 10 on CWQ in the public programs
-    answer_weight: float = _flag(10.0, "Weight of an answer relative to another entity.", ge=1)
-    hop_weight: float = _flag(
+    answer_weight: float = flag(10.0, "Weight of an answer relative to another entity.", ge=1)
+    hop_weight: float = flag(
         0.01, "Weight of the loss of the number of hops, if it is known.", ge=0
     )
-    path_weight: float = _flag(
+    path_weight: float = flag(
         0.1, "Weight of the loss of relation paths; 0: only answers, as published.", ge=0
     )
     checks: int = option(10, "How often the check questions are asked, the end included.", ge=1)
@@ -228,10 +225,10 @@ class ReasonerSettings(FitSettings):
 class ReasonerTraining(QuestionSource, ReasonerSettings):
     """How a graph reasoner is trained, and on what."""
 
-    hops: int = _flag(
+    hops: int = flag(
         2, "Number of steps, which is the maximum number of hops of a path.", ge=1, le=32
     )
-    encoder: str | None = _flag(None, "The question encoder: a name or a folder (MiniLM).")
+    encoder: str | None = flag(None, "The question encoder: a name or a folder (MiniLM).")
 
     @property
     def settings(self) -> ReasonerSettings:
@@ -251,13 +248,13 @@ class ReasonerTraining(QuestionSource, ReasonerSettings):
 class LearnOptions(Options):
     """How a KG's own path ranker is made."""
 
-    questions: Path | None = _flag(None, "A file of people's questions with their answers.")
-    format: str = _flag("jsonl", "The format of the file.")
-    phrases: Path | None = _flag(
+    questions: Path | None = flag(None, "A file of people's questions with their answers.")
+    format: str = flag("jsonl", "The format of the file.")
+    phrases: Path | None = flag(
         None,
         "A file of phrases for the relations: written for editing if it is missing, else used.",
     )
-    adapter: bool = _flag(False, "Also train an adapter for the method gcr, on the questions.")
+    adapter: bool = flag(False, "Also train an adapter for the method gcr, on the questions.")
     start_from: str | None = option(
         None, "The path ranker that is fitted: a name or a folder (by default what suits the KG)."
     )

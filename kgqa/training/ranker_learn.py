@@ -3,21 +3,31 @@
 Each quarter of the questions is asked of what the others taught: only if the fitted ranker is
 better there is it kept. Questions that are made from the KG alone are not learnt from: on graphs
 that nothing was chosen on they made answers worse.
+
+The head is a low-rank change of the vectors that the encoder makes of texts (after LoRA, arXiv
+2106.09685). Texts are read once; a step is then a product of small matrices, so that all relation
+paths out of a topic take part. The loss of a question is the negative log-likelihood of its
+relation paths under a softmax over all that leave the topic entity, and "none of them".
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
+from torch.nn.functional import normalize
 
 from kgqa.errors import DataError
+from kgqa.linking.resolve import resolve_entity
 from kgqa.methods.rank_words import RankWords
 from kgqa.models.path_ranker import (
     HEAD,
     OWN_RANKER,
+    PathRanker,
     load_path_ranker,
     ranker_changes,
     relations_elsewhere,
@@ -25,21 +35,232 @@ from kgqa.models.path_ranker import (
     suited_ranker,
 )
 from kgqa.paths.phrases import PHRASES_FILE, phrases_of, read_phrases, write_phrases
-from kgqa.paths.walk import WalkRules
-from kgqa.training.questions import read_file
-from kgqa.training.ranker_fit import fit_head, log_likelihoods, rights
-from kgqa.training.ranker_questions import batch_of, kg_questions
+from kgqa.paths.relation_paths import relation_paths
+from kgqa.paths.walk import WalkRules, relation_paths_to
+from kgqa.training.data import CAP, Meant, TrainingQuestion, meant_by, read_file
+from kgqa.training.loop import Fit, Schedule
 from kgqa.training.reports import LearnReport
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
+    from numpy.typing import NDArray
+    from torch import Tensor
+
     from kgqa.graph.store import GraphStore
-    from kgqa.models.path_ranker import PathRanker
+    from kgqa.paths.schema import Hop
     from kgqa.progress import Progress
     from kgqa.training.options import LearnOptions
-    from kgqa.training.ranker_questions import KgQuestion
+
+    Head = tuple[NDArray[np.float32], NDArray[np.float32]]
+
+_TOGETHER = 64  # questions of a step
+_WARM_UP = 10  # steps in which the learning rate rises
+
+
+@dataclass(frozen=True, slots=True)
+class RankingBatch:
+    """Questions, and the relation paths that they choose among.
+
+    ``paths`` in words, their numbers of ``hops``, and how many paths each ``stands_for``;
+    ``questions`` without their topics' names. For each question: ``candidates``, positions in
+    ``paths``, and ``gold``, those of them that are right; none if the graph has no answer.
+    """
+
+    paths: list[str]
+    hops: list[int]
+    stands_for: list[float]
+    questions: list[str]
+    candidates: list[list[int]]
+    gold: list[list[int]]
+
+
+class _Questions:
+    """Questions: their vectors, which relation paths each has, and which of those are right."""
+
+    def __init__(self, ranker: PathRanker, batch: RankingBatch) -> None:
+        paths = len(batch.paths)
+        self.questions = torch.from_numpy(ranker.vectors(batch.questions))
+        self.paths = torch.from_numpy(ranker.vectors(batch.paths))
+        self.bias = torch.from_numpy(ranker.scaled(np.zeros(paths, np.float32), batch.hops))
+        self.scale = ranker.card.scale / ranker.card.temperature
+        self.none = ranker.none
+        self.among = torch.zeros(len(batch.questions), paths + 1, dtype=torch.bool)
+        self.right = torch.zeros_like(self.among)  # the last one is "none of them"
+        for row, (candidates, gold) in enumerate(zip(batch.candidates, batch.gold, strict=True)):
+            self.among[row, [*candidates, paths]] = True
+            self.right[row, gold or [paths]] = True
+
+    def loss(self, down: Tensor, up: Tensor, draw: torch.Generator) -> Tensor:
+        """Return the mean loss of some questions."""
+        rows = torch.randint(len(self.questions), (_TOGETHER,), generator=draw)
+        used = self.among[rows, :-1].any(0).nonzero().squeeze(1)  # a small part of many
+        questions, paths = (
+            normalize(vectors + vectors @ down.T @ up.T, dim=-1)
+            for vectors in (self.questions[rows], self.paths[used])
+        )
+        logits = self.scale * (questions @ paths.T) + self.bias[used]
+        logits = torch.cat([logits, torch.full((len(rows), 1), self.none)], 1)
+        last = self.among.shape[1] - 1
+        columns = torch.cat([used, torch.tensor([last])])
+        whole, right = (
+            logits.masked_fill(~which[rows][:, columns], -torch.inf).logsumexp(1)
+            for which in (self.among, self.right)
+        )
+        return (whole - right).mean()
+
+
+def fit_head(
+    ranker: PathRanker,
+    batch: RankingBatch,
+    *,
+    steps: int,
+    rate: float,
+    seed: int,
+    rank: int = 32,
+    progress: Progress,
+) -> Head:
+    """Return a head for ``ranker`` that fits ``batch``; if it has one already, that is in it."""
+    draw = torch.Generator().manual_seed(seed)
+    questions, width = _Questions(ranker, batch), ranker.encoder.width
+    down = torch.nn.Parameter(torch.randn(rank, width, generator=draw) / width**0.5)
+    up = torch.nn.Parameter(torch.zeros(width, rank))  # a head begins by changing nothing
+    fit = Fit[None](
+        torch.nn.ParameterList([down, up]),
+        torch.optim.AdamW([down, up], lr=rate, weight_decay=0.0),
+        Schedule(steps, _WARM_UP, least=0.0),
+        lambda _: questions.loss(down, up, draw),
+        progress,
+        clip=torch.inf,  # two small factors: no step was ever too long
+    )
+    fit.run(repeat(None))
+    return joined(ranker.head, (down.numpy(force=True), up.numpy(force=True)))
+
+
+def joined(first: Head | None, second: Head) -> Head:
+    """Return the head that changes vectors, up to their length, as the one after the other does."""
+    if first is None:
+        return second
+    down, up = second
+    after = down + down @ first[1] @ first[0]
+    return np.concatenate([first[0], after]), np.concatenate([first[1], up], axis=1)
+
+
+def rights(ranker: PathRanker, batch: RankingBatch) -> NDArray[np.bool_]:
+    """Return of each answerable question whether its likeliest candidate is right."""
+    logits = ranker.logits(batch.questions, batch.paths, batch.hops)
+    return np.array(
+        [
+            candidates[int(np.argmax(row[candidates]))] in gold
+            for row, candidates, gold in zip(logits, batch.candidates, batch.gold, strict=True)
+            if gold
+        ],
+        bool,
+    )
+
+
+def log_likelihoods(ranker: PathRanker, batch: RankingBatch) -> NDArray[np.float64]:
+    """Return of each question the logarithm of the probability of what is right, or of none."""
+    logits = ranker.logits(batch.questions, batch.paths, batch.hops).astype(np.float64)
+    logs = []
+    for row, candidates, gold in zip(logits, batch.candidates, batch.gold, strict=True):
+        whole = np.logaddexp.reduce([*row[candidates], ranker.none])
+        logs.append((np.logaddexp.reduce(row[gold]) if gold else ranker.none) - whole)
+    return np.array(logs)
+
+
+_NEARLY = 0.9  # part of the best F1 from which a relation path is right, too
+_RIGHT = 0.5  # F1 that the best one has at least; for several topics it may have less
+_CANDIDATES = 32  # relation paths that a question chooses among, beside its topic's others
+
+
+@dataclass(frozen=True, slots=True)
+class KgQuestion:
+    """A question about a topic entity: relation paths out of it in words, and the right ones.
+
+    ``asked``: without the topic's name; ``topic``: its key; ``paths``: words and number of hops of
+    each, nearest first; ``gold``: those of them that are right, none if the graph has no answer.
+    """
+
+    asked: str
+    topic: int
+    paths: Mapping[str, int]
+    gold: frozenset[str]
+
+
+def kg_question(
+    words: RankWords,
+    ranker: PathRanker,
+    asked: str,
+    topic: int,
+    steps: Sequence[Sequence[Hop]],
+    gold: Collection[Sequence[Hop]],
+) -> KgQuestion:
+    """Return the question ``asked`` with its candidates among ``steps``; ``gold`` are right."""
+    order = words.nearest(ranker, asked, steps)
+    kept = [steps[at] for place, at in enumerate(order) if place < _CANDIDATES or steps[at] in gold]
+    paths = {words.path(path): len(path) for path in kept}
+    return KgQuestion(
+        asked, topic, paths, frozenset(words.path(path) for path in kept if path in gold)
+    )
+
+
+def batch_of(questions: Sequence[KgQuestion]) -> RankingBatch:
+    """Return questions as a batch; those about one topic choose among the same relation paths."""
+    place: dict[str, int] = {}
+    hops: list[int] = []
+    among: dict[int, dict[int, None]] = {}
+    for question in questions:
+        for path, count in question.paths.items():
+            if path not in place:
+                place[path] = len(hops)
+                hops.append(count)
+            among.setdefault(question.topic, {})[place[path]] = None
+    return RankingBatch(
+        paths=list(place),
+        hops=hops,
+        stands_for=[1.0] * len(place),
+        questions=[question.asked for question in questions],
+        candidates=[list(among.get(question.topic, ())) for question in questions],
+        gold=[[place[path] for path in sorted(question.gold)] for question in questions],
+    )
+
+
+def kg_questions(
+    words: RankWords, questions: Sequence[TrainingQuestion], ranker: PathRanker
+) -> tuple[list[KgQuestion], int]:
+    """Return what questions are in the KG, one for each topic entity, and how many are unusable.
+
+    Raises GraphError.
+    """
+    store, rules = words.store, words.rules
+    made: list[KgQuestion] = []
+    unusable = 0
+    for question in questions:
+        meant, before = meant_by(store, question, rules), len(made)
+        names = words.names([resolve_entity(store, topic) for topic in question.topics])
+        for topic in meant.topics.tolist():
+            paths, _ = relation_paths(store, topic, rules)
+            gold = _gold(meant, topic)
+            answerable = bool(question.answers or question.relation_paths)
+            if not paths.steps or (answerable and not gold.intersection(paths.steps)):
+                continue
+            asked = words.question(question.question, topic, names)
+            made.append(kg_question(words, ranker, asked, topic, paths.steps, gold))
+        unusable += len(made) == before
+    return made, unusable
+
+
+def _gold(meant: Meant, topic: int) -> set[tuple[tuple[int, int], ...]]:
+    """Return the relation paths from ``topic`` that lead to little but the answers."""
+    if not len(meant.answers):
+        return set()
+    paths = relation_paths_to(meant.store, np.array([topic]), meant.answers, meant.rules, CAP)
+    if not paths or (paths[0].f1 < _RIGHT and len(meant.topics) == 1):
+        return set()
+    return {path.steps for path in paths if path.f1 >= _NEARLY * paths[0].f1}
+
 
 _LEAST = 8  # questions of people that something is learnt from
 _PARTS = 4  # of people's questions

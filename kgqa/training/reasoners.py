@@ -10,16 +10,14 @@ from kgqa.methods.kg_cot.hops import HopTable
 from kgqa.models.sentences import load_sentence_encoder
 from kgqa.paths.walk import WalkRules
 from kgqa.questions.base import is_held_out
-from kgqa.training.gather import about
-from kgqa.training.questions import read_file
-from kgqa.training.reasoner_fit import fit_reasoner
-from kgqa.training.reasoner_questions import is_check, walk_questions
+from kgqa.training.adapters import about
+from kgqa.training.data import read_file
+from kgqa.training.reasoner_fit import WalkQuestion, fit_reasoner, is_check, walk_questions
 
 if TYPE_CHECKING:
     from kgqa.graph.store import GraphStore
     from kgqa.progress import Progress
     from kgqa.training.options import ReasonerTraining
-    from kgqa.training.reasoner_questions import WalkQuestion
     from kgqa.training.reports import ReasonerReport
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from kgqa.models.offline import SMOLLM
+from kgqa.models.locate import SMOLLM
 from kgqa.models.prompt import GRAPH
 from kgqa.version import __version__
 

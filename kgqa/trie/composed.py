@@ -11,8 +11,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgqa.graph.model import Kind
-from kgqa.paths.triplets import as_paths, joined_rows
-from kgqa.paths.walk import TAIL, PathTable, admissible, empty_paths, hops_out_of, ordered
+from kgqa.paths.triplets import Triplets, as_paths, joined_rows
+from kgqa.paths.walk import (
+    TAIL,
+    PathTable,
+    WalkRules,
+    admissible,
+    empty_paths,
+    hops_out_of,
+    ordered,
+)
 from kgqa.trie.arrays import dense
 from kgqa.trie.constraint import nothing_to_write
 from kgqa.trie.lazy import LazyConstraint, Segment, Segments, segment_of
@@ -23,8 +31,6 @@ if TYPE_CHECKING:
 
     from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
-    from kgqa.paths.triplets import Triplets
-    from kgqa.paths.walk import WalkRules
     from kgqa.trie.lexicon import PathLexicon
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from kgqa.trie.arrays import Groups, TokenTrie, build_trie, in_order
+from kgqa.trie.arrays import Groups, Sequences, TokenTrie, build_trie, in_order
 from kgqa.trie.constraint import Expansion
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from kgqa.graph.model import BoolArray, IntArray
     from kgqa.paths.walk import PathTable
-    from kgqa.trie.arrays import Sequences
 
 Moves: TypeAlias = "tuple[IntArray, IntArray]"
 """The tokens that may follow, ascending, and the state that each leads to."""

@@ -17,9 +17,9 @@ import numpy as np
 
 from kgqa.errors import IndexFault, WorkerError
 from kgqa.graph.model import keys_array
-from kgqa.paths.walk import joined_tables, walk
-from kgqa.progress import Rate
-from kgqa.trie.index.shard import encode_shard
+from kgqa.paths.walk import PathTable, WalkRules, joined_tables, walk
+from kgqa.progress import Progress, Rate
+from kgqa.trie.index.shard import NewShard, encode_shard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
     from kgqa.parallel import Executor
-    from kgqa.paths.walk import PathTable, WalkRules
-    from kgqa.progress import Progress
-    from kgqa.trie.index.shard import NewShard
     from kgqa.trie.index.writer import IndexWriter
     from kgqa.trie.lexicon import PathLexicon
 

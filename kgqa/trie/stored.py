@@ -20,6 +20,7 @@ from kgqa.paths.walk import (
 from kgqa.trie.arrays import (
     Groups,
     Sequences,
+    TokenTrie,
     build_trie,
     dense,
     in_order,
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 
     from kgqa.graph.model import BoolArray, IntArray
     from kgqa.graph.store import GraphStore
-    from kgqa.paths.walk import PathTable
-    from kgqa.trie.arrays import TokenTrie
     from kgqa.trie.lexicon import PathLexicon
 
 

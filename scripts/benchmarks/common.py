@@ -60,10 +60,16 @@ def folder_of(shared: Path, name: str) -> Path:
     return folder
 
 
-def write_json(file: Path | None, figures: Mapping[str, Any]) -> None:
-    """Write all figures, with the command and the machine, if a file is named."""
+def finish(
+    figures: Mapping[str, Any],
+    goals: Mapping[str, tuple[float, bool]],
+    file: Path | None,
+    **more: Any,
+) -> None:
+    """Print the goals, and write all figures, the command and the machine if a file is named."""
+    print_goals(figures, goals)
     if file is not None:
-        whole = {**figures, "command": sys.argv, "machine": platform.platform()}
+        whole = {**figures, **more, "command": sys.argv, "machine": platform.platform()}
         file.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
 
 
@@ -144,6 +150,18 @@ def question_graph(file: Path) -> Iterator[tuple[dict[str, Any], GraphStore, Int
         yield question, kg.store, kg.store.keys_of(question["topic_entities"])
 
 
+@contextmanager
+def served(home: Path, *flags: str) -> Iterator[tuple[str, int]]:
+    """Run `kgqa serve` in ``home``; give its URL and its process, which is killed afterwards."""
+    command = [sys.executable, "-m", "kgqa", "serve", "--port", "0", "--json", "--home", str(home)]
+    with subprocess.Popen([*command, *flags], stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            yield json.loads(server.stdout.readline())["url"], server.pid
+        finally:
+            server.kill()
+
+
 def json_lines(file: Path) -> list[dict[str, Any]]:
     """Return the objects of a file of JSON lines."""
     return [json.loads(line) for line in file.read_text("utf-8").splitlines() if line.strip()]
@@ -175,12 +193,6 @@ def print_goals(figures: Mapping[str, Any], goals: Mapping[str, tuple[float, boo
             value = figures[name]
             met = value >= target if at_least else value <= target
             print(f"goal {name} {value:.4g} {target:g} {'met' if met else 'missed'}")
-
-
-def cpu_seconds(process: int) -> float:
-    """Return the CPU time that a process has used (Linux)."""
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def write_between(place: str, text: str) -> None:

@@ -83,17 +83,17 @@ def figures(
     arguments: Sequence[str], home: Path, out: Path, module: str = "kgqa"
 ) -> dict[str, Any]:
     """Return the figures of `kgqa eval`; a run that was stopped goes on from ``out``."""
-    found: dict[str, Any] = json.loads(
+    result: dict[str, Any] = json.loads(
         kgqa(["eval", *arguments, "--out", str(out), "--json"], home, module)
     )
-    return found
+    return result
 
 
-def share(found: dict[str, Any], name: str) -> str:
+def share(result: dict[str, Any], name: str) -> str:
     """Return a figure with its interval, as a cell of a table."""
-    between = found["intervals"].get(name)
+    between = result["intervals"].get(name)
     shown = "" if between is None else f" [{between[0]:.1f}, {between[1]:.1f}]"
-    return f"{found[name]:.1f}{shown}"
+    return f"{result[name]:.1f}{shown}"
 
 
 def draw(file: Path, form: str, number: int, seed: int, to: Path) -> tuple[str, Path]:
@@ -101,9 +101,13 @@ def draw(file: Path, form: str, number: int, seed: int, to: Path) -> tuple[str, 
 
     MetaQA's ids are line numbers, so its questions are written as JSON lines, which keep them.
     """
-    questions = [one for one in read_questions(file, form).questions if is_held_out(one.id)]
+    questions = [
+        question for question in read_questions(file, form).questions if is_held_out(question.id)
+    ]
     wanted = set(
-        random.Random(seed).sample([one.id for one in questions], min(number, len(questions)))
+        random.Random(seed).sample(
+            [question.id for question in questions], min(number, len(questions))
+        )
     )
     to = to.with_suffix(".jsonl")
     to.parent.mkdir(parents=True, exist_ok=True)

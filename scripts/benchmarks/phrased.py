@@ -46,8 +46,8 @@ def write_questions(store: GraphStore, to: Path, one_hop: int, two_hops: int) ->
     lines = []
     for path, ends in sorted(tails.items()):
         for topic in draw.sample(sorted(ends), min((one_hop, two_hops)[len(path) - 1], len(ends))):
-            found = store.entities(np.array([topic, *sorted(ends[topic])]))
-            asked = found.label(0)
+            entities = store.entities(np.array([topic, *sorted(ends[topic])]))
+            asked = entities.label(0)
             if len(asked) > LONGEST:
                 continue
             for relation in path[:-1]:
@@ -55,9 +55,9 @@ def write_questions(store: GraphStore, to: Path, one_hop: int, two_hops: int) ->
             row = {
                 "id": f"phrased:{len(lines)}",
                 "question": draw.choice(phrases[path[-1]][1]).replace("{x}", asked),
-                "topic_entities": found.ids[:1],
-                "answers": found.ids[1:],
-                "relation_paths": [[one for relation in path for one in relation.split("..")]],
+                "topic_entities": entities.ids[:1],
+                "answers": entities.ids[1:],
+                "relation_paths": [[half for relation in path for half in relation.split("..")]],
             }
             lines.append(json.dumps(row) + "\n")
     to.write_text("".join(lines), "utf-8")

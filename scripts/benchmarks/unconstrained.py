@@ -57,25 +57,27 @@ class Unconstrained(KgLlmMethod[KgLlmOptions]):
 
     def answer(self, store: GraphStore, question: LinkedQuestion) -> Findings:
         """Return what the model writes, each path with its groundings if the graph holds it."""
-        prompt = self.kg_llm.prompt_ids(question.question, [one.name for one in question.topics])
+        prompt = self.kg_llm.prompt_ids(
+            question.question, [topic.name for topic in question.topics]
+        )
         began = time.perf_counter()
         written = self.write(prompt)
         decoded = time.perf_counter()
-        keys = [one.key for one in question.topics]
+        keys = [topic.key for topic in question.topics]
         constraint = ComposedConstraint(store, keys_array(keys), self.walks(store), self.lexicon)
         paths: list[ScoredPath] = []
         for text, score in written.items():
             encoded = self.lexicon.encoder.encode([self.lexicon.form.lead + text])[0]
             tokens = (*self.lexicon.opening, *encoded, self.lexicon.closing)
             hypothesis = Hypothesis(followed(constraint, tokens), tokens, score)
-            found = []
+            grounded = []
             if hypothesis.state >= 0:
-                found = ground_all(store, constraint, self.lexicon, keys, [hypothesis])[0]
+                grounded = ground_all(store, constraint, self.lexicon, keys, [hypothesis])[0]
             end = text.rpartition(self.lexicon.form.separator)[2].strip()
-            paths += found or [ScoredPath(text, score, end, ())]
+            paths += grounded or [ScoredPath(text, score, end, ())]
         answers: dict[str, RankedAnswer] = {}
         for path in paths:
-            nodes = {one.tail.id: one.tail.name for one in path.groundings}
+            nodes = {grounding.tail.id: grounding.tail.name for grounding in path.groundings}
             for id_, name in nodes.items() or [(None, path.hypothesis)]:
                 answer = RankedAnswer(id_, name, math.exp(path.score), id_ is not None)
                 answers.setdefault(id_ or f"\0{name}", answer)
@@ -94,16 +96,16 @@ class Unconstrained(KgLlmMethod[KgLlmOptions]):
         model: Any = self.kg_llm.model
         ids = torch.tensor([[*prompt, *self.lexicon.opening]], device=self.kg_llm.device)
         k, end = self.options.k, self.lexicon.closing
-        found = model.generate(
+        generated = model.generate(
             input_ids=ids, attention_mask=torch.ones_like(ids), num_beams=max(k, 2),
             num_return_sequences=k, max_new_tokens=MOST_TOKENS, do_sample=False, temperature=None,
             top_p=None, top_k=None, length_penalty=0.0, eos_token_id=end, pad_token_id=end,
             return_dict_in_generate=True, output_scores=True,
         )  # fmt: skip
-        rows = [row[ids.shape[1] :] for row in found.sequences.tolist()]
+        rows = [row[ids.shape[1] :] for row in generated.sequences.tolist()]
         cut = [row[: row.index(end)] if end in row else row for row in rows]
         texts = [self.lexicon.encoder.decode(row).strip() for row in cut]
-        pairs = zip(texts, found.sequences_scores.tolist(), strict=True)
+        pairs = zip(texts, generated.sequences_scores.tolist(), strict=True)
         return {text: score for text, score in reversed(list(pairs)) if text}
 
 

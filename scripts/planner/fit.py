@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from kgqa.cli.terminal import TerminalProgress
-from kgqa.models.offline import minilm_folder
+from kgqa.models.locate import minilm_folder
 from kgqa.models.path_ranker import UNIVERSAL, ranker_changes
 from kgqa.models.plan_scorer import ROLES, SCORERS, WHOLE, PartTokens, ScorerCard
 from kgqa.paths.words import relation_phrase

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kgqa.errors import DataError
 from kgqa.paths.words import TOPIC, relation_path_text, relation_phrase
-from kgqa.training.ranker_fit import RankingBatch
+from kgqa.training.ranker_learn import RankingBatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -72,31 +72,31 @@ class Domain:
         self.types: dict[str, dict[str, Any]] = content["types"]  # type: ignore[assignment]
         relations: list[dict[str, list[str]]] = content["relations"]  # type: ignore[assignment]
         chains: list[dict[str, list[str]]] = content["two_hops"]  # type: ignore[assignment]
-        self.phrases = [relation_phrase(str(one["name"])) for one in relations]
-        number = {str(one["name"]): at for at, one in enumerate(relations)}
+        self.phrases = [relation_phrase(str(relation["name"])) for relation in relations]
+        number = {str(relation["name"]): at for at, relation in enumerate(relations)}
         self._questions: dict[int, list[str]] = {}  # of each step
-        values = {name for name, one in self.types.items() if one.get("is") in _VALUES}
+        values = {name for name, type_ in self.types.items() if type_.get("is") in _VALUES}
         leads: dict[str, list[tuple[int, str]]] = {name: [] for name in self.types}
-        for at, one in enumerate(relations):
-            head, tail = str(one["head"]), str(one["tail"])
+        for at, relation in enumerate(relations):
+            head, tail = str(relation["head"]), str(relation["tail"])
             leads[head].append((2 * at, tail))
-            self._questions[2 * at] = one["forward"]
+            self._questions[2 * at] = relation["forward"]
             if tail not in values:
                 leads[tail].append((2 * at + 1, head))
-                self._questions[2 * at + 1] = one.get("backward", [])
+                self._questions[2 * at + 1] = relation.get("backward", [])
         self.ends: dict[str, dict[Steps, str]] = {}
         for name in set(self.types) - values:
-            found: dict[Steps, str] = {((step, -1),): to for step, to in leads[name]}
+            paths: dict[Steps, str] = {((step, -1),): to for step, to in leads[name]}
             for step, to in leads[name]:
-                found |= {((step, -1), (more, -1)): end for more, end in leads[to]}
-            self.ends[name] = found
+                paths |= {((step, -1), (more, -1)): end for more, end in leads[to]}
+            self.ends[name] = paths
         self.questions = [
             Asked(text, str(relations[step // 2]["tail" if step % 2 else "head"]), ((step, -1),))
             for step, texts in self._questions.items()
             for text in texts
         ]
         for chain in chains:
-            steps = [2 * number[one.lstrip("^")] + one.startswith("^") for one in chain["path"]]
+            steps = [2 * number[step.lstrip("^")] + step.startswith("^") for step in chain["path"]]
             first = relations[steps[0] // 2]
             type_ = str(first["tail" if steps[0] % 2 else "head"])
             path = tuple((step, -1) for step in steps)
@@ -113,7 +113,7 @@ class Domain:
     def batch(self, random: Random) -> RankingBatch:
         """Return a batch of questions, drawn by ``random``."""
         asked = random.sample(self.questions, min(_QUESTIONS, len(self.questions)))
-        longer = [one for one in self.questions if len(one.path) > 1]
+        longer = [question for question in self.questions if len(question.path) > 1]
         asked = asked[: _QUESTIONS - _MORE_OF_TWO]
         asked += random.sample(longer, min(_MORE_OF_TWO, len(longer)))
         asked += list(self.composed(random, int(_COMPOSED * _QUESTIONS)))
@@ -125,9 +125,9 @@ class Domain:
 
     def _batch(self, asked: Sequence[Asked], random: Random | None) -> RankingBatch:
         batch = RankingBatch([], [], [], [], [], [])
-        for type_ in dict.fromkeys(one.type for one in asked):
-            ours = [one for one in asked if one.type == type_]
-            right = {one.path for one in ours}
+        for type_ in dict.fromkeys(question.type for question in asked):
+            ours = [question for question in asked if question.type == type_]
+            right = {question.path for question in ours}
             paths = [path for path in self.ends[type_] if len(path) == 1 or path in right]
             others = [path for path in self.ends[type_] if len(path) > 1 and path not in right]
             kept = others if random is None else random.sample(others, min(len(others), _OTHERS))
@@ -137,15 +137,15 @@ class Domain:
             batch.stands_for.extend(
                 [1.0] * len(paths) + [len(others) / max(len(kept), 1)] * len(kept)
             )
-            for one in ours:
-                gold = before + paths.index(one.path)
+            for question in ours:
+                gold = before + paths.index(question.path)
                 every = list(range(before, len(batch.paths)))
                 answerable = random is None or random.random() >= _NONE
                 if not answerable:  # the relation, and what goes through it, are not in the graph
-                    gone = set(one.path)
+                    gone = set(question.path)
                     kept_paths = enumerate((*paths, *kept), before)
                     every = [at for at, path in kept_paths if at != gold and path[0] not in gone]
-                batch.questions.append(self._without_name(one, random))
+                batch.questions.append(self._without_name(question, random))
                 batch.candidates.append(every)
                 batch.gold.append([gold] if answerable else [])
         return batch

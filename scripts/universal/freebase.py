@@ -20,14 +20,13 @@ from kgqa.methods.rank_words import RankWords
 from kgqa.models.path_ranker import HEAD, UNIVERSAL, load_path_ranker, save_path_ranker
 from kgqa.paths.walk import WalkRules
 from kgqa.questions.base import is_held_out
-from kgqa.training.gather import about
-from kgqa.training.questions import read_file
-from kgqa.training.ranker_fit import fit_head, rights
-from kgqa.training.ranker_questions import batch_of, kg_questions
+from kgqa.training.adapters import about
+from kgqa.training.data import read_file
+from kgqa.training.ranker_learn import batch_of, fit_head, kg_questions, rights
 from scripts.benchmarks.evals import loaded
 
 if TYPE_CHECKING:
-    from kgqa.training.ranker_fit import Head
+    from kgqa.training.ranker_learn import Head
 
 TOPICS = "webqsp/elq_mids.train.json"
 FILES = (  # with their format, and a file of topic entities
@@ -75,7 +74,7 @@ def train(data: Path, out: Path, steps: int) -> None:
                 into += usable
                 if not held_out:
                     counts.append(f"{len(some) - unusable} of {len(some)} in {Path(file).name}")
-        domains = sorted({one.partition(".")[0] for one in store.relations().known})
+        domains = sorted({name.partition(".")[0] for name in store.relations().known})
         kg = about(store.info)
     print("; ".join(counts), flush=True)
     asked, checks = batch_of(taught), batch_of(apart)
@@ -85,8 +84,8 @@ def train(data: Path, out: Path, steps: int) -> None:
     ]
     head = averaged(heads, KEPT)
     before, after = (
-        round(100 * float(rights(one, checks).mean()), 1)
-        for one in (start, replace(start, head=head))
+        round(100 * float(rights(ranker, checks).mean()), 1)
+        for ranker in (start, replace(start, head=head))
     )
     described = {
         "questions": "; ".join(counts), "held out": "a fixed fifth by the hash of the id",

@@ -24,9 +24,8 @@ from kgqa.config import Settings
 from kgqa.models.adapter import AdapterCard
 from kgqa.models.kg_llm import NO_ADAPTER, load_kg_llm
 from kgqa.models.pretrained import quiet
-from kgqa.training.encode import collated
-from kgqa.training.fit import save_model
-from kgqa.training.gather import format_of
+from kgqa.training.adapters import format_of
+from kgqa.training.fit import collated, save_model
 from kgqa.training.loop import Fit, Schedule
 from kgqa.trie.lexicon import PathLexicon
 from scripts.universal.domains import DOMAINS, HELD_OUT, Domain
@@ -70,8 +69,8 @@ class Branching:
         """Append ``path``, which the graph allows as it does each of ``beside``."""
         live = [path, *beside]
         for place, token in enumerate(path):
-            live = [one for one in live if len(one) > place and one[:place] == path[:place]]
-            allowed = sorted({one[place] for one in live})
+            live = [way for way in live if len(way) > place and way[:place] == path[:place]]
+            allowed = sorted({way[place] for way in live})
             if len(allowed) > 1:
                 self.places.append(len(self.tokens) - 1)
                 self.allowed.append(allowed)
@@ -127,14 +126,14 @@ def branching(
     relations = {
         step: lexicon.parts("", [(text, "")])[2] for step, text in zip(steps, texts, strict=True)
     }
-    head, tail = (lexicon.parts(one, [])[1] for one in (topic, station))
-    found = Branching([*prompt(asked.text.replace("{x}", topic), [topic]), *head])
-    found.follow(relations[first], [relations[step] for step in firsts])
-    found.tokens += tail
+    head, tail = (lexicon.parts(name, [])[1] for name in (topic, station))
+    example = Branching([*prompt(asked.text.replace("{x}", topic), [topic]), *head])
+    example.follow(relations[first], [relations[step] for step in firsts])
+    example.tokens += tail
     end = [lexicon.closing]
     following = relations[more[0]] if more else end
-    found.follow(following, [end, *(relations[step] for step in seconds)])
-    return found
+    example.follow(following, [end, *(relations[step] for step in seconds)])
+    return example
 
 
 def batches_of_paths(
@@ -143,7 +142,7 @@ def batches_of_paths(
     """Yield batches of ``size`` examples without end; those without any choice are left out."""
     while True:
         made = [branching(*drawn(domains, random), lexicon, prompt, random) for _ in range(size)]
-        yield [one for one in made if one.places]
+        yield [example for example in made if example.places]
 
 
 def _styled(phrase: str, style: str, has: bool, random: Random | None) -> str:
@@ -183,7 +182,7 @@ def fit_constrained(
     )
     with quiet():
         model: Any = get_peft_model(kg_llm.model.bfloat16(), config).train()
-    weights = [one for one in model.parameters() if one.requires_grad]
+    weights = [weight for weight in model.parameters() if weight.requires_grad]
     optimizer = torch.optim.AdamW(weights, lr=rate, weight_decay=0.01)
     fit = Fit(
         model,
@@ -200,27 +199,29 @@ def path_losses(
     model: Any, examples: Sequence[Branching], together: int = 32
 ) -> NDArray[np.float64]:
     """Return the negative log-likelihood of each example's path under the constraint, in nats."""
-    found: list[float] = []
+    sums: list[float] = []
     with torch.inference_mode():
         for start in range(0, len(examples), together):
             some = examples[start : start + together]
             losses = _losses(model, some).tolist()
-            ends = np.cumsum([0, *(len(one.places) for one in some)]).tolist()
-            found += [math.fsum(losses[begin:end]) for begin, end in pairwise(ends)]
-    return np.array(found)
+            ends = np.cumsum([0, *(len(example.places) for example in some)]).tolist()
+            sums += [math.fsum(losses[begin:end]) for begin, end in pairwise(ends)]
+    return np.array(sums)
 
 
 def _losses(model: Any, batch: Sequence[Branching]) -> torch.Tensor:
     """Return the loss of each choice, of all examples in turn."""
     causal = model.get_base_model() if hasattr(model, "get_base_model") else model
     device = causal.get_output_embeddings().weight.device
-    padded = collated([{"input_ids": one.tokens, "labels": one.tokens} for one in batch], 0)
-    rows = [row for row, one in enumerate(batch) for _ in one.places]
-    places = [place for one in batch for place in one.places]
-    sets = [allowed for one in batch for allowed in one.allowed]
+    padded = collated(
+        [{"input_ids": example.tokens, "labels": example.tokens} for example in batch], 0
+    )
+    rows = [row for row, example in enumerate(batch) for _ in example.places]
+    places = [place for example in batch for place in example.places]
+    sets = [allowed for example in batch for allowed in example.allowed]
     most = max(map(len, sets), default=1)
-    allowed = torch.tensor([[*one, *[-1] * (most - len(one))] for one in sets], device=device)
-    chosen = torch.tensor([place for one in batch for place in one.chosen], device=device)
+    allowed = torch.tensor([[*ids, *[-1] * (most - len(ids))] for ids in sets], device=device)
+    chosen = torch.tensor([place for example in batch for place in example.chosen], device=device)
     # plain attention: for texts as short as these, backward is twice as fast on a CPU
     with torch.autocast(device.type, torch.bfloat16), sdpa_kernel(SDPBackend.MATH):
         states = causal.base_model(

@@ -23,7 +23,7 @@ from kgqa.models.sentences import load_trainable_encoder
 from kgqa.models.sentences_torch import TorchSentenceEncoder
 from kgqa.paths.words import relation_path_text
 from kgqa.training.loop import Fit, Schedule
-from kgqa.training.ranker_fit import rights
+from kgqa.training.ranker_learn import rights
 from scripts.universal.domains import DATA, DOMAINS, HELD_OUT, Domain, batches_of
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from kgqa.models.folders import Changes
     from kgqa.progress import Progress
-    from kgqa.training.ranker_fit import RankingBatch
+    from kgqa.training.ranker_learn import RankingBatch
 
 ATTRIBUTES = DATA / "attributes.tsv"
 GROUPS = 254
@@ -78,7 +78,7 @@ def fit_ranker(
     lora = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=_TARGETS)
     with quiet():
         model = get_peft_model(bare, lora).eval()  # without dropout, as it will be used
-    weights = [one for one in model.parameters() if one.requires_grad]
+    weights = [weight for weight in model.parameters() if weight.requires_grad]
     numbers = torch.tensor([card.scale, card.none, *card.hop_bias]) / card.temperature
     beside = torch.nn.Parameter(numbers)
     groups: list[dict[str, Any]] = [
@@ -118,18 +118,18 @@ def _loss(encoder: TorchSentenceEncoder, beside: Tensor, batch: RankingBatch) ->
 
 def lora_changes(model: Any) -> Changes:
     """Return the factors of the weights' changes, the scaling in the second; untouched ones not."""
-    found = {}
+    changes = {}
     prefix = "base_model.model."
     for name, module in model.named_modules():
         if hasattr(module, "lora_A"):
             down = module.lora_A["default"].weight.detach()
             up = module.lora_B["default"].weight.detach() * module.scaling["default"]
             if bool(up.any()):
-                found[f"{name.removeprefix(prefix)}.weight"] = (
+                changes[f"{name.removeprefix(prefix)}.weight"] = (
                     down.clone().numpy(force=True),
                     up.clone().numpy(force=True),
                 )
-    return found
+    return changes
 
 
 def attributes(file: Path = ATTRIBUTES) -> list[str]:
@@ -166,7 +166,9 @@ def train(_: Path, out: Path, steps: int) -> None:
     start = PathRanker("untrained", RankerCard(encoder="all-MiniLM-L6-v2", none=4.0), encoder)
 
     def first_right(ranker: PathRanker) -> float:
-        return round(100 * float(np.concatenate([rights(ranker, one) for one in checks]).mean()), 1)
+        return round(
+            100 * float(np.concatenate([rights(ranker, check) for check in checks]).mean()), 1
+        )
 
     before = first_right(start)
     batches = batches_of(taught, Random(_SEED))

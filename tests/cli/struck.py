@@ -116,7 +116,7 @@ def hold_little(fault: Fault) -> None:
     from kgqa.loaders import blocks
     from kgqa.loading import edges, files, nodes
     from kgqa.loading.columns import Buckets, ColumnWriter
-    from kgqa.loading.stages import Stages
+    from kgqa.loading.pipeline import Stages
     from kgqa.trie.precompute import precompute
 
     blocks.BLOCK_BYTES = 1 << 19

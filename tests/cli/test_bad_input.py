@@ -117,7 +117,7 @@ def test_the_offline_model_is_not_installed(
     def missing(package: str) -> None:
         raise metadata.PackageNotFoundError(package)
 
-    monkeypatch.setattr("kgqa.models.offline.metadata.files", missing)
+    monkeypatch.setattr("kgqa.models.locate.metadata.files", missing)
     error = kgqa("ask", QUESTION, "--home", plain_home).error
     assert "SmolLM2-135M-Instruct" in error
     assert "kgqa setup" in error

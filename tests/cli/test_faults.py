@@ -5,13 +5,11 @@ Whatever the index is like, the paths are those of the healthy one: they are com
 
 from __future__ import annotations
 
-import dataclasses
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kgqa.trie.index.manifest import read_manifest
 from tests.cli.conftest import QUESTION
 from tests.graph.neo4j_server import free_ports
 
@@ -78,19 +76,6 @@ def manifest_of(home: Path) -> Path:
     return manifest
 
 
-def test_an_index_of_another_tokenizer_is_not_used(
-    kgqa: Kgqa, own_home: Path, healthy: dict[str, Any]
-) -> None:
-    folder = manifest_of(own_home).parent
-    manifest = read_manifest(folder)
-    assert manifest is not None
-    other = dataclasses.replace(manifest.key, tokenizer="0" * 64)
-    dataclasses.replace(manifest, key=other).write(folder)
-    done = kgqa(*ASK, "--home", own_home)
-    assert "tokenizer" in done.err
-    assert_same_paths(done, healthy)
-
-
 def flip(data: bytes) -> bytes:
     """Change one bit in the first data page."""
     at = 200
@@ -134,8 +119,10 @@ def test_the_general_llm_is_down(kgqa: Kgqa, home: Path) -> None:
     assert PASSWORD not in done.err
 
 
-@pytest.mark.parametrize("scheme", ["bolt", "neo4j"])
-@pytest.mark.parametrize("command", [("ask", QUESTION), ("paths", "Paris"), ("ingest", "umls")])
+@pytest.mark.parametrize(
+    ("scheme", "command"),
+    [("bolt", ("ask", QUESTION)), ("neo4j", ("paths", "Paris")), ("bolt", ("ingest", "umls"))],
+)
 def test_neo4j_is_down(kgqa: Kgqa, tmp_path: Path, scheme: str, command: tuple[str, ...]) -> None:
     port = free_ports(1)[0]
     url = f"{scheme}://neo4j:{PASSWORD}@127.0.0.1:{port}"
@@ -161,21 +148,6 @@ def test_neo4j_refuses_the_password(kgqa: Kgqa, neo4j_server: Neo4jServer, tmp_p
     assert neo4j_server.uri in done.error
     assert "NEO4J_PASSWORD" in done.error
     assert PASSWORD not in done.err
-
-
-@pytest.mark.neo4j
-def test_neo4j_has_no_such_database(kgqa: Kgqa, neo4j_server: Neo4jServer, tmp_path: Path) -> None:
-    env = {
-        "NEO4J_URI": neo4j_server.uri,
-        "NEO4J_USERNAME": neo4j_server.username,
-        "NEO4J_PASSWORD": neo4j_server.password,
-        "NEO4J_DATABASE": "nosuchdatabase",
-    }
-    done = kgqa("paths", "Paris", "--home", tmp_path, **env)
-    assert neo4j_server.uri in done.error
-    assert "nosuchdatabase" in done.error
-    assert "NEO4J_DATABASE" in done.error
-    assert neo4j_server.password not in done.err
 
 
 @pytest.mark.neo4j

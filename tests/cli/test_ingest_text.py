@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kgqa.loaders.text import TextOptions
-from kgqa.loaders.text_triplets import prompt
+from kgqa.loaders.text import TextOptions, prompt
 from kgqa.models.general import FILE_NAME, CallCache, Completion, call_key
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kgqa.errors import KGNotFoundError, ModelError, ModelNotFoundError
-from kgqa.evaluation.log import read_run
+from kgqa.evaluation.record import read_run
 from kgqa.graph.open import open_store
 from kgqa.graph.sqlite_file import FILE_NAME
 from kgqa.models.adapter import ADAPTERS, CARD_FILE

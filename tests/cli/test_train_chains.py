@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kgqa.graph.sqlite import SqliteStore
-from kgqa.models.presets import preset
+from kgqa.models.adapter import preset
 from kgqa.questions.base import is_held_out
 from tests.training.conftest import town_file  # noqa: F401 - a fixture
 

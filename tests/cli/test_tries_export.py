@@ -58,16 +58,6 @@ def test_other_hops_are_built_from_the_graph(kgqa: Kgqa, home: Path) -> None:
     assert "token sequences for" in done.out
 
 
-def test_a_damaged_shard_is_told_and_the_graph_serves(kgqa: Kgqa, own_home: Path) -> None:
-    (shard,) = own_home.rglob("shard-*.parquet")
-    data = bytearray(shard.read_bytes())
-    data[len(data) // 3] ^= 1
-    shard.write_bytes(data)
-    done = kgqa("tries", "export", OBAMA, "--json", "--home", own_home)
-    assert done.json["source"] == "graph"
-    assert shard.name in done.err
-
-
 def test_too_many_paths_are_an_error_never_a_part_of_them(
     kgqa: Kgqa, plain_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kgqa.decoding.options import ExactOptions
-from kgqa.decoding.search import ForwardPassesSpentError, Search, SearchResult, run
+from kgqa.decoding.search import ExactOptions, ForwardPassesSpentError, Search, SearchResult, run
 from kgqa.decoding.searches import ExactSearch, beam
 from kgqa.errors import UsageError
 from tests.decoding.languages import EOS, Moves, TableScorer, constraint_of, random_language

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from kgqa.deadline import check_deadline
 from kgqa.decoding.engine import DecodingOutcome, DecodingRequest, Engine, Plan
-from kgqa.decoding.options import ExactOptions
-from kgqa.decoding.search import run
+from kgqa.decoding.search import ExactOptions, run
 from kgqa.decoding.searches import ExactSearch, beam
 from kgqa.errors import ModelError, StoreUnavailableError, TimeLimitError, UsageError
 from kgqa.progress import Silent

@@ -10,10 +10,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgqa.decoding.cache import ColumnCache
 from kgqa.decoding.forward import PromptTree, TreeForward, WavePart, log_probabilities
-from kgqa.decoding.options import ExactOptions
-from kgqa.decoding.search import run
+from kgqa.decoding.model import ColumnCache
+from kgqa.decoding.search import ExactOptions, run
 from kgqa.decoding.searches import ExactSearch, beam
 from kgqa.decoding.wave import PrefixTree
 from kgqa.trie.constraint import Expansion

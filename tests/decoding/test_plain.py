@@ -7,7 +7,7 @@ import torch
 
 from kgqa.decoding.search import run
 from kgqa.decoding.searches import beam
-from kgqa.decoding.text import TextForward
+from kgqa.decoding.spans import TextForward
 from tests.decoding.languages import (
     EOS,
     PROMPT,

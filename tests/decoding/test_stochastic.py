@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgqa.decoding.options import SampleSearchOptions
-from kgqa.decoding.search import Search, run
+from kgqa.decoding.search import SampleSearchOptions, Search, run
 from kgqa.decoding.searches import SampleSearch
 from kgqa.errors import UsageError
 from tests.decoding.languages import EOS, Moves, TableScorer, constraint_of, random_language

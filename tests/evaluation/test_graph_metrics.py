@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgqa.answers.expand import tails
-from kgqa.evaluation.graph_metrics import (
+from kgqa.evaluation.metrics import (
     distance,
     ill_triplets,
     linking_of,

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kgqa.errors import DataError, UsageError
-from kgqa.evaluation.log import RESULTS, RUN, open_log, read_run, read_settings
-from kgqa.evaluation.record import Record
+from kgqa.evaluation.record import RESULTS, RUN, Record, open_log, read_run, read_settings
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,7 +15,7 @@ import pytest
 from kgqa.answers.answer import SearchUse
 from kgqa.errors import LinkingError, UsageError, WorkerError
 from kgqa.evaluation import Evaluation, compare_runs, evaluate
-from kgqa.evaluation.log import read_run
+from kgqa.evaluation.record import read_run
 from kgqa.evaluation.run import Asking, WorkerRecords, Workers
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.parallel import LocalExecutor

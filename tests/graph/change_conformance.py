@@ -21,8 +21,7 @@ import pytest
 from kgqa.graph.model import keys_array
 from kgqa.graph.neo4j_store import Neo4jStore
 from kgqa.graph.sqlite import SqliteStore
-from kgqa.graph.sqlite_change import SqliteChanger
-from kgqa.graph.sqlite_write import SqliteWriter
+from kgqa.graph.sqlite_write import SqliteChanger, SqliteWriter
 from kgqa.loaders import make_loader
 from kgqa.loaders.base import Rejects, Report
 from kgqa.loading.pipeline import assemble, type_relations_of

@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from kgqa.graph import neo4j_change, sqlite_change, sqlite_write
+from kgqa.graph import neo4j_change, sqlite_write
 from kgqa.graph.open import open_changer, open_store
 from kgqa.loading.update import update
 from kgqa.progress import Silent
@@ -46,8 +46,8 @@ def main() -> None:
     url, kg, folder, event = sys.argv[1], sys.argv[2], Path(sys.argv[3]), int(sys.argv[4])
     for owner, name in (
         (shutil, "copyfile"),
-        (sqlite_change, "_apply_edges"),
-        (sqlite_change, "_edges"),
+        (sqlite_write, "_apply_edges"),
+        (sqlite_write, "_edges"),
         (sqlite_write, "sync"),
         (sqlite_write, "_remove"),
         (neo4j_change._Transaction, "_on_nodes"),

@@ -19,6 +19,7 @@ from kgqa import cypher
 from kgqa.cypher.attached import attached, quoted
 from kgqa.errors import GraphError, KgqaError, StoreUnavailableError, UsageError
 from kgqa.graph.attached import (
+    FILE_NAME,
     RECORD_NAME,
     Attachment,
     Called,
@@ -29,7 +30,6 @@ from kgqa.graph.attached import (
     read_attachment,
 )
 from kgqa.graph.attached_attach import Taken, attach, described
-from kgqa.graph.attached_cache import FILE_NAME
 from kgqa.graph.attached_store import AttachedStore
 from kgqa.graph.browser import browser_url
 from kgqa.graph.model import Kind, keys_array

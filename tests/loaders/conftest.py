@@ -16,7 +16,7 @@ from kgqa.loading.pipeline import assemble, type_relations_of
 from kgqa.progress import Silent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
 SHARED = Path(os.environ.get("KGQA_SHARED", Path(__file__).parents[3] / "shared")) / "data"
 
@@ -109,18 +109,3 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip(f"no data at {SHARED} (KGQA_SHARED)")
     return SHARED
-
-
-def count(
-    files: Sequence[Path], delimiter: str, order: str = "hrt", skip: int = 0
-) -> tuple[int, int]:
-    """Count (nodes, distinct triples) with nothing of the loaders' code."""
-    nodes: set[str] = set()
-    triples: set[tuple[str, ...]] = set()
-    for path in files:
-        for line in path.read_bytes().decode().split("\n")[skip:]:
-            if line:
-                fields = dict(zip(order, line.rstrip("\r").split(delimiter), strict=False))
-                nodes |= {fields["h"], fields["t"]}
-                triples.add((fields["h"], fields["r"], fields["t"]))
-    return len(nodes), len(triples)

@@ -12,19 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kgqa.graph.mids import decode_mids
-from kgqa.graph.model import EdgeBatch, NameBatch, TypeBatch, ValueBatch
+from kgqa.graph.model import EdgeBatch, NameBatch, ValueBatch
 from kgqa.loaders.base import Rejects, Report
 from kgqa.loaders.blocks import Block, read_blocks
 from kgqa.loaders.freebase import (
     BlockReader,
     Filters,
-    FreebaseLoader,
-    FreebaseOptions,
     FreebasePart,
 )
 from kgqa.parallel import mapped
@@ -231,20 +228,6 @@ def test_any_language_can_be_the_wanted_one(lines: list[str], language: str) -> 
     assert_same(dump_of(lines), 1 << 20, language)
 
 
-@pytest.mark.parametrize("size", [50, 1000, 1 << 22])
-def test_a_long_dump_of_many_kinds_of_lines(size: int) -> None:
-    lines = []
-    for number in range(600):
-        mid = f"m.0{number:03}"
-        lines.append(
-            line(mid, "type.object.name", f'"Name {number}"@{["en", "de", "fr"][number % 3]}')
-        )
-        lines.append(line(mid, "film.film.sequel", f"<{NS}m.0{(number * 7) % 600:03}>"))
-        if number % 50 == 0:
-            lines += ["", "# comment", "broken line", line(mid, "a.b.c", r'"esc \u00FC"')]
-    assert_same(dump_of(lines), size)
-
-
 def test_several_threads_may_use_one_reader() -> None:
     reader = BlockReader("en", Filters(FILTERS))
     blocks = []
@@ -257,33 +240,3 @@ def test_several_threads_may_use_one_reader() -> None:
         rows = list(rows_of(part))
         expected = [("edge", f"m.{number}", f"film.x{number % 7}.y", f"m.{n}") for n in range(30)]
         assert rows == expected
-
-
-@given(_LINES, st.sampled_from([30, 200, 1 << 20]))
-@settings(max_examples=80)
-def test_the_loader_gives_what_the_lines_say(lines: list[str], size: int) -> None:
-    data = dump_of([line("m.01", "film.first.line", f"<{NS}m.02>"), *lines])
-    expected = by_lines(data, "en")
-    kept = Counter[str]()
-    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
-        patch.setattr("kgqa.loaders.blocks.BLOCK_BYTES", size)
-        dump, filters = Path(folder) / "dump.nt", Path(folder) / "filters.txt"
-        dump.write_bytes(data)
-        filters.write_text("\n".join(FILTERS))
-        report = Report()
-        rejects = Rejects(Path(folder) / "rejects.tsv", report)
-        loader = FreebaseLoader(FreebaseOptions(filters=filters))
-        for batch in loader.read([dump], report, rejects, Silent()):
-            if isinstance(batch, NameBatch | TypeBatch | EdgeBatch):
-                kept[type(batch).__name__] += len(batch.rows)
-        rejects.close()
-        told = rejects.path.read_text().splitlines()[1:] if report.rejected else []
-    kinds = Counter[str]()
-    names = {"name": "NameBatch", "type": "TypeBatch", "edge": "EdgeBatch", "value": "EdgeBatch"}
-    for (kind, *_), count in expected.kept.items():
-        kinds[names[kind]] += count
-    assert kept == kinds
-    assert report.dropped == expected.dropped
-    found = sorted((int(row.split("\t")[1]), row.split("\t")[2]) for row in told)
-    assert found == sorted(expected.rejects)
-    assert report.lines == data.count(b"\n")

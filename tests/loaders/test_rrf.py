@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kgqa.errors import DumpMalformedError, DumpNotFoundError
 from kgqa.loaders.base import Rejects, Report
 from kgqa.loaders.blocks import Block
-from kgqa.loaders.rrf import Release, RowForm, read_rows
+from kgqa.loaders.umls import Release, RowForm, read_rows
 from kgqa.progress import Silent
 
 if TYPE_CHECKING:

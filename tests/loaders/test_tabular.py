@@ -112,6 +112,16 @@ def test_ids_of_a_role_are_of_the_one_table_of_people(tmp_path: Path) -> None:
     assert two.names("Seller") == {"Seller 1", "Seller 2"}
 
 
+def test_the_head_of_a_department_is_one_of_its_people_though_some_ids_are_of_both(
+    tmp_path: Path,
+) -> None:
+    clinic = {
+        "department.csv": "DepartmentID,Name,Head\n1,Surgery,2\n2,Skin,4\n",
+        "physician.csv": "EmployeeID,Name\n1,Ann\n2,Bob\n3,Cem\n4,Dov\n",
+    }
+    assert read_tables(tmp_path, clinic).triples("head") == {("Surgery", "Bob"), ("Skin", "Dov")}
+
+
 def test_a_table_of_two_links_is_edges_with_properties_that_know_their_row(tmp_path: Path) -> None:
     shop = read_tables(tmp_path, SHOP)
     found = {(head, tail): about for head, said, tail, about in shop.edges if said == "product"}

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgqa.errors import DumpMalformedError
-from kgqa.loaders.tabular_csv import read_csv
+from kgqa.loaders.tabular_files import read_csv
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,8 +14,7 @@ import pytest
 from kgqa.errors import DumpMalformedError, GeneralModelError, IngestError, KgqaError, UsageError
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.graph.sqlite_write import SqliteWriter
-from kgqa.loaders.text import FAILED, NO_FACT, TextLoader, TextOptions
-from kgqa.loaders.text_triplets import NO_TAIL
+from kgqa.loaders.text import FAILED, NO_FACT, NO_TAIL, TextLoader, TextOptions
 from kgqa.loading.pipeline import load
 from kgqa.progress import Silent
 

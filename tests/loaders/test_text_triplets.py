@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgqa.graph.names import normalise
-from kgqa.loaders import text_triplets as tt
-from kgqa.loaders.text_triplets import Rejected, Triplet, prompt, read_reply
+from kgqa.loaders import text as tt
+from kgqa.loaders.text import Rejected, Triplet, prompt, read_reply
 
 TITLE = "Grey Heron (ship)"
 SENTENCES = ("The Grey Heron was built in Varde in 1911.", "Its captain was Ida Moll-Ek.")

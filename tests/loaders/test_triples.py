@@ -13,7 +13,6 @@ from kgqa.errors import DumpMalformedError, DumpNotFoundError, UsageError
 from kgqa.graph.model import Kind
 from kgqa.loaders import make_loader
 from kgqa.registry import LOADERS, Entry
-from tests.loaders.conftest import count
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -274,64 +273,3 @@ def test_what_is_written_is_loaded_in_every_form(
         assert loaded.edges == set(triples)
         assert loaded.report.lines == len(triples) + (path is tsv)
         assert set(loaded.entities) == {end for head, _, tail in triples for end in (head, tail)}
-
-
-@pytest.mark.parametrize(
-    ("files", "delimiter", "options", "size"),
-    [
-        (
-            ["fb15k237/train.txt", "fb15k237/valid.txt", "fb15k237/test.txt"],
-            "\t",
-            {},
-            (14_541, 310_116),
-        ),
-        (["metaqa/kb.txt"], "|", {}, (43_234, 133_582)),
-        pytest.param(
-            ["fb13/triples_named.tsv"], "\t", {}, (75_043, 345_873), marks=pytest.mark.long
-        ),
-        (
-            ["conceptnet/cn100k_train.txt"],
-            "\t",
-            {"columns": "relation,head,tail"},
-            (78_093, 100_000),
-        ),
-    ],
-    ids=["fb15k237", "metaqa", "fb13", "cn100k"],
-)
-def test_real_sets_agree_with_a_count_of_their_lines(
-    load: Load,
-    shared: Path,
-    files: list[str],
-    delimiter: str,
-    options: dict[str, str],
-    size: tuple[int, int],
-) -> None:
-    paths = [shared / file for file in files]
-    loaded = load("triples", *paths, **options)
-    found = (len(loaded.entities), len(loaded.edges))
-    assert found == size == count(paths, delimiter, "rht" if options else "hrt")
-    assert loaded.report.rejected == 0
-    assert loaded.kinds() == {"ENTITY": found[0]}
-
-
-def test_real_names_of_fb15k237(load: Load, shared: Path) -> None:
-    folder = shared / "fb15k237"
-    loaded = load(
-        "triples",
-        folder / "valid.txt",
-        names=folder / "entity2text.txt",
-        relation_names=folder / "relation2text.txt",
-    )
-    assert loaded.names()["/m/06wxw"] == "St. Louis"
-    assert loaded.relations["/music/artist/origin"] == "music artist origin"
-    assert all(row["name"] != ident for ident, row in loaded.entities.items())
-
-
-def test_a_real_subgraph_with_mediators(load: Load, shared: Path) -> None:
-    path = shared / "freebase_subgraph" / "triples.tsv"
-    loaded = load("triples", path, mediators=r"^[mg]\.", direction="out")
-    assert (len(loaded.entities), len(loaded.edges)) == count([path], "\t", skip=1)
-    expected = sum(ident.startswith(("m.", "g.")) for ident in loaded.entities)
-    assert loaded.kinds()["MEDIATOR"] == expected > 16_000
-    assert '"Weird Al" Yankovic' in loaded.entities
-    assert make_loader("triples", direction="out").direction == "out"

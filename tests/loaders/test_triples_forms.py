@@ -224,30 +224,6 @@ def test_records_with_quotes(
     )
 
 
-CELLS = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
-
-
-@settings(max_examples=300)
-@given(st.lists(st.tuples(CELLS, CELLS, CELLS), max_size=8), st.integers(1, 3))
-def test_what_a_csv_writer_writes_is_read(rows: list[tuple[str, str, str]], size: int) -> None:
-    # A carriage return before a line feed is a line end wherever it stands.
-    rows = [tuple(cell.replace("\r", "") for cell in row) for row in rows]  # type: ignore[misc]
-    lines: list[str] = []
-
-    class Sink:
-        def write(self, text: str) -> None:
-            lines.append(text)
-
-    csv.writer(Sink(), lineterminator="\n").writerows(rows)
-    layout = layout_of(",", Columns(["head", "relation", "tail"]))
-    found = quoted_blocks(blocks_of("".join(lines).encode(), size), ",")
-    edges, _, rejects = content(read_lines(block, layout, records) for block, records in found)
-    stripped_rows = [tuple(cell.strip() for cell in row) for row in rows]
-    good = [row for row in stripped_rows if all(row) and "\0" not in "".join(row)]
-    assert [edge[:3] for edge in edges] == sorted(good, key=lambda row: repr((*row, None)))
-    assert len(edges) + len(rejects) == len(rows)
-
-
 def test_a_quote_that_nothing_closes_costs_its_own_line() -> None:
     data = b'a,r,"b\n' + b"".join(b"x%d,r,y\n" % number for number in range(5_000))
     layout = layout_of(",", Columns(["head", "relation", "tail"]))

@@ -11,7 +11,7 @@ import pytest
 from kgqa.loaders import make_loader
 from kgqa.loaders.blocks import STDIN
 from kgqa.loaders.text import TextLoader
-from kgqa.loading.stages import NAMES, Stages, fingerprint
+from kgqa.loading.pipeline import NAMES, Stages, fingerprint
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,7 +66,7 @@ def test_a_record_is_whole_at_every_moment(tmp_path: Path, monkeypatch: pytest.M
     def stopped(handle: int) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("kgqa.loading.stages.os.fsync", stopped)
+    monkeypatch.setattr("kgqa.loading.pipeline.os.fsync", stopped)
     with pytest.raises(KeyboardInterrupt):
         stages.finish("edges")
     assert json.loads((tmp_path / "stages.json").read_text())["done"] == ["scan"]

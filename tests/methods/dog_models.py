@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from kgqa.methods.dog.chains import markers_of
-from kgqa.models.presets import preset
+from kgqa.models.adapter import preset
 from tests.fixtures import random_model
 
 if TYPE_CHECKING:

@@ -211,7 +211,7 @@ def test_a_chain_beam_keeps_the_best_sums(sample, models) -> None:
 
 
 def test_a_model_that_opens_nothing_is_given_one_triplet(sample, random_llm) -> None:
-    from kgqa.models.presets import preset
+    from kgqa.models.adapter import preset
 
     shy = opening_model(random_llm, 0, liking=-100.0).with_card(preset("dog"))
     topics = sample.keys_of([TOLKIEN]).tolist()
@@ -224,7 +224,7 @@ def test_a_model_that_opens_nothing_is_given_one_triplet(sample, random_llm) -> 
 
 def test_a_chain_ends_with_its_answer_and_the_prompt_is_run_once(sample, kg_llm) -> None:
     """A model that says one line over and over stops after the first, and is asked again."""
-    from kgqa.models.presets import preset
+    from kgqa.models.adapter import preset
 
     llm = kg_llm.with_card(preset("dog"))
     said = "Therefore, the answer is * J. R. R. Tolkien.\n"

@@ -15,7 +15,7 @@ from kgqa.decoding.engine import Engine, Plan
 from kgqa.display import LONGEST, path_text
 from kgqa.graph.model import keys_array
 from kgqa.methods.base import LinkedQuestion
-from kgqa.models.presets import preset
+from kgqa.models.adapter import preset
 from kgqa.models.tokenizer import HFEncoder
 from kgqa.paths.walk import WalkRules
 from kgqa.server.mcp import capped

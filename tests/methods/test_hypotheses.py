@@ -16,8 +16,8 @@ from transformers import AutoTokenizer
 
 from kgqa.decoding.engine import Plan
 from kgqa.methods.grounding import write_hypotheses
+from kgqa.models.adapter import preset
 from kgqa.models.kg_llm import KgLLM, make_special
-from kgqa.models.presets import preset
 from kgqa.models.prompt import lead_to_answer
 from kgqa.models.tokenizer import HFEncoder
 from kgqa.paths.format import PathFormat

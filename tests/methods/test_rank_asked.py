@@ -44,6 +44,9 @@ Term 1|to|2009-12-31
 Term 2|club|Vale FC
 Term 2|manager|Cy Marsh
 Term 2|to|2030-06-30
+Zentrol|brand of|valproate
+valproate|treats|epilepsy
+valproate|is a|anticonvulsant
 """.strip().splitlines()
 ]
 
@@ -75,6 +78,7 @@ def test_questions_in_two_steps(asked: str, rest: str | None) -> None:
     [
         ("Which maritime court took x?", "court"),
         ("How many crew does x carry?", "crew"),
+        ("wards in x", "ward"),
         ("Who runs x?", None),
         ("Where is x?", None),
     ],
@@ -94,6 +98,7 @@ def test_the_noun_that_is_asked_for(asked: str, kind: str | None) -> None:
         ("How many brothers does Ann Reed have?", ["Tom Reed"]),
         ("What is the record low of Vostok?", ["-26"]),
         ("Who was the manager of Vale FC?", ["Ann Stone", "Cy Marsh"]),
+        ("what is zentrol used to treat", ["epilepsy"]),
     ],
 )
 def test_what_is_asked_for_is_answered(kg: kgqa.KG, question: str, names: list[str]) -> None:
@@ -118,6 +123,16 @@ def test_what_is_missing_is_said(kg: kgqa.KG, question: str, said: str) -> None:
     answer = kg.ask(question, method="rank")
     assert not answer.answers
     assert said in answer.notes[-1]
+
+
+@pytest.mark.model
+@pytest.mark.usefixtures("minilm")
+@pytest.mark.parametrize(
+    ("question", "names"),
+    [("How many litters has Ann Reed had?", []), ("How many films did Ron Howard direct?", ["2"])],
+)
+def test_only_what_is_asked_for_is_counted(kg: kgqa.KG, question: str, names: list[str]) -> None:
+    assert [one.name for one in kg.ask(question).answers] == names
 
 
 @pytest.mark.model

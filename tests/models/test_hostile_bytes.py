@@ -23,7 +23,7 @@ from kgqa.errors import KgqaError, ModelError
 from kgqa.models.adapter import AdapterCard
 from kgqa.models.graph_reasoner import GraphReasoner, load_reasoner, save_reasoner
 from kgqa.models.kg_llm import KgLLM, load_kg_llm
-from kgqa.models.offline import converted_gguf, smollm_gguf
+from kgqa.models.locate import converted_gguf, smollm_gguf
 from kgqa.models.path_ranker import RankerCard, load_path_ranker, save_path_ranker
 from kgqa.models.plan_scorer import KINDS, SCORERS, Part, load_plan_scorer
 from kgqa.models.pretrained import quiet

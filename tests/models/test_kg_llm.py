@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import shutil
 from typing import TYPE_CHECKING
 
@@ -10,10 +9,9 @@ from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from kgqa.errors import AdapterMismatchError, ModelError, ModelNotFoundError, UsageError
-from kgqa.models.adapter import AdapterCard
+from kgqa.models.adapter import AdapterCard, preset
 from kgqa.models.device import pick_device
 from kgqa.models.kg_llm import OWN_ADAPTER, KgLLM, load_kg_llm, suited_adapter
-from kgqa.models.presets import preset
 from kgqa.models.pretrained import quiet
 from kgqa.progress import Silent
 
@@ -186,24 +184,6 @@ def test_damaged_files_are_named(
     (model / "model.safetensors").write_bytes(b"\x08")
     with pytest.raises(ModelError, match="cannot be loaded"):
         load(model, None, tmp_path)
-
-
-@pytest.mark.parametrize("model_type", ["llama", "of-its-own"])
-def test_code_in_a_model_folder_is_never_run(
-    tiny_folder: Path, tmp_path: Path, model_type: str
-) -> None:
-    model = tmp_path / "Tiny-Llama"
-    shutil.copytree(tiny_folder, model)
-    config = json.loads((model / "config.json").read_text("utf-8"))
-    config |= {"auto_map": {"AutoConfig": "own.Config", "AutoModelForCausalLM": "own.Model"}}
-    (model / "config.json").write_text(json.dumps({**config, "model_type": model_type}), "utf-8")
-    (model / "own.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n", "utf-8")
-    if model_type == "llama":
-        assert load(model, None, tmp_path).name == "Tiny-Llama"
-    else:
-        with pytest.raises(ModelError, match="cannot be loaded"):
-            load(model, None, tmp_path)
-    assert not (tmp_path / "ran").exists()
 
 
 def test_an_adapter_that_is_not_there(tiny_folder: Path, tmp_path: Path) -> None:

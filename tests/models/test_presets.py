@@ -7,8 +7,7 @@ import re
 import pytest
 
 from kgqa.errors import UsageError
-from kgqa.models.adapter import AdapterCard
-from kgqa.models.presets import PRESETS, UNTUNED, preset
+from kgqa.models.adapter import PRESETS, UNTUNED, AdapterCard, preset
 from kgqa.models.prompt import GRAPH
 
 

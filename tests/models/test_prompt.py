@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
 from kgqa.errors import ModelError
-from kgqa.models.adapter import AdapterCard
+from kgqa.models.adapter import AdapterCard, preset
 from kgqa.models.kg_llm import make_special
-from kgqa.models.presets import preset
 from kgqa.models.prompt import encode_prompt, lead_to_answer, leading_ids, prompt_pieces
 from kgqa.models.tokenizer import HFEncoder
 

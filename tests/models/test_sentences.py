@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kgqa.errors import ModelError, ModelNotFoundError
-from kgqa.models.offline import minilm_folder
+from kgqa.models.locate import minilm_folder
 from kgqa.models.sentences import load_sentence_encoder, load_trainable_encoder
 from kgqa.progress import Silent
 

@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizers import Tokenizer, decoders, models, normalizers
 from transformers import AddedToken, AutoTokenizer, PreTrainedTokenizerFast
 
 from kgqa.errors import ModelError
 from kgqa.models.tokenizer import DIFFICULT, HFEncoder, bare_encoder
-from tests.trie.real_tokenizers import real_encoder
+from tests.trie.real_tokenizers import real_encoder, with_spaces
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,28 +25,11 @@ def encoder(smollm_folder: Path) -> HFEncoder:
 
 
 def sentencepiece_like() -> PreTrainedTokenizerFast:
-    """A BPE with byte fallback that puts a space before each text, in the way of Llama 2."""
     tokens = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
     tokens += ["▁", "a", "b", "ab", "▁a", "▁ab", "-", ">", "->", "▁->"]
     vocab = {token: at for at, token in enumerate(tokens)}
     merges = [("a", "b"), ("▁", "a"), ("▁", "ab"), ("-", ">"), ("▁", "->")]
-    backend = Tokenizer(
-        models.BPE(vocab=vocab, merges=merges, unk_token="<unk>", byte_fallback=True)
-    )
-    backend.normalizer = normalizers.Sequence(
-        [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
-    )
-    backend.decoder = decoders.Sequence(
-        [
-            decoders.Replace("▁", " "),
-            decoders.ByteFallback(),
-            decoders.Fuse(),
-            decoders.Strip(" ", 1, 0),
-        ]
-    )
-    return PreTrainedTokenizerFast(
-        tokenizer_object=backend, unk_token="<unk>", bos_token="<s>", eos_token="</s>"
-    )
+    return with_spaces(vocab, merges)
 
 
 @pytest.mark.model

@@ -231,6 +231,9 @@ def comparison(draw: Any, index: Any, nodes: Any, hops: Any, refs: Any) -> Compa
             for p in _properties(index, nodes, hops, r)
             if p.type == chosen.type and not p.many
         ]
-        return Comparison(left, operator, draw(st.sampled_from(others)))
+        right = draw(st.sampled_from(others))
+        average = isinstance(right.owner, NodeRef) and chosen.type in ("integer", "float")
+        average = average and draw(st.booleans())
+        return Comparison(left, operator, Aggregate("average", right) if average else right)
     many = draw(st.integers(1, 2)) if operator.endswith("in") else 1
     return Comparison(left, operator, tuple(draw(LITERALS[chosen.type]) for _ in range(many)))

@@ -197,6 +197,10 @@ class _Naive:
                     return []
                 a, b = float(one[0]), float(two[0])
                 return [{"+": a + b, "-": a - b, "*": a * b, "/": a / b if b else 0}[sign]]
+            case Aggregate(_, PropertyRef(NodeRef(node)) as of):
+                mine = [key for key in range(len(self.graph.things)) if self.of_class(key, node)]
+                found = [value for key in mine for value in self.values(of, {("n", node): key})]
+                return [math.fsum(found) / len(found)] if found else []
         return [item]
 
     def holds(self, one: Any, bound: dict) -> bool:

@@ -20,6 +20,7 @@ from tests.queries.shop import SCHEMA
         "Order | desc Order.orderDate | limit 2 | then Order ORDERS> Product",
         "Supplier | without Supplier SUPPLIES> Product where Product.discontinued = true",
         "Supplier SUPPLIES> Product | least Product.unitPrice >= 2",
+        "Supplier SUPPLIES> Product | Product.unitPrice > average Product.unitPrice",
     ],
 )
 def test_what_fits_passes(text: str) -> None:
@@ -39,6 +40,7 @@ def test_what_fits_passes(text: str) -> None:
         ("Product | Product.unitPrice contains 'x'", "not an operator for a number"),
         ("Product | Product.unitPrice = 'x'", "a number is needed"),
         ("Product | Product.unitPrice = true", "a number is needed"),
+        ("Product | Product.unitPrice > most Product.unitPrice", "with the average of a class"),
         ("Product | Product.discontinued > true", "not an operator for true or false"),
         ("Order | Order.orderDate > 'May'", 'a year "1997"'),
         ("Product | year Product.unitPrice = 3", "a number, and has no year"),

@@ -84,6 +84,11 @@ def test_a_superlative_has_its_ties_and_runners_up() -> None:
     assert tied["properties"][0]["id"] == "t2", "a tied row rests on facts, as the others do"
 
 
+def test_an_average_that_is_compared_with_is_that_of_the_whole_class() -> None:
+    films = run("Person ACTED_IN> Film | Film.year < average Film.year | Film.year < 1985")
+    assert [row[0].name for row in films.rows] == ["Sigourney"]  # type: ignore[union-attr]
+
+
 def test_a_count_lists_what_it_counted_and_its_facts() -> None:
     result = run("Person ACTED_IN> Film | Person = 'Sigourney' | give count Film")
     assert result.value == 2

@@ -138,7 +138,7 @@ def ready(server: Served) -> None:
 def served(home: Path, model_cache: Path) -> Iterator[Served]:
     """A server with its models loaded."""
     from kgqa.errors import ModelNotFoundError
-    from kgqa.models.offline import minilm_folder
+    from kgqa.models.locate import minilm_folder
 
     try:
         minilm_folder()

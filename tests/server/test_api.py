@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import kgqa
-from kgqa.server.forms import AskForm
-from kgqa.server.shapes import Answered, Checked, Described, Linked, PathPage, Rows
+from kgqa.server.forms import Answered, AskForm, Checked, Described, Linked, PathPage, Rows
 from tests.server.conftest import QUESTION, QUOTED, SCRIPT, TRIPLES, Served, ready, serving
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kgqa.server.connections import REQUEST_SECONDS
+from kgqa.server.app import REQUEST_SECONDS
 from tests.server.conftest import QUESTION, Served, ready, serving
 from tests.server.test_workers import below
 

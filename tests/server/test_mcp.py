@@ -120,8 +120,8 @@ def test_the_tools_answer(transport: str, served: Served, model_cache: Path) -> 
 
 
 def test_an_answer_never_floods(served: Served) -> None:
+    from kgqa.server.forms import Answered
     from kgqa.server.mcp import capped
-    from kgqa.server.shapes import Answered
 
     found = served.post("/api/ask", {"question": QUESTION}).json
     one = found["answers"][0]
@@ -141,8 +141,8 @@ def edge(head: str, tail: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("count", [2, 50])
 def test_no_name_makes_an_answer_large(count: int) -> None:
+    from kgqa.server.forms import Answered, PathPage
     from kgqa.server.mcp import bounded, capped
-    from kgqa.server.shapes import Answered, PathPage
 
     rows = [f"{number} " + "long " * 2_000 for number in range(count)]
     paths = [{"text": one, "score": -1.0, "edges": [edge("x", one)] * 3} for one in rows]

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 
 import kgqa
 from kgqa.errors import UsageError
-from kgqa.server import shapes
+from kgqa.server import forms
 from kgqa.server.clients import Keys
 from kgqa.server.faults import advice
 from tests.server.conftest import QUESTION, Served, ready, serving
@@ -157,12 +157,12 @@ def test_every_operation_is_described_with_what_it_gives(served: Served) -> None
         (content,) = list(one["responses"]["200"]["content"].values())[:1]
         assert content["schema"], one["operationId"]
     replies: list[tuple[Any, Any]] = [
-        (shapes.Served, served.get("/api/kgs")),
-        (shapes.Status, served.get("/api/status")),
-        (shapes.Suggestions, served.get("/api/entities", {"prefix": "che"})),
-        (shapes.Examples, served.get("/api/examples")),
-        (shapes.Health, served.get("/health")),
-        (shapes.State, served.get("/ready")),
+        (forms.Served, served.get("/api/kgs")),
+        (forms.Status, served.get("/api/status")),
+        (forms.Suggestions, served.get("/api/entities", {"prefix": "che"})),
+        (forms.Examples, served.get("/api/examples")),
+        (forms.Health, served.get("/health")),
+        (forms.State, served.get("/ready")),
     ]
     for shape, reply in replies:
         TypeAdapter(shape).validate_json(reply.text, strict=True)

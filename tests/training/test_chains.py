@@ -13,8 +13,8 @@ from kgqa.decoding.pieces import FreeText, MarkedConstraint
 from kgqa.methods.dog.answers import claimed
 from kgqa.methods.dog.chains import BETWEEN, extended, first_reading, markers_of
 from kgqa.methods.dog.graph import GraphFilter
+from kgqa.models.adapter import preset
 from kgqa.models.kg_llm import NO_ADAPTER, load_kg_llm
-from kgqa.models.presets import preset
 from kgqa.models.sentences_torch import TorchSentenceEncoder
 from kgqa.paths.format import PathFormat
 from kgqa.paths.triplets import END, StoreTriplets, as_rows, joined_rows
@@ -22,7 +22,7 @@ from kgqa.paths.walk import WalkRules
 from kgqa.progress import Silent
 from kgqa.training.chains import ChainExample, Step, as_stored, build_chains, can_be_said, concluded
 from kgqa.training.data import TrainingQuestion, without_repeats
-from kgqa.training.encode import IGNORED, chain_tokens, encode
+from kgqa.training.fit import IGNORED, chain_tokens, encode
 from kgqa.trie.composed import TripletLanguage
 from kgqa.trie.lexicon import PathLexicon
 from tests.graph.tables import entity, random_tables, tables_of

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgqa.paths.format import PathFormat
-from kgqa.training.encode import IGNORED, collated, encode, of_like_lengths
+from kgqa.training.fit import IGNORED, collated, encode, of_like_lengths
 from kgqa.trie.lexicon import PathLexicon
 from tests.training.runs import EXAMPLES
 

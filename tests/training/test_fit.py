@@ -18,13 +18,12 @@ from filelock import FileLock
 from safetensors.torch import load_file
 
 from kgqa.errors import DataError, UsageError
+from kgqa.models.adapter import preset
 from kgqa.models.kg_llm import NO_ADAPTER, load_encoder, load_kg_llm
-from kgqa.models.presets import preset
 from kgqa.paths.format import PathFormat
 from kgqa.progress import Silent
 from kgqa.registry import validated
-from kgqa.training.encode import encode
-from kgqa.training.fit import train, with_markers
+from kgqa.training.fit import encode, train, with_markers
 from kgqa.training.options import TrainingSettings
 from tests.training.runs import EXAMPLES, SETTINGS, run
 

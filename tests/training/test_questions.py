@@ -9,7 +9,7 @@ import pytest
 
 from kgqa.errors import DataError
 from kgqa.progress import Silent
-from kgqa.training.questions import TrainingFile, read_file, read_topics
+from kgqa.training.data import TrainingFile, read_file, read_topics
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,11 +16,10 @@ from kgqa.methods.kg_cot.hops import HopTable
 from kgqa.models.graph_reasoner import load_reasoner
 from kgqa.paths.walk import WalkRules
 from kgqa.progress import Silent, Task
-from kgqa.training.checkpoints import alone
 from kgqa.training.data import TrainingQuestion
+from kgqa.training.loop import alone
 from kgqa.training.options import ReasonerSettings
-from kgqa.training.reasoner_fit import fit_reasoner
-from kgqa.training.reasoner_questions import is_check, walk_questions
+from kgqa.training.reasoner_fit import fit_reasoner, is_check, walk_questions
 from tests.methods.given import answered, kg_cot
 from tests.methods.reasoners import encoder_folder, tiny_encoder
 from tests.training.conftest import PEOPLE

@@ -83,6 +83,24 @@ def _as_text(piece: bytes, printable: Sequence[str]) -> str:
     return "".join(printable[byte] for byte in piece)
 
 
+def with_spaces(vocab: dict[str, int], merges: list[tuple[str, str]]) -> PreTrainedTokenizerFast:
+    """A BPE with byte fallback that puts a space before each text, in the way of Llama 2."""
+    bpe = models.BPE(
+        vocab=vocab, merges=merges, unk_token="<unk>", fuse_unk=True, byte_fallback=True
+    )
+    backend = Tokenizer(bpe)
+    backend.normalizer = normalizers.Sequence(
+        [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
+    )
+    strip = decoders.Strip(" ", 1, 0)
+    backend.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), strip]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend, unk_token="<unk>", bos_token="<s>", eos_token="</s>"
+    )
+
+
 def _sentencepiece(file: Path) -> PreTrainedTokenizerFast:
     vocab, scores = {}, {}
     for at, (piece, score, kind) in enumerate(_pieces(file.read_bytes())):
@@ -90,29 +108,7 @@ def _sentencepiece(file: Path) -> PreTrainedTokenizerFast:
         if kind == 1:  # normal: neither control, unknown nor byte
             scores[piece] = score
     ranked = {piece: vocab[piece] for piece in sorted(scores, key=lambda one: -scores[one])}
-    backend = Tokenizer(
-        models.BPE(
-            vocab=vocab,
-            merges=list(_merges(ranked)),
-            unk_token="<unk>",
-            fuse_unk=True,
-            byte_fallback=True,
-        )
-    )
-    backend.normalizer = normalizers.Sequence(
-        [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
-    )
-    backend.decoder = decoders.Sequence(
-        [
-            decoders.Replace("▁", " "),
-            decoders.ByteFallback(),
-            decoders.Fuse(),
-            decoders.Strip(" ", 1, 0),
-        ]
-    )
-    return PreTrainedTokenizerFast(
-        tokenizer_object=backend, unk_token="<unk>", bos_token="<s>", eos_token="</s>"
-    )
+    return with_spaces(vocab, list(_merges(ranked)))
 
 
 def _pieces(data: bytes) -> Iterator[tuple[str, float, int]]:

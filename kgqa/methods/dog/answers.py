@@ -66,10 +66,10 @@ def names_of_line(line: str) -> list[str] | None:
     starred = STAR.split(line)
     parts = starred[1:] if len(starred) > 1 else starred
     names = [_name(part, last=at == len(parts) - 1) for at, part in enumerate(parts)]
-    found = {form_of(name): name for name in reversed(names) if form_of(name)}
-    if not found:
+    named = {form_of(name): name for name in reversed(names) if form_of(name)}
+    if not named:
         return None
-    return [found[one] for one in reversed(found) if one not in _NOTHING]
+    return [named[form] for form in reversed(named) if form not in _NOTHING]
 
 
 def _name(text: str, *, last: bool) -> str:
@@ -104,7 +104,7 @@ def _line_end(text: str, names: Collection[str]) -> int | None:
     stars = [star.end() for star in STAR.finditer(line)]
     for stop in _STOP.finditer(line):
         at = stop.start()
-        begin = max((one for one in stars if one <= at), default=0)
+        begin = max((star for star in stars if star <= at), default=0)
         if not form_of(line[begin:at]):
             continue
         rest = line[at + 1 :].lstrip()
@@ -114,9 +114,9 @@ def _line_end(text: str, names: Collection[str]) -> int | None:
             continue
         written = line[begin:].lstrip(" \t\"'`").casefold()
         named = written[: len(written) - len(line) + at]  # up to the full stop
-        if any(len(one) > len(named) + 1 and written.startswith(one) for one in names):
+        if any(len(name) > len(named) + 1 and written.startswith(name) for name in names):
             continue
-        if not feed and any(one.startswith(written) for one in names):
+        if not feed and any(name.startswith(written) for name in names):
             return None
         if named in names or f"{named}." in names or not _SHORT.search(named):
             return at + 1
@@ -147,10 +147,10 @@ class GraphNames:
 
     def __init__(self, store: GraphStore, rows: IntArray) -> None:
         self._store = store
-        found = store.entities(np.unique(rows[:, (0, END)]))
+        ends = store.entities(np.unique(rows[:, (0, END)]))
         self._known: dict[str, list[Node]] = {}
-        for row, id_ in enumerate(found.ids):
-            node = Node(id_, found.label(row))
+        for row, id_ in enumerate(ends.ids):
+            node = Node(id_, ends.label(row))
             self._known.setdefault(form_of(node.name), []).append(node)
 
     def link(self, names: Sequence[str], path: ScoredPath | None) -> list[tuple[Node | str, bool]]:
@@ -159,18 +159,18 @@ class GraphNames:
         A name that means none stands for itself, not grounded. Raises GraphError.
         """
         chain = PathNames(path.groundings if path is not None else ())
-        found: list[tuple[Node | str, bool]] = []
+        meant: list[tuple[Node | str, bool]] = []
         for name in names:
             nodes = chain.exact(name) or self._known.get(form_of(name), [])
             if not nodes:
                 nodes = [node for node in in_graph(self._store, [name]) if node is not None]
-            found += [(node, chain.is_grounded(node)) for node in nodes] or [(name, False)]
-        return found
+            meant += [(node, chain.is_grounded(node)) for node in nodes] or [(name, False)]
+        return meant
 
 
 def reached(path: ScoredPath) -> list[tuple[Node | str, bool]]:
     """Return what the last triplet of a chain reached, under each of its readings."""
-    ends = {one.tail.id: one.tail for one in path.groundings}
+    ends = {grounded.tail.id: grounded.tail for grounded in path.groundings}
     return [(node, True) for node in ends.values()]
 
 
@@ -185,8 +185,8 @@ def ranked(
     """
     if not chains:
         return [], []
-    top = max(one for one, _ in chains)
-    weights = [math.exp(one - top) for one, _ in chains]
+    top = max(score for score, _ in chains)
+    weights = [math.exp(score - top) for score, _ in chains]
     total = math.fsum(weights)
     shown: dict[str, RankedAnswer] = {}
     mine: set[str] = set()
@@ -194,16 +194,16 @@ def ranked(
         for what, grounded in answers:
             part = weight / total / len(answers)
             if isinstance(what, Node):
-                key, one = what.id, RankedAnswer(what.id, what.name, part, grounded)
+                key, answer = what.id, RankedAnswer(what.id, what.name, part, grounded)
             else:
-                key, one = f"\0{form_of(what)}", RankedAnswer(None, what, part, False)
+                key, answer = f"\0{form_of(what)}", RankedAnswer(None, what, part, False)
             if key in shown:
-                kept = one if grounded else shown[key]
-                one = replace(kept, score=shown[key].score + part)
-            shown[key] = one
+                kept = answer if grounded else shown[key]
+                answer = replace(kept, score=shown[key].score + part)
+            shown[key] = answer
             if not place:
                 mine.add(key)
-    found = sorted(shown.items(), key=lambda item: -item[1].score)  # equal ones as written
-    return [one for key, one in found if key in mine], [
-        one for key, one in found if key not in mine
+    order = sorted(shown.items(), key=lambda item: -item[1].score)  # equal ones as written
+    return [answer for key, answer in order if key in mine], [
+        answer for key, answer in order if key not in mine
     ]

@@ -22,8 +22,7 @@ import torch
 from kgqa.answers.answer import ScoredPath
 from kgqa.deadline import deadline
 from kgqa.decoding.pieces import Ending, FreeText, Markers, SpanOptions
-from kgqa.decoding.spans import Writer
-from kgqa.decoding.text import Text, TextForward
+from kgqa.decoding.spans import Text, TextForward, Writer
 from kgqa.errors import ConstraintError, EmptyLanguageError, ModelError, TimeLimitError
 from kgqa.methods.dog.answers import answer_end, idle
 from kgqa.methods.grounding import end_tokens

@@ -98,7 +98,10 @@ class GraphFilter:
         asked = self._encoded([question])[0]
         relations = self._relations(store, rows)
         if len(rows) > self.cap:
-            near = self._encoded([one.translate(_WORDS).strip() for one in relations]) @ asked
+            near = (
+                self._encoded([relation.translate(_WORDS).strip() for relation in relations])
+                @ asked
+            )
             best = np.lexsort((-near, level))[: self.cap]
             notes.append(
                 f"{len(rows):,} triplets are within {self.hops} hops; {self.cap:,} were compared "
@@ -127,7 +130,7 @@ class GraphFilter:
         steps = rows[:, (1, 3)]
         distinct, number = np.unique(steps, axis=0, return_inverse=True)
         labels = [self.form.relation(first, second, names) for first, second in distinct.tolist()]
-        return [labels[one] for one in number.reshape(-1).tolist()]
+        return [labels[place] for place in number.reshape(-1).tolist()]
 
     def _encoded(self, texts: Sequence[str]) -> NDArray[np.float64]:
         new = [text for text in dict.fromkeys(texts) if text not in self._vectors]
@@ -164,10 +167,10 @@ def neighbourhood(
             if hop > 1 and len(seen) >= _MOST_READ:
                 unread += len(frontier) - start
                 break
-            for one in triplets.around(frontier[start : start + _AT_ONCE]):
-                fresh = [row for row in map(tuple, one.tolist()) if row not in seen]
+            for near in triplets.around(frontier[start : start + _AT_ONCE]):
+                fresh = [row for row in map(tuple, near.tolist()) if row not in seen]
                 seen.update(fresh)
-                rows.append(np.array(fresh, np.int64).reshape(-1, one.shape[1]))
+                rows.append(np.array(fresh, np.int64).reshape(-1, near.shape[1]))
                 level += [hop] * len(fresh)
                 ends.append(rows[-1][:, (0, END)].ravel())
         if not ends or hop == hops:
@@ -204,7 +207,7 @@ def _chosen(
     order = np.argsort(-scores, kind="stable").tolist()
     distance = dict.fromkeys(topics, 0)
     leads: dict[int, int] = {}  # of an entity, the best triplet that leads to it from a nearer one
-    for row in sorted(order, key=lambda one: int(level[one])):
+    for row in sorted(order, key=lambda place: int(level[place])):
         head, tail, hop = int(rows[row, 0]), int(rows[row, END]), int(level[row])
         for near, far in ((head, tail), (tail, head)):
             if distance.get(near) == hop - 1 and far not in distance:
@@ -219,11 +222,11 @@ def _chosen(
         )
         while distance.get(at, 0):
             needed.append(leads[at])
-            one = rows[leads[at]]
-            at = int(one[END]) if int(one[0]) == at else int(one[0])
-        fresh = [one for one in dict.fromkeys(reversed(needed)) if one not in kept]
-        shown = dict.fromkeys(texts[one] for one in fresh if texts[one] not in written)
-        size = sum({texts[one]: sizes[one] for one in fresh if texts[one] in shown}.values())
+            triplet = rows[leads[at]]
+            at = int(triplet[END]) if int(triplet[0]) == at else int(triplet[0])
+        fresh = [row for row in dict.fromkeys(reversed(needed)) if row not in kept]
+        shown = dict.fromkeys(texts[row] for row in fresh if texts[row] not in written)
+        size = sum({texts[row]: sizes[row] for row in fresh if texts[row] in shown}.values())
         if len(kept) + len(fresh) > most or size > room:
             continue
         kept.update(dict.fromkeys(fresh))

@@ -32,7 +32,7 @@ from kgqa.methods.dog.chains import (
 from kgqa.methods.dog.graph import TRIPLETS, GraphFilter
 from kgqa.methods.grounding import composed
 from kgqa.methods.options import DogOptions
-from kgqa.models.presets import preset
+from kgqa.models.adapter import preset
 from kgqa.models.profile import plan_for
 from kgqa.models.prompt import GRAPH
 from kgqa.paths.triplets import END, SomeTriplets, StoreTriplets
@@ -153,7 +153,7 @@ class Dog(Method[DogOptions]):
         )
         chains = writer.write()
         decoded = time.perf_counter()
-        notes = [*graph.notes, *dict.fromkeys(note for one in chains for note in one.notes)]
+        notes = [*graph.notes, *dict.fromkeys(note for chain in chains for note in chain.notes)]
         kept: list[tuple[Chain, ScoredPath | None]] = []
         for chain in chains:
             closing = writer.markers.closing
@@ -214,9 +214,9 @@ class Dog(Method[DogOptions]):
         if question.choices:
             first = lines[0][0] if lines and lines[0] else ""
             shown = [path for _, path in chains if path is not None]
-            found = find_choices(store, question.choices)
-            ranked_ = rank_choices(found, shown)
-            chosen = named_choice(first, found)
+            choices = find_choices(store, question.choices)
+            ranked_ = rank_choices(choices, shown)
+            chosen = named_choice(first, choices)
             return chosen_first(ranked_, chosen) if chosen else ranked_, []
         names = GraphNames(store, graph.rows)
         given = []
@@ -236,17 +236,19 @@ class Dog(Method[DogOptions]):
     ) -> tuple[list[RankedAnswer], list[RankedAnswer]]:
         """Return the same with what all topic entities lead to before what some do."""
         every = [*answers, *others]
-        keys = store.keys_of([one.id or "" for one in every])
+        keys = store.keys_of([answer.id or "" for answer in every])
         missing = lacking(store, question.topics, keys, self.rules(store))
         if not missing.any():
             return answers, others
         order = np.argsort(missing, kind="stable").tolist()
         mine = [at for at in order if not missing[at] and at < len(answers)]
         mine = mine or [at for at in order if not missing[at]]
-        total = sum(one.score for one in every)
-        scores = [one.score * LACKING**lack for one, lack in zip(every, missing, strict=True)]
+        total = sum(answer.score for answer in every)
+        scores = [answer.score * LACKING**lack for answer, lack in zip(every, missing, strict=True)]
         part = total / sum(scores) if sum(scores) else 0.0
-        every = [replace(one, score=part * new) for one, new in zip(every, scores, strict=True)]
+        every = [
+            replace(answer, score=part * new) for answer, new in zip(every, scores, strict=True)
+        ]
         return [every[at] for at in mine], [every[at] for at in order if at not in mine]
 
     def _room(self, text: str, names: list[str]) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kgqa.paths.walk import joined_tables, ordered
+from kgqa.paths.walk import PathTable, joined_tables, ordered
 from kgqa.trie.arrays import joined, sequences
 from kgqa.trie.constraint import nothing_to_write
 from kgqa.trie.lazy import LazyConstraint, Segment, Segments, segment_of
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from kgqa.graph.model import IntArray
-    from kgqa.paths.walk import PathTable
     from kgqa.trie.index.shard import StoredTrie
 
 LARGE = 5_000  # paths from which on this is faster than arrays; see docs/tries.md

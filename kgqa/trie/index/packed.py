@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kgqa.paths.walk import FIRST, MEDIATOR, SECOND, TAIL, ranges
+from kgqa.paths.walk import FIRST, MEDIATOR, SECOND, TAIL, PathTable, ranges
 from kgqa.trie.arrays import Sequences, dense, joined, offsets_of
 from kgqa.trie.index.marisa import MAGIC, opened
 from kgqa.trie.stored import JoinedSequences, distinct_pairs
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kgqa.graph.model import IntArray
-    from kgqa.paths.walk import PathTable
 
 LISTED = 4_096  # texts of a list at most: it is read whole, a trie is not
 _ROOM = 1 << 26  # bytes of texts that are read together: forged ones must not fill the memory
@@ -352,7 +351,7 @@ class Dictionary:
         return relation
 
     def steps(self, hops: IntArray) -> IntArray:
-        """Return hops as they stand in a path table; those that are -1 are none."""
+        """Return hops as they stand in a path table; -1 is not a hop."""
         relation = self.relation_of(hops)
         steps = np.empty((*hops.shape, 4), np.int64)
         steps[..., FIRST] = self.first[relation]

@@ -11,17 +11,17 @@ from kgqa.trie.index.manifest import (
     MANIFEST,
     REBUILD,
     SCHEMA_VERSION,
+    IndexKey,
     Manifest,
+    ShardRecord,
     index_folder,
     read_manifest,
 )
-from kgqa.trie.index.shard import Shard, read_checked
+from kgqa.trie.index.shard import Shard, StoredTrie, read_checked
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kgqa.trie.index.manifest import IndexKey, ShardRecord
-    from kgqa.trie.index.shard import StoredTrie
 
 _KNOWN_PATHS = 1 << 20  # paths of the tries that are kept, about 100 bytes each once decoded
 _OPENED = 1 << 27  # bytes of the shards that are kept

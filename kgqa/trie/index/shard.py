@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from kgqa.errors import ShardDamagedError
 from kgqa.graph.files import read_plain
 from kgqa.paths.walk import PathTable
-from kgqa.trie.arrays import dense, joined, offsets_of
+from kgqa.trie.arrays import Sequences, dense, joined, offsets_of
 from kgqa.trie.index.manifest import REBUILD, ShardRecord
 from kgqa.trie.index.marisa import opened, trie_of
 from kgqa.trie.index.packed import (
@@ -34,7 +34,7 @@ from kgqa.trie.index.packed import (
     token_width,
     tokens_of,
 )
-from kgqa.trie.stored import of_parts
+from kgqa.trie.stored import JoinedSequences, of_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,9 +44,7 @@ if TYPE_CHECKING:
 
     from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
-    from kgqa.trie.arrays import Sequences
     from kgqa.trie.lexicon import PathLexicon
-    from kgqa.trie.stored import JoinedSequences
 
 ROWS_IN_GROUP = 256  # as many as a byte can tell apart
 PATHS_IN_GROUP = 1 << 16  # a group with more ends, so that a look-up opens little
