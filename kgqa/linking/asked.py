@@ -179,6 +179,7 @@ def as_choice(question: str) -> str:
 _BEST = re.compile(
     r"\b(?!(?:inter|b|qu|w|t|r|n|gu|v|f|ch|for|p|arr|prot|cont|har|inv|requ|sugg|j|z|cr)est\b)"
     r"(?:\w{2,}est|most|least(?! \d)|fewest)\b(?<!at least)"
+    r"|\b(?:best|worst)[ -]\w+ed\b"
     r"|\b(?:\w+ed|came|began|left|won|built|expires) (?:first|last)\b",
     re.I,
 )

@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from kgqa.methods.resources import Resources
     from kgqa.paths.walk import WalkRules
     from kgqa.queries.result import QueryResult
+    from kgqa.queries.solve import QueryStore
 
 # Chosen on development questions: docs/methods.md.
 WEIGHTS = {"gcr": 1.0, "kg-cot": 1.0, "rank": 1.0}
@@ -508,7 +509,7 @@ class Auto(Ensemble):
         if (found.confidence or 0.0) < least or not (found.answers or none):
             unsaid = any(note.startswith(f"{UNSAID[:-1]}:") for note in found.notes)
             return found if unsaid and not question.topics else unread
-        result, schema = found.result, cast("PropertyGraph", store).schema()
+        result, schema = found.result, queryable(cast("QueryStore", store)).schema()
         plan = None if result is None else result.plan
         about = bool(topics) and calculated and not beyond
         if plan and not has_words_of(plan, question.question, schema, self._nouns, about=about):
@@ -625,7 +626,7 @@ def _classes_named(store: GraphStore) -> set[frozenset[str]]:
     """Return what a graph's classes are called, as stems: what is called so is one of them."""
     if not isinstance(store, PropertyGraph):
         return set()
-    types = queryable(store).schema().types
+    types = queryable(cast("QueryStore", store)).schema().types
     return name_stems(name for one in types for name in (one.name, *one.also))
 
 

@@ -34,7 +34,7 @@ from kgqa.linking.asked import as_superlative
 from kgqa.linking.literals import stated
 from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.options import QueryOptions
-from kgqa.methods.query_asked import asked_for, giving
+from kgqa.methods.query_asked import Asked, asked_for, giving
 from kgqa.methods.query_classes import class_words
 from kgqa.methods.query_parts import FoundValue, SchemaParts, value_nodes
 from kgqa.methods.query_reading import Reading
@@ -56,7 +56,7 @@ from kgqa.paths.words import relation_phrase
 from kgqa.queries.check import SchemaIndex
 from kgqa.queries.cypher import cypher_of
 from kgqa.queries.plain import PlainGraph, queryable
-from kgqa.queries.plan import KEYWORDS, Aggregate, Arithmetic, Plan, PropertyRef
+from kgqa.queries.plan import KEYWORDS, Aggregate, Arithmetic, NodeRef, Plan, PropertyRef
 from kgqa.queries.result import QueryLimits, QueryResult
 from kgqa.queries.run import run_plan
 from kgqa.queries.sentence import plural, sentence
@@ -171,7 +171,7 @@ class Query(Method[QueryOptions]):
         graph = queryable(store) if isinstance(store, PropertyGraph) else None
         if graph is None or not 0 < len(graph.schema().types) <= MOST_CLASSES:
             return False
-        return bool(SHOWN_WITH.search(question) or asked_for(question, self._of(graph)[0]).items)
+        return bool(SHOWN_WITH.search(question) or self._asked(graph, question).items)
 
     def read(self, store: GraphStore, question: str) -> Read:
         """Return the plans that ``question`` may mean. Raises GraphError, UsageError."""
@@ -179,7 +179,7 @@ class Query(Method[QueryOptions]):
         graph = queryable(_property_graph(store))
         stored = SchemaIndex(_property_graph(store).schema())  # the classes that Cypher knows
         parts, values = self._of(graph)
-        question, items = asked_for(question, parts)
+        question, items = self._asked(graph, question)
         literals = stated(question)
         found = values.find(question, literals.literals)
         use, passes, temperature = NO_KG_LLM, 1, WRITTEN_TEMPERATURE
@@ -279,14 +279,21 @@ class Query(Method[QueryOptions]):
             chosen_by, said, unsaid, tuple(passed),
         )  # fmt: skip
 
+    def _asked(self, graph: Any, question: str) -> Asked:
+        parts, values = self._of(graph)
+        return asked_for(question, parts, values.find(question, stated(question).literals))
+
     def _unmeasured(self, question: str, best: Candidate, words: Sequence[str]) -> list[str]:
         """Return what is asked for the sum or the most of, and nothing there is called like.
 
         ``words``: those of the question that no name of the plan accounts for.
         """
         plan = best.plan
-        if "" in best.nouns or any(isinstance(one, Arithmetic) for one in _inner(plan)):
+        counted = [one.of for one in plan.items() if isinstance(one, Aggregate)]
+        if any(isinstance(one, Arithmetic) for one in _inner(plan)):
             return []
+        if self.nouns and ("" in best.nouns or any(isinstance(one, NodeRef) for one in counted)):
+            return []  # what classes without types are called is not said
         known = _known(self._parts) if self._parts else set()
         known |= {_ENDING.sub("", one) for one in known}  # actors, of what is "acted in"
         nouns = [one for one in map(stem, measures(question))
@@ -495,9 +502,12 @@ def has_words_of(
     items += [one.of for one in items if isinstance(one, Aggregate)]
     names = [
         *plan.nodes,
-        *(nouns.get(one, "") for one in plan.nodes),
         *(hop.relation for hop in plan.all_hops),
     ]
+    if nouns:  # a plan over plain triples leaves out what its hops say
+        ends = {end for one in schema.relations if one.relation in names
+                for end in (one.head, one.tail)}  # fmt: skip
+        names += [name for one in {*ends, *plan.nodes} for name in (one, nouns.get(one, ""))]
     names += [one.name for one in items if isinstance(one, PropertyRef)]
     names += [name for one in schema.types if one.name in names for name in one.also]
     names += [name for one in schema.relations if one.relation in names for name in one.also]

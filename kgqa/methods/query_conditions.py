@@ -11,8 +11,11 @@ from kgqa.graph.quantities import UNITS
 from kgqa.methods.query_parts import ENTITY, FoundValue, Owned
 from kgqa.methods.query_reading import UNUSED, is_id
 from kgqa.methods.query_words import (
+    ALIVE,
     AVERAGE,
     COMPARED,
+    DEAD,
+    DEATH,
     NO,
     PLACE,
     TIME,
@@ -398,6 +401,8 @@ class ConditionSearch:
         """Yield conditions without a literal: what is true or not, what is missing or there."""
         yield state
         won = place_won(self._read.question)
+        bare = self._read.bare
+        ends = "missing" if ALIVE.search(bare) else "not missing" if DEAD.search(bare) else ""
         for place in places:
             odds = self._read.properties[place.owned][0]
             if won and place.property.type in NUMBERS and PLACE.search(place.property.name):
@@ -409,11 +414,15 @@ class ConditionSearch:
                 and bool(self._read.mentions.after(NO, 3) & {*said})
                 and self._read.mentions.share(place.property.name, place.owned[1]) == 1
             )
+            ended = bool(ends and DEATH.search(place.property.name))
             if any(place.owned[2] == name for *_, name in state.used) or (
-                odds < -1 and not ((flag and said) or none)
+                odds < -1 and not ((flag and said) or none or ended)
             ):
                 continue
             denied = bool(NO.search(self._read.bare))
+            if ended:
+                one = Comparison(place.ref, ends)
+                yield replace(state, where=(*state.where, one), score=state.score + _FLAG)
             if flag:
                 yield self._add(state, place, "=", not denied, _FLAG if said else 0.0)
             elif none or (

@@ -434,6 +434,7 @@ class WholeSearch:
                 and not any(one.left == place.ref and one.right == (True,) for one in where)
                 and place.ref not in give
                 and not (place.ref.owner == NodeRef(0) and self._read.is_name(place))
+                and not self._is_of_hop(pattern, place)
                 and (not group or place.ref.owner == group[0])
             ]
             given.sort(
@@ -472,6 +473,16 @@ class WholeSearch:
         """Return whether some words stand where a question says what to show of each thing."""
         match = SHOWN_WITH.search(self._read.question)
         return match is not None and max(words, default=-1) > self._read.mentions.at(match.start())
+
+    def _is_of_hop(self, pattern: Pattern, place: Place) -> bool:
+        """Return whether what a list shows is called by a relation, and by a property in part."""
+        mentions, words = self._read.mentions, {*self._read.words_of(place)}
+        if mentions.share(place.property.name, place.owned[1]) == 1 or not self._is_beside(
+            sorted(words)
+        ):
+            return False
+        said = (hop.relation for hop in pattern.hops if mentions.share(hop.relation) == 1)
+        return any(words <= {*mentions.of(one)} for one in said)
 
     def _asks_property(self, place: Place, state: State) -> bool:
         """Return whether a property is asked for, not the things that have it."""

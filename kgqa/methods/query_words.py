@@ -98,6 +98,9 @@ def stem(word: str) -> str:
 _ORDINALS = ("second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 _CAME = r"(?:finish|came|come|placed?|rank)\w*(?: in)?"
 _WON = re.compile(rf"\b(?:{_CAME} (first|{'|'.join(_ORDINALS)})|w[io]n(?:s|ner\w*)?)\b", re.I)
+ALIVE = re.compile(r"\b(?:alive|living)\b", re.I)
+DEAD = re.compile(r"\b(?:dead|deceased|(?:has|have|had) died)\b", re.I)
+DEATH = re.compile(r"death|died|deceased", re.I)
 PLACE = re.compile(r"(?<![a-z])(?:position|pos|place|rank|standing)(?![a-z])", re.IGNORECASE)
 _ORDINAL = re.compile(
     rf"\b(?:({'|'.join(_ORDINALS)})|(\d{{1,2}})(?:nd|rd|th))[ -](?:\w{{2,}}est|most|least)\b",
@@ -422,10 +425,10 @@ _OF_WHAT = (
     ("long|short", "time"),
     ("short|tall|high", "height"), ("tall|high|low", "elevation altitude"),
     ("heav|light|weigh", "weight mass"), ("larg|big|bigg|small", "size area capacity population"),
-    ("cheap|expensive|dear|cost", "price cost fee"), ("paid|earn", "salary wage pay income"),
+    ("cheap|expensive|dear|cost", "price cost fee value"), ("paid|earn", "salary wage pay income"),
     ("fast|slow", "speed"), ("rich|wealth", "wealth worth income"), ("strong", "alcohol strength"),
     ("deep|shallow", "depth"), ("wid|narrow", "width"), ("hot|hott|warm|cold", "temperature"),
-    ("populous", "population"), ("(?:holds?|seats?) the most", "capacity seat"),
+    ("populous|inhabitant|resident", "population"), ("(?:holds?|seats?) the most", "capacity seat"),
 )  # fmt: skip
 _FORM = r"(?:e|y|i?er|i?est|s|ed)?"
 

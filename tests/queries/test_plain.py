@@ -164,7 +164,3 @@ def test_classes_without_types_are_asked_by_their_names(
     bridges: kgqa.KG, question: str, answers: list[str]
 ) -> None:
     assert sorted(one.name for one in bridges.ask(question).answers) == answers
-
-
-def test_what_has_nothing_called_so_is_not_the_most_of_anything(bridges: kgqa.KG) -> None:
-    assert not bridges.ask("Which bridge has the most toilets?").answers
