@@ -230,7 +230,6 @@ class _Rows:
     object: pa.Array
 
     def take(self) -> None:
-        """Take in all lines."""
         predicates = self.predicate.dictionary_encode()
         uses = [self.use_of(term) for term in predicates.dictionary.to_pylist()]
         if not uses:

@@ -273,8 +273,19 @@ def _find_links(plan: _Plan, plans: dict[str, _Plan]) -> None:
             plan.links[column.name] = (to_name, at)
         elif people := _people(column, plan, plans):
             plan.links[column.name] = (people.table.name, people.key[0])
+        elif _is_untold(column, plan) and (pair := _pair(column, plan, plans)):
+            plan.links[column.name] = pair
         elif _is_untold(column, plan):
             plan.untold[column.name] = type_name(type_words(relation_of(column.name)))
+
+
+def _pair(column: _Column, plan: _Plan, plans: dict[str, _Plan]) -> tuple[str, str] | None:
+    """Return what both columns of a table of pairs point to: courses, and what they build on."""
+    other = next((one for one in plan.columns if one != column.name), "")
+    if len(plan.columns) != 2 or other not in plan.links:
+        return None
+    to, at = plan.links[other]
+    return (to, at) if _has_all(plans[to].columns[at], column) else None
 
 
 def _is_untold(column: _Column, plan: _Plan) -> bool:
@@ -293,9 +304,15 @@ def _people(column: _Column, plan: _Plan, plans: dict[str, _Plan]) -> _Plan | No
     people = people or [to for to in others if len(to.name) > 1]  # first and last names
     if len(people) != 1:
         return None
-    keys = people[0].columns[people[0].key[0]].values
-    fits = keys.type == column.values.type and pc.all(pc.is_in(column.values, value_set=keys))
-    return people[0] if fits and fits.as_py() else None
+    fits = _has_all(people[0].columns[people[0].key[0]], column)
+    return people[0] if fits else None
+
+
+def _has_all(column: _Column, of: _Column) -> bool:
+    """Return whether all values of another column are in this one."""
+    if column.values.type != of.values.type:
+        return False
+    return bool(pc.all(pc.is_in(of.values, value_set=column.values)).as_py())
 
 
 def _link(
@@ -336,6 +353,8 @@ def _hint(column: _Column, plan: _Plan, to: _Plan, target: _Column) -> float:
         return 3 * (once and column.values.sort() == target.values.sort())  # a row in two tables
     if base == to.called or joined == f"{to.called}id" or (same and to.strong):
         return 3
+    if same and (target.name,) == to.key and column.words[-1] in ID_WORDS:
+        return 2.5  # ``dept_id``, which is the key of departments
     if base.endswith(to.called) or to.words[-1] == words(relation_of(column.name))[-1]:
         return 2.5  # ``head_doctor_id`` of a department is a doctor, not another department
     if any(len(word) > 3 and to.called.startswith(word) for word in column.words):

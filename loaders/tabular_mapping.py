@@ -133,7 +133,6 @@ class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     def entries(self) -> dict[str, Any]:
-        """Return the fields that are not empty."""
         return {name: value for name, value in self.model_dump().items() if value}
 
 

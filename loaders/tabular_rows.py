@@ -258,8 +258,6 @@ class Rows:
 
 
 class _Part:
-    """Some rows of a table."""
-
     def __init__(self, table: Table, mapped: TableMapping, start: int, end: int) -> None:
         self.table = table
         self.mapped = mapped
@@ -271,13 +269,11 @@ class _Part:
         return self.end - self.start
 
     def columns(self) -> Iterator[tuple[str, ColumnMapping]]:
-        """Yield the columns of the table that are mapped."""
         for name, kind in self.mapped.columns.items():
             if name in self.table.columns and not kind.skip:
                 yield name, kind
 
     def cells(self, name: str) -> pa.Array:
-        """Return a column of these rows."""
         if name not in self._cells:
             column = self.table.columns[name].slice(self.start, len(self)).combine_chunks()
             self._cells[name] = column

@@ -51,8 +51,9 @@ from kgqa.loaders.triples_table import (
     find_layout,
     first_lines,
     opened,
-    quoted_blocks,
+    quoted_records,
     read_lines,
+    read_records,
 )
 from kgqa.parallel import mapped
 from kgqa.registry import Direction, Options, flag, option
@@ -202,8 +203,8 @@ class TriplesLoader:
             likely="," if ".csv" in source.suffixes else "",
         )
         if layout.delimiter in QUOTED:
-            quoted = quoted_blocks(blocks, layout.delimiter)
-            return mapped(lambda records: read_lines(records[0], layout, records[1]), quoted)
+            quoted = quoted_records(blocks, layout.delimiter)
+            return (read_records(*records, layout) for records in quoted)
         return mapped(partial(read_lines, layout=layout), blocks)
 
 

@@ -1,9 +1,8 @@
 """Delimited text → triples: with tabs, bars, white space, or with quotes (RFC 4180).
 
 How a file is split (its delimiter, header and columns) is found from its first lines. Lines are
-split by columns; in a form that has quotes, this is so if each quote of a line opens a field,
-closes one or is doubled. Other records, perhaps of several lines, go through ``csv``; a quote that
-nothing closes within reach costs its own line and no other.
+split by columns; records of a form that has quotes, perhaps of several lines, by ``csv``, where a
+quote that nothing closes within reach costs its own line and no other.
 """
 
 from __future__ import annotations
@@ -16,10 +15,9 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import csv as arrow_csv
 
 from kgqa.loaders.blocks import Block
-from kgqa.loaders.strings import json_strings, lines_at, mask_of, whole_lines, why_undecodable
+from kgqa.loaders.strings import json_strings, whole_lines, why_undecodable
 from kgqa.loaders.triples_rows import (
     PARTS,
     QUOTED,
@@ -46,9 +44,8 @@ _OPENING = 1_000  # lines that the form of a file is found from
 _MOST_LINES, _MOST_BYTES = 1_000, 1 << 20  # of one record
 _OPEN = "unexpected end of data"  # what csv says of a quote that nothing closes
 
-Record: TypeAlias = "tuple[int, int, list[str] | str]"
-"""Position of its first line, how many lines it has (0: it goes on in the next block), and its
-fields, or why it has none."""
+Record: TypeAlias = "tuple[int, str, list[str] | str]"
+"""Number of its first line, its text, and its fields, or why it has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +81,8 @@ def find_layout(
         lines = first_lines(opening, _OPENING)
         sample = list(enumerate(lines, opening.first))
         if (delimiter or likely) in QUOTED:
-            sample, first = [], 0
-            while first < len(lines):
-                count = _record(lines, first, delimiter or likely)[1]
-                sample.append((opening.first + first, "\n".join(lines[first : first + count])))
-                first += count
+            records = _records(lines, delimiter or likely)
+            sample = [(opening.first + at, "\n".join(lines[at:end])) for at, end, _ in records]
     filled = [(number, text) for number, text in sample[:_SAMPLE] if text.strip()]
     skipped = {}
     if len(filled) > 1 and is_count(filled[0][1]):
@@ -139,29 +133,23 @@ def joined(blocks: Sequence[Block]) -> Block:
     return Block(first.source, first.first, sum(block.lines for block in blocks), data)
 
 
-def read_lines(block: Block, layout: Layout, records: Sequence[Record] = ()) -> TriplesPart:
-    """Return what a block holds; ``records``: those that :func:`quoted_blocks` gave."""
+def read_lines(block: Block, layout: Layout) -> TriplesPart:
+    """Return what the lines of a block hold."""
     part = TriplesPart(block.source)
     count = layout.columns.count
-    wanted = np.ones(block.lines, dtype=np.bool_)
-    for first, size, _ in records:
-        wanted[first : first + size] = False
-    wanted = part.decodable(block, wanted)
+    wanted = part.decodable(block)
     for number, reason in layout.skipped.items():
         if 0 <= number - block.first < len(wanted) and wanted[number - block.first]:
             wanted[number - block.first] = False
             part.dropped[reason] += 1
     places = np.flatnonzero(wanted)
     lines = whole_lines(block).take(pa.array(places))
-    split = _parsed if layout.delimiter in QUOTED else _split
-    cells, others = split(lines, layout.delimiter, count)
+    cells, others = _split(lines, layout.delimiter, count)
     for row, fields in others.items():
         reason = f"{fields} fields in place of {count}"
         part.reject(block.first + int(places[row]), reason, _text(lines[row]))
     good = np.delete(np.arange(len(places)), list(others))
     _add(part, layout, cells, block.first + places[good], lambda row: _text(lines[good[row]]))
-    if records:
-        _add_records(part, block, records, layout)
     part.find_ends()
     return part
 
@@ -183,30 +171,6 @@ def _split(lines: pa.Array, delimiter: str, count: int) -> tuple[list[pa.Array],
     return [whole[at::count] for at in range(count)], dict(
         zip(others.tolist(), counts[others].tolist(), strict=True)
     )
-
-
-def _parsed(lines: pa.Array, delimiter: str, count: int) -> tuple[list[pa.Array], dict[int, int]]:
-    """Return the same of lines without a carriage return in which all quotes are in place."""
-    others: dict[int, int] = {}
-
-    def note(row: arrow_csv.InvalidRow) -> str:
-        others[row.number - 2] = row.actual_columns  # row 1 is the header
-        return "skip"
-
-    names = [str(at) for at in range(count)]
-    header = f"{delimiter.join(names)}\n".encode()  # else a byte order mark would be taken off
-    data = header + bytes(lines.buffers()[2] or b"")
-    table = arrow_csv.read_csv(
-        pa.BufferReader(data),
-        arrow_csv.ReadOptions(use_threads=False, block_size=len(data)),  # so that rows are numbered
-        arrow_csv.ParseOptions(
-            delimiter=delimiter, ignore_empty_lines=False, invalid_row_handler=note
-        ),
-        arrow_csv.ConvertOptions(
-            column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
-        ),
-    )
-    return [column.combine_chunks() for column in table.columns], others
 
 
 def _add(
@@ -232,84 +196,63 @@ def _text(line: pa.Scalar) -> str:
     return text
 
 
-# -- records that are not a line, or have a fault ---------------------------------------------
-
-
-def quoted_blocks(blocks: Iterable[Block], delimiter: str) -> Iterator[tuple[Block, list[Record]]]:
-    """Yield blocks that end where a record ends, and their records that go through ``csv``."""
-    held: list[Block] = []
+def quoted_records(blocks: Iterable[Block], delimiter: str) -> Iterator[tuple[str, list[Record]]]:
+    """Yield the source and records of some lines at a time; a record may have several."""
+    held: list[str] = []
+    source, first = "", 1
     for block in chain(blocks, [None]):
-        held += [block] if block else []
-        if not held:
-            return
-        whole = joined(held)
+        if block is not None:
+            source, first = block.source, first if held else block.first
+            held += bytes(block.data).decode(errors="surrogateescape").split("\n")[:-1]
         records: list[Record] = []
-        following = 0  # the line after the last record
-        end = whole.lines
-        odd = _odd_lines(whole, delimiter)
-        lines = bytes(whole.data).decode(errors="surrogateescape").split("\n") if odd else []
-        for line in odd:
-            if line >= following:
-                record = _record(lines[:-1], line, delimiter, last=block is None)
-                if not record[1]:
-                    end = line
-                    break
-                records.append(record)
-                following = line + record[1]
-        cut = int(whole.ends[end - 1]) + 1 if end else 0
-        if end:
-            yield Block(whole.source, whole.first, end, whole.data[:cut]), records
-        rest = whole.lines - end
-        held = [Block(whole.source, whole.first + end, rest, whole.data[cut:])] if rest else []
+        end = 0
+        for at, end, fields in _records(held, delimiter, last=block is None):
+            records.append((first + at, "\n".join(held[at:end]), fields))
+        if records:
+            yield source, records
+        held, first = held[end:], first + end
 
 
-def _odd_lines(block: Block, delimiter: str) -> list[int]:
-    """Return the lines with a carriage return, or a quote that is not in place.
+def _records(
+    lines: Sequence[str], delimiter: str, *, last: bool = True
+) -> Iterator[tuple[int, int, list[str] | str]]:
+    """Yield the first line of each record, the one after it, and its fields or its fault.
 
-    In place are those that open a field, close one, or are doubled between these.
+    One that may go on in lines after these is left out, unless these are the ``last``.
     """
-    data = bytes(block.data)
-    if b'"' not in data and b"\r" not in data:
-        return []
-    field = rf'(?:[^"\r\n{delimiter}]*|"(?:[^"\r\n]|"")*")'
-    plain = pc.match_substring_regex(whole_lines(block), rf"\A{field}(?:{delimiter}{field})*\n\z")
-    odd: list[int] = np.flatnonzero(~mask_of(plain)).tolist()
-    return odd
-
-
-def _record(lines: Sequence[str], first: int, delimiter: str, *, last: bool = True) -> Record:
-    """Return the record that begins in a line; ``last``: no more lines follow these."""
-    taken = first
+    at = taken = size = 0
 
     def following() -> Iterator[str]:
-        nonlocal taken
-        size = 0
-        while taken < len(lines) and taken - first < _MOST_LINES and size <= _MOST_BYTES:
+        nonlocal taken, size
+        while taken < len(lines) and taken - at < _MOST_LINES and size <= _MOST_BYTES:
             taken += 1
             size += len(lines[taken - 1])
             yield lines[taken - 1] + "\n"
 
-    try:
-        fields = next(csv.reader(following(), delimiter=delimiter, strict=True))
-    except csv.Error as error:
-        if str(error) != _OPEN:
-            return first, taken - first, str(error)
-        return (first, 0, "") if taken == len(lines) and not last else (first, 1, _OPEN)
-    return first, taken - first, fields
+    while at < len(lines):
+        try:
+            for fields in csv.reader(following(), delimiter=delimiter, strict=True):
+                yield at, taken, fields
+                at, size = taken, 0
+        except csv.Error as error:
+            if str(error) == _OPEN:
+                if taken == len(lines) and not last:
+                    return
+                taken = at + 1
+            yield at, taken, str(error)
+            at, size = taken, 0
 
 
-def _add_records(
-    part: TriplesPart, block: Block, records: Sequence[Record], layout: Layout
-) -> None:
+def read_records(source: str, records: Sequence[Record], layout: Layout) -> TriplesPart:
+    """Return what records hold."""
+    part = TriplesPart(source)
     count = layout.columns.count
     rows: list[list[str]] = []
     places: list[tuple[int, str]] = []
-    for first, lines, fields in records:
-        number = block.first + first
-        raw = b"\n".join(line for _, line in lines_at(block, range(first, first + lines)))
-        text = raw.decode(errors="backslashreplace")
+    for number, text, fields in records:
+        raw = text.encode(errors="surrogateescape")
         if reason := why_undecodable(raw):
-            part.reject(number, reason, text)
+            part.reject(number, reason, raw)
         elif number in layout.skipped:
             part.dropped[layout.skipped[number]] += 1
         elif isinstance(fields, str):
@@ -322,3 +265,5 @@ def _add_records(
     cells = [pa.array([row[at] for row in rows], type=pa.string()) for at in range(count)]
     numbers = np.array([number for number, _ in places], dtype=np.int64)
     _add(part, layout, cells, numbers, lambda row: places[row][1])
+    part.find_ends()
+    return part

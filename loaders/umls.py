@@ -367,7 +367,6 @@ class _Reading:
             yield entity_batch(rows["CUI"], properties=list(texts))
 
     def relations(self) -> Iterator[EdgeBatch]:
-        """Yield the edges between concepts."""
         inverses = Inverses()
         inverses.learn_documented(
             (value, inverse)

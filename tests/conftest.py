@@ -80,6 +80,11 @@ _SLOW = {
 _SLOW_ROOMS = {"cli", "api", "server", "methods", "training", "evaluation"}
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Under --fast a room that it leaves out is not imported either."""
+    return True if config.getoption("--fast") and collection_path.name in _SLOW_ROOMS else None
+
+
 def _is_fast(item: pytest.Item) -> bool:
     """Return whether a test takes milliseconds: about the cores, without models and servers."""
     names = set(getattr(item, "fixturenames", ()))

@@ -10,7 +10,8 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from kgqa.display import NO, said_name
+from kgqa.display import NO, NOT_HERE, said_name
+from kgqa.graph.names import normalise
 from kgqa.graph.quantities import read_value
 from kgqa.linking.asked import asks_whether
 from kgqa.linking.vocabulary import GENDERS
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
 
 _MARRIED = frozenset({"wife", "wives", "husband", "husbands"})  # as good as "spouse"
 UNSURE = 0.5  # confidence in an answer that passes over a part of the question, at most
+_SUBJECT = re.compile(
+    r"\W*(?:is|are|was|were)\s+(?!(?:the|an?|it|its|th\w+|he|she|his|her|our|my|your)\b)(.+?)"
+    r"\s+(?:the|an?|in|at|on|from|by|\w+\s+of)\b",
+    re.IGNORECASE,
+)
 _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
 _VALUE = re.compile(
     rf"(?:\b{_MONTH}\.? )?(?:(?<!\S)[-−])?(?<![\w.])\d+(?:[.,:/-]\d+)*(?:st|nd|rd|th)?"
@@ -36,6 +42,13 @@ def with_unused(answer: Answer) -> Answer:
     """
     if not answer.answers:
         return answer
+    best = answer.answers[0].name
+    named = " ".join(f"{one.name} {one.mention}" for one in answer.topic_entities)
+    if answer.answers[0].id and (subject := unknown_subject(answer.question, named)):
+        note = f"{NOT_HERE}: nothing there is called {said_name(subject)}."
+        others = (*answer.answers, *answer.others)
+        notes = (*answer.notes, note)
+        return replace(answer, answers=(), others=others, confidence=None, notes=notes)
     topics = [
         text
         for entity in answer.topic_entities
@@ -49,7 +62,6 @@ def with_unused(answer: Answer) -> Answer:
     unused = unused_values(answer.question, shown)
     if not (unused or (unused := unused_kin(answer.question, "\n".join([*ranked, *paths[:1]])))):
         return answer
-    best = answer.answers[0].name
     if asks_whether(answer.question) and (read_value(best) or best[:1].isdigit()):
         note = f"{NO} it is {said_name(best)}, not {', '.join(map(said_name, unused))}."
         others = (*answer.answers, *answer.others)
@@ -57,6 +69,17 @@ def with_unused(answer: Answer) -> Answer:
     note = f"Not used for the answer: {', '.join(map(said_name, unused))}."
     sure = None if answer.confidence is None else min(answer.confidence, UNSURE)
     return replace(answer, confidence=sure, notes=(*answer.notes, note))
+
+
+def unknown_subject(question: str, named: str) -> str:
+    """Return what "Is x the capital of y?" asks about, if no word of it is ``named``, else "".
+
+    >>> unknown_subject("Is Rio the capital of Brazil?", "Brazil"), unknown_subject("Is y a z", "Y")
+    ('Rio', '')
+    """
+    found = _SUBJECT.match(question) if asks_whether(question) else None
+    known = found and {*normalise(found[1]).split()} & {*normalise(named).split()}
+    return found[1] if found and not known else ""
 
 
 def unused_kin(question: str, shown: str) -> list[str]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kgqa.api.deletion import delete
-from kgqa.api.home import Home
+from kgqa.api.home import Home, delete
 from kgqa.api.kg import KG, EntityPaths
 from kgqa.api.language import PathLanguage, processor
 from kgqa.api.loading import attach, ingest

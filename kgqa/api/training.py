@@ -70,7 +70,7 @@ def learn(home: Home, store: GraphStore, given: dict[str, Any]) -> LearnReport:
     """Make the KG's own path ranker; see :meth:`kgqa.KG.learn`."""
     options: LearnOptions = validated(LearnOptions, given, "kgqa learn")
     from kgqa.graph.files import writing
-    from kgqa.training.ranker_learn import learn
+    from kgqa.training.rankers import learn
 
     folder, kg = home.folder(store.info.name), store.info.name
     with writing(folder, kg):

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import kgqa
-from kgqa.api.deletion import check_there
+from kgqa.api.home import check_there
 from kgqa.cli.common import Run
 from kgqa.errors import UsageError, without_secrets
 

@@ -323,7 +323,6 @@ class _ActiveSearch:
 
     @property
     def demanded(self) -> tuple[int, ...]:
-        """The states that the search waits for."""
         return self.demand.states if self.demand is not None else ()
 
     def check_deadline(self, now: float | None = None) -> None:
@@ -374,16 +373,13 @@ class _ActiveSearch:
         self.ended = not self.uncovered
 
     def fail(self, error: KgqaError) -> None:
-        """End with an error."""
         self._error, self.ended = error, True
 
     def count(self, seconds: float) -> None:
-        """Count a forward pass that the search took part in."""
         self._forward_passes += 1
         self._seconds += seconds
 
     def outcome(self) -> DecodingOutcome:
-        """Return its result or error, and what it took."""
         covered: tuple[tuple[float, ...], ...] = ()
         if self.request.coverage and self._result is not None:
             hypotheses = self._result.hypotheses

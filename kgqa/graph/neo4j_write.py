@@ -355,7 +355,6 @@ class _Load:
         self._batch = 0
 
     def nodes(self, batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
-        """Write nodes, their keys counted from 0; yield the size of each batch."""
         start = 0
         for part in _pieces(batches, NODE_BATCH):
             rows = part.to_pylist()
@@ -365,7 +364,6 @@ class _Load:
             yield len(rows)
 
     def edges(self, batches: Iterable[pa.RecordBatch], relations: pa.Table) -> Iterator[int]:
-        """Write edges; yield the size of each batch."""
         ids = relations.column("id").to_pylist()
         types = np.asarray([stored_type(id_, self._reified) for id_ in ids], dtype=object)
         for part in _pieces(batches, EDGE_BATCH):
@@ -383,13 +381,11 @@ class _Load:
             yield part.num_rows
 
     def names(self, batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
-        """Write grouped names; yield the size of each batch."""
         for part in _pieces(batches, NODE_BATCH):
             self._write("write_names", load=self.id, rows=part.to_pylist())
             yield part.num_rows
 
     def relations(self, table: pa.Table) -> None:
-        """Write the relations, their keys counted from 0."""
         rows = [{"key": key} | row for key, row in enumerate(table.to_pylist())]
         for start in range(0, len(rows), NODE_BATCH):
             self._write("write_relations", load=self.id, rows=rows[start : start + NODE_BATCH])

@@ -39,10 +39,11 @@ _NUMBER = re.compile(
     re.IGNORECASE,
 )
 _NUMBER_WORD = re.compile(
-    rf"\b(?:({'|'.join(_WORDS)})|a(?= (?:thousand|million|billion)))\b"
+    rf"\b(?:({'|'.join(_WORDS)}|(?<=than )once|twice)|a(?= (?:thousand|million|billion)))\b"
     r"(?: (thousand|million|billion)\b)?",
     re.IGNORECASE,
 )
+_WORDS |= {"once": 1, "twice": 2}
 _MONTHS = "january february march april may june july august september october november december"
 _MONTH = "|".join(f"{one}|{one[:3]}" for one in _MONTHS.split())
 _DATE = re.compile(

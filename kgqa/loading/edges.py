@@ -122,7 +122,6 @@ def sorted_edges(
 
 
 def _firsts(heads: IntArray, relations: IntArray, tails: IntArray) -> BoolArray:
-    """Return which of the sorted edges differ from the one before them."""
     first = np.ones(len(heads), dtype=np.bool_)
     first[1:] = (np.diff(heads) != 0) | (np.diff(relations) != 0) | (np.diff(tails) != 0)
     return first

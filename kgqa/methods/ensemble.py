@@ -20,6 +20,7 @@ from kgqa.deadline import deadline
 from kgqa.display import NO_EVIDENCE, NOT_HERE
 from kgqa.errors import AdapterMismatchError, KgqaError, ModelNotFoundError
 from kgqa.graph.literals import number_in
+from kgqa.graph.model import Kind
 from kgqa.graph.names import normalise
 from kgqa.graph.quantities import UNITS
 from kgqa.graph.schema import PropertyGraph
@@ -336,6 +337,7 @@ class Auto(Ensemble):
             for number, question in taken:  # plans one at a time: they are quick
                 planned_once = cache(partial(self._planned, store, question))
                 found = self._whole(store, question, planned_once)
+                found = found or self._of_things(store, question, planned_once)
                 class_ = self._asked_class(store, question) if found is None else None
                 planned = (
                     self._by_plan(store, question, planned_once, class_, GUESSED)
@@ -416,6 +418,24 @@ class Auto(Ensemble):
             if not isinstance(first, NodeRef) or plan.nodes[first.node] != class_:
                 return None
         return found
+
+    def _of_things(
+        self,
+        store: GraphStore,
+        question: LinkedQuestion | KgqaError,
+        planned: Callable[[], Findings | KgqaError],
+    ) -> Findings | None:
+        """Return what a sure plan gives that has a condition for each entity of the question.
+
+        Only of things of some classes that say what they are, as tables and databases have them.
+        """
+        if isinstance(question, KgqaError) or question.choices or not _has_classes(store):
+            return None
+        found = planned() if question.topics and not question.is_yes_no else None
+        if not isinstance(found, Findings) or self._nouns or not found.answers:
+            return None
+        sure = (found.confidence or 0.0) >= SURE_PLAN and _compares(found, question.topics)
+        return found if sure else None
 
     def _values_of(
         self, store: GraphStore, found: Findings, planned: Callable[[], Findings | KgqaError]
@@ -509,9 +529,12 @@ class Auto(Ensemble):
         if (found.confidence or 0.0) < least or not (found.answers or none):
             unsaid = any(note.startswith(f"{UNSAID[:-1]}:") for note in found.notes)
             return found if unsaid and not question.topics else unread
+        given = store.keys_of([one.id for one in found.answers[:1] if one.id])
+        if (store.entities(given[given >= 0]).kinds == Kind.MEDIATOR).any():
+            return unread  # a fact is no answer, what it says is
         result, schema = found.result, queryable(cast("QueryStore", store)).schema()
         plan = None if result is None else result.plan
-        about = bool(topics) and calculated and not beyond
+        about = bool(topics) and not asks_repeated(question.question)
         if plan and not has_words_of(plan, question.question, schema, self._nouns, about=about):
             return None if about else unread
         if topics and best and not (plan and plan.order and plan.where):

@@ -21,6 +21,7 @@ from kgqa.methods.query_words import (
     TIME,
     TOTAL,
     is_year,
+    measured,
     names_class,
     place_won,
     says,
@@ -58,6 +59,7 @@ _TIMELESS = 4.0  # off, for a number that is no year, of "in 1997"
 _IN_A_YEAR = re.compile(
     r"\b(?:in|on|since|before|after|during|until|by|of|season|year)(?: the)? $", re.I
 )
+_LASTING = 4.0  # for how long something is, or how old, if a time is stated
 _COUNTED = 4.5  # for a number that stands before what is counted
 _CONTRADICTED = 6.0  # off, for a second condition that no value meets beside the first
 _HAVING = re.compile(r"with|have|has|having|had|includ\w*|known|whose")
@@ -225,6 +227,9 @@ class ConditionSearch:
         close = self._closeness(literal, pattern, places)
         before = self._read.question[: literal.start]
         year = is_year(literal.value) and _IN_A_YEAR.search(before)
+        lasts = set()
+        if literal.read is not None and literal.read.unit == "s":  # less than 24 months
+            lasts = {one.ref for one in places if measured("long age", self._read.called(one))}
         last = self._either_of(state, literal.start, places) if literal.operator == "=" else None
         if last is not None and isinstance(last.left, PropertyRef):
             before_ = last.right if isinstance(last.right, tuple) else ()
@@ -233,6 +238,7 @@ class ConditionSearch:
             yield replace(state, where=(*state.where[:-1], one), score=state.score + _HAS_VALUE)
         for place in places:
             type_, many, near = place.property.type, place.property.many, close[place.ref]
+            near += _LASTING * bool(lasts) * (1 if place.ref in lasts else -1)
             operator, value = literal.operator, in_unit(literal, place.property.name)
             if literal.kind == "number":
                 if many and near > 0:
@@ -409,11 +415,9 @@ class ConditionSearch:
                 yield self._add(state, place, "=", won, _WON - odds)
             said = self._read.words_of(place)
             flag = place.property.type == "boolean"
-            none = (  # "no image link": text, the whole of its name
-                place.property.type == "text"
-                and bool(self._read.mentions.after(NO, 3) & {*said})
-                and self._read.mentions.share(place.property.name, place.owned[1]) == 1
-            )
+            share = self._read.mentions.share(place.property.name, place.owned[1])
+            least = {"text": 1.0, "date": 0.5, "datetime": 0.5}.get(place.property.type, 2.0)
+            none = bool(self._read.mentions.after(NO, 3) & {*said}) and share >= least
             ended = bool(ends and DEATH.search(place.property.name))
             if any(place.owned[2] == name for *_, name in state.used) or (
                 odds < -1 and not ((flag and said) or none or ended)

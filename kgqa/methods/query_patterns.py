@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
-from heapq import nlargest
+from functools import cached_property
+from heapq import heappop, heappush, nlargest
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from kgqa.methods.query_reading import Pattern, Reading
@@ -23,6 +26,9 @@ _SAME = 0.5  # two relations between the same two things
 _NOT_EACH = -8.0  # there is nothing of what a number is asked of each of
 _ANYTHING = -2.0  # something of no class
 _CALLED = 3.0  # something of no class that a relation calls as the question does: languages
+_BRIDGE = -1.0  # a class that lies between two which are mentioned
+_LONGEST_BRIDGE = 4  # hops
+_COMMON = 3  # hops that a way is longer by, through what many things have in common
 _SECOND = -0.5  # another thing of a class that is there already
 
 
@@ -31,6 +37,7 @@ class PatternSearch:
 
     def __init__(self, reading: Reading) -> None:
         self._read = reading
+        self._ways: dict[str, dict[str, list[tuple[str, bool, str]]]] = {}
 
     def patterns(self) -> list[Pattern]:
         """Return the best patterns."""
@@ -90,7 +97,71 @@ class PatternSearch:
         each = self._read.each
         return worth + (_NOT_EACH if each and not each & {*pattern.nodes} else 0.0)
 
+    @cached_property
+    def _steps(self) -> dict[str, list[tuple[str, bool, str, bool, float]]]:
+        """The hops from each class: relation, inverse, to where, mentioned, to how many of one."""
+        index = self._read.parts.index
+        size = {name: max(1, one.count) for name, one in index.types.items()}
+        steps: dict[str, list[tuple[str, bool, str, bool, float]]] = {}
+        for one in index.schema.relations:
+            if {one.head, one.tail} <= self._read.classes.keys():
+                onward, back = (one.count / size.get(end, 1) for end in (one.head, one.tail))
+                said = self._read.said.get((one.head, one.relation, one.tail), False)
+                steps.setdefault(one.head, []).append((one.relation, False, one.tail, said, onward))
+                steps.setdefault(one.tail, []).append((one.relation, True, one.head, said, back))
+        return steps
+
+    def _bridges(self, start: str) -> dict[str, list[tuple[str, bool, str]]]:
+        """Return the ways from a class to those that are mentioned, of two and more hops.
+
+        Clients and loans meet at accounts: the shortest way through classes that are not mentioned,
+        of two the one that the question has words of, or that leads to fewer things. What many
+        things have in common, joins them less than a thing that has both.
+        """
+        if start in self._ways:
+            return self._ways[start]
+        mentioned = self._read.mentioned
+        found: dict[str, list[tuple[str, bool, str]]] = {}
+        heap: list[tuple[int, int, float, list[tuple[str, bool, str]]]] = [(0, 0, 1.0, [])]
+        seen: set[tuple[str, bool]] = set()
+        while heap and len(found) < len(mentioned - {start}):
+            cost, unsaid, fan, way = heappop(heap)
+            end, onward = (way[-1][2], not way[-1][1]) if way else (start, False)
+            if (end, onward) in seen or (way and end == start):
+                continue
+            seen.add((end, onward))
+            if way and end in mentioned:
+                found.setdefault(end, way)
+                continue
+            for relation, inverse, to, said, times in self._steps.get(end, ()):
+                common = onward and inverse
+                if (common and end in self._read.columns) or len(way) == _LONGEST_BRIDGE:
+                    continue
+                further = (
+                    cost + 1 + _COMMON * common,
+                    unsaid - said,
+                    fan * times,
+                    [*way, (relation, inverse, to)],
+                )
+                heappush(heap, further)
+        self._ways[start] = {to: way for to, way in found.items() if len(way) > 1}
+        return self._ways[start]
+
+    def _bridged(self, pattern: Pattern) -> Iterator[Pattern]:
+        for at, name in enumerate(pattern.nodes):
+            for far, way in self._bridges(name).items():
+                if far not in pattern.nodes:
+                    nodes, hops, away, source = pattern.nodes, pattern.hops, pattern.away, at
+                    for relation, inverse, to in way:
+                        hops = (*hops, Hop(source, relation, len(nodes), inverse))
+                        away = (*away, away[source] + 1)
+                        source, nodes = len(nodes), (*nodes, to)
+                    common = sum(two[1] and not one[1] for one, two in pairwise(way))
+                    odds = self._read.classes[far][0] + _BRIDGE * (len(way) - 1 + 1.5 * common)
+                    yield Pattern(nodes, hops, pattern.score + odds, away)
+
     def _longer(self, pattern: Pattern) -> Iterator[Pattern]:
+        yield from self._bridged(pattern)
         nodes = pattern.nodes
         between = {(hop.source, hop.relation, hop.target) for hop in pattern.hops}
         walked = {
@@ -139,6 +210,4 @@ class PatternSearch:
 
 def _side(odds: float, inverse: bool) -> float:
     """Return the log-probability of the side of a hop that the answer is at."""
-    import math
-
     return -math.log1p(math.exp(-odds if inverse else odds))

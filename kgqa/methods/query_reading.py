@@ -246,21 +246,41 @@ class Reading:
         return (self.mentions.of(self.noun(name)) or self.mentions.of(name)) if name else []
 
     @cached_property
-    def class_mentions(self) -> list[set[int]]:
+    def class_mentions(self) -> dict[str, set[int]]:
         """The words that mention each class with all words of its name; none of plain triples."""
         if self.plain or self.parts.is_large:
-            return []
+            return {}
         taken = {
             at
             for value in self.values
             for at in range(self.mentions.at(value.start), self.mentions.at(value.end - 1) + 1)
         }
-        found = (
-            {*self.class_words(name)} - taken
+        pairs = re.findall(r"(\w+)(?= (\w+[^\Ws]s)\b)", self.question.lower())
+        known = {stem(word) for text in self.parts.words for word in text.split()}
+        joined = {one for one, noun in pairs if stem(noun) not in known}  # "car manufacturers"
+        return {
+            name: words
             for name in self.classes
-            if name and self.mentions.share(name) == 1
-        )
-        return [words for words in found if words]
+            if name
+            and self.mentions.share(name) == 1
+            and relation_phrase(name).rpartition(" ")[2] not in joined
+            if (words := {*self.class_words(name)} - taken)
+        }
+
+    @cached_property
+    def schema_mentions(self) -> list[set[int]]:
+        """The words that mention each class, or each relation between things of one class."""
+        own = {relation for head, relation, tail in self.hops if head == tail and not self.plain}
+        said = [{*self.mentions.of(one)} for one in own if self.mentions.share(one) == 1]
+        return [*self.class_mentions.values(), *filter(None, said)]
+
+    @cached_property
+    def mentioned(self) -> set[str]:
+        """The classes that the question mentions, or a value of."""
+        if self.plain or self.parts.is_large:
+            return set()
+        held = {owner for one in self.values for kind, owner, _ in one.fields if kind != "relation"}
+        return {*self.class_mentions, *held & self.classes.keys()}
 
     def node_words(self, pattern: Pattern, place: Place) -> list[int]:
         """Return the words that mention what has a property, by its class or its relations."""

@@ -123,7 +123,8 @@ class PlanSearch:
         if self._read.averaged and not any(isinstance(one.right, Aggregate) for one in plan.where):
             cost += 2 * _IN_VAIN
         if TOTAL.search(self._read.question) and "sum" not in kinds:
-            cost += 0.5 * _IN_VAIN
+            names = {word for one in self._names(plan) for word in relation_phrase(one).split()}
+            cost += (0.5 if "total" in names else 1.0) * _IN_VAIN
         denied = plan.without or any(
             one.operator not in _AFFIRMED or one.right == (False,) for one in plan.where
         )
@@ -154,9 +155,12 @@ class PlanSearch:
         )
 
     def _unsaid(self, plan: Plan) -> int:
-        """Return the number of classes that the question mentions and the plan has no word of."""
-        if not self._read.class_mentions:
-            return 0
+        """Return how many of the classes and relations it mentions a plan has no word of."""
+        said = {at for name in self._names(plan) for at in self._read.mentions.of(name)}
+        return sum(not words & said for words in self._read.schema_mentions)
+
+    def _names(self, plan: Plan) -> list[str]:
+        """Return the classes, relations and properties that a plan speaks of."""
         items = [*plan.items(), *plan.group, *(one.right for one in plan.where)]
         items += [one.of for one in items if isinstance(one, Aggregate)]
         names = [*plan.nodes, *(hop.relation for hop in plan.all_hops)]
@@ -164,8 +168,7 @@ class PlanSearch:
         if plan.first is not None:
             first = plan.first
             names += [*first.nodes, *(hop.relation for hop in first.all_hops)]
-        said = {at for name in names for at in self._read.mentions.of(name)}
-        return sum(not words & said for words in self._read.class_mentions)
+        return names
 
     def _groups_each(self, plan: Plan) -> bool:
         """Return whether a plan groups by what the question asks for a number of each of."""

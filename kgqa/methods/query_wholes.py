@@ -13,7 +13,6 @@ from kgqa.methods.query_reading import MOST_ODDS, is_id
 from kgqa.methods.query_then import best_first, counted_after
 from kgqa.methods.query_words import (
     DATE_PART,
-    EACH,
     FREQUENT,
     NO,
     ORDERED,
@@ -67,6 +66,7 @@ _OLD = re.compile(r"\b(?:young|old)est\b", re.I)
 _BODILY = re.compile(r"(?<![a-z])(?:age|dob|born|birth)(?![a-z])|birth", re.I)
 _COMMON = re.compile(r"\bmost (?:common|frequent|popular|diverse|different|distinct)", re.I)
 _ASKS_NUMBER = re.compile(r"\W*what(?:'s| is| was) the (?:\w+ ){0,2}?", re.I)
+_ASKS_SUM = re.compile(rf"{_ASKS_NUMBER.pattern}(?:average|mean|total|sum)\b", re.I)
 _MOST = re.compile(r"most|fewest|least")
 _AGELESS = 8.0  # off, for what is no time or age, if there is one and the youngest is asked for
 _SUMMED = 5.0  # for a sum of what there is most of, in things that the question does not name
@@ -286,11 +286,10 @@ class WholeSearch:
                 if total or most:
                     odds = max(whole[one] for one in ("sum", "count", "group")) + max(row[3], -2.0)
                 odds += having + near + (_SUMMED if name == "sum" and self._summed(place) else 0.0)
-                each = bool(EACH.search(self._read.question))
+                each = bool(self._read.mentions.of_each)
                 if place.ref.owner != NodeRef(0):
-                    apart = (
-                        0.0 if each or asks_who(self._read.question) else self._named_apart(state)
-                    )
+                    who = asks_who(self._read.question) and not _ASKS_SUM.match(self._read.question)
+                    apart = 0.0 if each or who else self._named_apart(state)
                     yield _Grouped(NodeRef(0), item), odds + apart
                     if not each:
                         asked = _ASKS_NUMBER.match(self._read.question) and near > 0
@@ -504,16 +503,16 @@ class WholeSearch:
         denied = any(one.operator == "missing" for one in state.where)  # "no website" is said once
         if not pattern.hops or state.having is not None or denied:
             return
-        last = pattern.hops[-1]
         start = len(pattern.hops) - 1
         while start and self._only_leads_on(pattern, start, state):
             start -= 1  # clients without a card: by way of their accounts
         inside = {NodeRef(hop.target) for hop in pattern.hops[start:]}
         inside |= {HopRef(hop) for hop in range(start, len(pattern.hops))}
-        head, tail = pattern.nodes[last.source], pattern.nodes[last.target]
-        if last.inverse:
-            head, tail = tail, head
-        odds = self._read.hops.get((head, last.relation, tail), (0.0, 0.0, -MOST_ODDS))[2]
+        odds = max(
+            row[2]
+            for (_, relation, _), row in self._read.hops.items()
+            if any(relation == hop.relation for hop in pattern.hops[start:])
+        )
         whole = self._read.whole["without"]["yes"] - self._read.whole["without"]["no"]
         inner = tuple(one for one in state.where if _owner(one) in inside)
         outer = tuple(one for one in state.where if one not in inner)
@@ -563,12 +562,12 @@ class WholeSearch:
     def _only_leads_on(self, pattern: Pattern, hop: int, state: State) -> bool:
         """Return whether a hop starts where one ends, at what is not mentioned before the "no"."""
         before, this, read = pattern.hops[hop - 1], pattern.hops[hop], self._read
-        asked = {*read.class_words(pattern.nodes[0])}  # the designers, of "designed by"
         no = min(read.mentions.after(NO, 1), default=0)
         return (
             before.target == this.source
             and all(at >= no > 0 for at in read.class_words(pattern.nodes[this.source]))
-            and {*read.mentions.of(before.relation)} <= asked
+            and {*read.mentions.of(before.relation)}
+            <= {*read.class_words(pattern.nodes[before.source])}
             and all(_owner(one) != NodeRef(this.source) for one in state.where)
         )
 

@@ -106,8 +106,10 @@ _ORDINAL = re.compile(
     rf"\b(?:({'|'.join(_ORDINALS)})|(\d{{1,2}})(?:nd|rd|th))[ -](?:\w{{2,}}est|most|least)\b",
     re.IGNORECASE,
 )
-_EACH = re.compile(r"each|every|per")
-_PARTICIPLE = re.compile(r"\w+(?:ed|en|wn|ght|ung)|made|led|won|put|run|read|sort|order|group")
+_EACH = re.compile(r"each|every|per|respective\w*")
+_PARTICIPLE = re.compile(
+    r"\w+(?:ed|en|wn|ght|ung)|made|led|won|put|run|read|sort|order|group|paid|sold|held|built|sent|kept|left|spent|lent|born|done"
+)
 DATE_PART = re.compile(
     r"\b(?:(?:per|by|each|every|which|what) (day|month|quarter|year)|(month|quarter|year)ly"
     r"|(annual)ly)\b", re.IGNORECASE,
@@ -421,10 +423,14 @@ def place_won(question: str) -> int:
 
 
 _OF_WHAT = (
-    ("long|short", "duration length millisecond second minute hour runtime running page distance"),
-    ("long|short", "time"),
+    (
+        "long|short|length",
+        "duration length millisecond second minute hour runtime running page distance",
+    ),
+    ("long|short", "time"), ("age", "age"),
     ("short|tall|high", "height"), ("tall|high|low", "elevation altitude"),
-    ("heav|light|weigh", "weight mass"), ("larg|big|bigg|small", "size area capacity population"),
+    ("heav|light|weigh", "weight mass"),
+    ("larg|big|bigg|small", "size area capacity population amount"),
     ("cheap|expensive|dear|cost", "price cost fee value"), ("paid|earn", "salary wage pay income"),
     ("fast|slow", "speed"), ("rich|wealth", "wealth worth income"), ("strong", "alcohol strength"),
     ("deep|shallow", "depth"), ("wid|narrow", "width"), ("hot|hott|warm|cold", "temperature"),

@@ -37,8 +37,6 @@ _TOGETHER = 1_024  # tokens of a batch
 
 
 class _BertEncoder(SentenceEncoder):
-    """A BERT, run by numpy on the CPU."""
-
     def __init__(self, name: str, model: Bert, tokenizer: Tokenizer, pooling: Pooling) -> None:
         self.name = name
         self.width = model.width

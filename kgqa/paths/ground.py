@@ -11,13 +11,12 @@ import numpy as np
 from kgqa.graph.model import Kind, keys_array
 from kgqa.graph.properties import StoredPropertyGraph
 from kgqa.graph.schema import ROW, read_fact_id
-from kgqa.paths.walk import FIRST, MEDIATOR, SECOND, TAIL
+from kgqa.paths.walk import FIRST, MEDIATOR, SECOND, TAIL, PathTable
 
 if TYPE_CHECKING:
     from kgqa.graph.model import BoolArray, Entities, IntArray
     from kgqa.graph.store import GraphStore
     from kgqa.paths.format import PathFormat
-    from kgqa.paths.walk import PathTable
 
 
 @dataclass(frozen=True, slots=True)

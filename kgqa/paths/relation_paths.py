@@ -19,6 +19,7 @@ from kgqa.paths.walk import (
     SECOND,
     TAIL,
     PathTable,
+    WalkRules,
     admissible,
     hops_out_of,
     joined_tables,
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
     from kgqa.paths.schema import Hop
-    from kgqa.paths.walk import WalkRules
 
 MOST_PATHS = 300_000  # of a topic entity; one with more is a hub
 _MOST_READ = 3_000_000  # edges that are read to walk a hub's likely relation paths

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from kgqa.graph.model import Kind
-from kgqa.paths.walk import FIRST, SECOND, TAIL, hops_out_of
+from kgqa.paths.walk import FIRST, SECOND, TAIL, WalkRules, hops_out_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
-    from kgqa.paths.walk import WalkRules
 
 Hop: TypeAlias = "tuple[int, int]"
 """A relation as it is walked: its first step, and its second one or -1."""

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from kgqa.graph.model import Kind
-from kgqa.paths.walk import FIRST, SECOND, PathTable, WalkRules, hops_out_of
+from kgqa.paths.walk import FIRST, SECOND, Hops, Mediators, PathTable, WalkRules, hops_out_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kgqa.graph.model import BoolArray, IntArray
     from kgqa.graph.store import GraphStore
-    from kgqa.paths.walk import Hops, Mediators
 
 WIDTH = 5
 END = WIDTH - 1  # the tail's column; the head's is 0

@@ -31,7 +31,7 @@ from kgqa.graph.model import Kind as NodeKind
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.graph.sqlite_write import SqliteWriter
 from kgqa.progress import Silent
-from kgqa.questions.base import Question, QuestionFormat, Triple, unreadable
+from kgqa.questions.base import Entry, Question, QuestionFormat, Triple, unreadable
 from kgqa.questions.rows import (
     BOM,
     Chains,
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from kgqa.graph.store import GraphStore
-    from kgqa.questions.base import Entry
 
 _PARQUET = b"PAR1"
 _ROWS = 64  # of a Parquet file that are in memory at once

@@ -14,13 +14,12 @@ from pydantic import (
 )
 
 from kgqa.errors import DataError
-from kgqa.questions.base import QuestionFormat, unreadable
+from kgqa.questions.base import Entry, Question, QuestionFormat, unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from kgqa.questions.base import Entry, Question
 
 BOM = b"\xef\xbb\xbf"
 _REASONS = {

@@ -11,14 +11,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from kgqa.errors import DataError
-from kgqa.questions.base import Question, QuestionFormat
+from kgqa.questions.base import Entry, Question, QuestionFormat
 from kgqa.questions.rows import questions_of_lines, unique
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from kgqa.questions.base import Entry
 
 _TOPIC = re.compile(r"\[(.+)\]")  # greedy: a name may hold brackets of its own
 _HOPS = re.compile(r"([1-9])-?hop")

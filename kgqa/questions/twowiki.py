@@ -15,14 +15,13 @@ from pydantic import BeforeValidator, Field
 from kgqa.errors import DumpMalformedError, DumpNotFoundError
 from kgqa.graph.names import normalise
 from kgqa.loaders.text_paragraphs import Fault, context, json_entries
-from kgqa.questions.base import Question, QuestionFormat, Triple, unreadable
+from kgqa.questions.base import Entry, Question, QuestionFormat, Triple, unreadable
 from kgqa.questions.rows import Id, Kind, OptionalText, OrNone, Row, Text, question_of, unique
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from kgqa.questions.base import Entry
 
 _WIKIDATA = re.compile(r"Q[1-9]\d*")
 _LONGEST_CHAIN = 8  # triplets that are followed one after the other

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ConfigDict
 from pydantic.alias_generators import to_pascal
 
-from kgqa.questions.base import Question, QuestionFormat, unreadable
+from kgqa.questions.base import Entry, Question, QuestionFormat, unreadable
 from kgqa.questions.rows import BOM, Id, Kind, OptionalText, Row, TextList, question_of, raw_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-    from kgqa.questions.base import Entry
 
 
 class _PascalRow(Row):

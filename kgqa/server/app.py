@@ -19,7 +19,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from kgqa.errors import KgqaError
 from kgqa.server.api import PUBLIC, Api
 from kgqa.server.chat import chat_routes
-from kgqa.server.guard import Guard
+from kgqa.server.guard import Guard, Keys
 from kgqa.server.http import broken, failed, refused
 from kgqa.server.mcp import mcp_server
 from kgqa.server.observed import Metrics, Observed
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp
 
-    from kgqa.server.clients import Keys
     from kgqa.server.options import ServeOptions
     from kgqa.server.sessions import Sessions
 

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from kgqa.errors import KGNotFoundError, KgqaError, UsageError
-from kgqa.server.clients import asking
+from kgqa.server.guard import asking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

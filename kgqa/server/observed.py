@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 
-from kgqa.server.clients import ANYBODY, asking
+from kgqa.server.guard import ANYBODY, asking
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

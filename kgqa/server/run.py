@@ -55,7 +55,7 @@ def _run(
     import uvicorn
 
     from kgqa.server.app import Connection, make_app
-    from kgqa.server.clients import Keys
+    from kgqa.server.guard import Keys
     from kgqa.server.observed import log_access
     from kgqa.server.sessions import Sessions
     from kgqa.server.worker import Workers

@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kgqa.api import KG, Asked, Home, Turn, status
 from kgqa.api.kg import DEFAULT_METHOD
 from kgqa.errors import KgqaError, TimeLimitError, WorkerError
-from kgqa.server.clients import asking
 from kgqa.server.faults import BusyError, StoppingError, error_json, unexpected
+from kgqa.server.guard import asking
 from kgqa.server.kgs import ServedKgs
 from kgqa.server.progress import ServerProgress
-from kgqa.server.worker import ALL, Answering, Job, Worker, Workers, request_session, session_key
+from kgqa.server.worker import ALL, Job, RemoteWorker, Worker, Workers, request_session, session_key
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -140,7 +140,7 @@ class Sessions:
         self._homes: dict[str, Home] = {}
         self._make_workers = workers
         self._workers: Workers | None = None
-        self._answering: dict[int, Answering] = {}  # by their places
+        self._answering: dict[int, Worker | RemoteWorker] = {}  # by their places
         self._numbers = itertools.count(ALL + 1)
         self._waiting: list[Waiting] = []
         self._running: dict[int, Waiting] = {}
@@ -350,7 +350,7 @@ class Sessions:
         if (last := self._answering.pop(place, None)) is not None:
             last.close()
 
-    def _started(self) -> Answering:
+    def _started(self) -> Worker | RemoteWorker:
         """Return a new worker, its models loaded."""
         names = list(self.kgs())
         first = names[0] if names else None

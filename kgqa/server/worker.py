@@ -21,7 +21,7 @@ from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle, send_handle
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kgqa.api import KG, QA, Asked, Home, Models
 from kgqa.api.kg import DEFAULT_METHOD
@@ -66,23 +66,6 @@ class Job:
             raise RefusedError(499, "The client went away.")
         if time.monotonic() > self.deadline:
             raise TimeLimitError("The question's time is over.", "Ask for fewer paths or hops.")
-
-
-class Answering(Protocol):
-    """A worker as the server sees it."""
-
-    def serve(self, first: Job, take: Take, tell: Tell) -> None:
-        """Answer ``first`` and what ``take`` gives, which is of the same session.
-
-        Each ends by a ``tell`` of its number with ``answer`` (the answer, the KG's state) or
-        ``error``. Raises WorkerError if the worker is lost.
-        """
-
-    def leave(self, number: int) -> None:
-        """End the work on a question that nobody waits for."""
-
-    def close(self) -> None:
-        """End the worker."""
 
 
 def session_key(kg: str, session: QA) -> tuple[str, ...]:
@@ -159,7 +142,11 @@ class Worker:
         return None
 
     def serve(self, first: Job, take: Take, tell: Tell) -> None:
-        """Answer questions of one session; see :class:`Answering`."""
+        """Answer ``first`` and what ``take`` gives, which is of the same session.
+
+        Each ends by a ``tell`` of its number with ``answer`` (the answer, the KG's state) or
+        ``error``.
+        """
         running: list[Job] = []
         done: set[int] = set()
         error: KgqaError = unexpected(RuntimeError())
@@ -330,7 +317,7 @@ class RemoteWorker:
         return fault
 
     def serve(self, first: Job, take: Take, tell: Tell) -> None:
-        """Answer questions of one session; see :class:`Answering`."""
+        """See :meth:`Worker.serve`. Raises WorkerError if the worker is lost."""
         self._send(first)
         latest = first.deadline
         while (given := self._received(latest + _GRACE_SECONDS)) is not None:

@@ -143,8 +143,6 @@ def build_chains(
 
 
 class _Maker:
-    """Makes the chains of one question."""
-
     def __init__(
         self,
         store: GraphStore,

@@ -346,7 +346,6 @@ class _Loss:
 
     @torch.inference_mode()
     def mean(self, rows: Sequence[Row], size: int) -> float:
-        """Return the mean loss of ``rows``."""
         return float(sum(self([rows[at : at + size] for at in range(0, len(rows), size)])))
 
     def _sum(self, rows: Sequence[Row]) -> Tensor:

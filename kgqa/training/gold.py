@@ -126,8 +126,6 @@ _Walks: TypeAlias = "tuple[IntArray, IntArray]"
 
 
 class _Reading:
-    """Reads gold relation paths as walks under some rules."""
-
     def __init__(self, store: GraphStore, rules: WalkRules, loose: bool) -> None:
         self._store = store
         self._rules = rules

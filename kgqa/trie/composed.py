@@ -144,7 +144,6 @@ class _Walks(_GraphSegments):
         self._out: dict[int, tuple[IntArray, IntArray]] = {}  # hops, and the kinds of their tails
 
     def with_hops(self, keys: IntArray) -> IntArray:
-        """Return those of the distinct ``keys`` that a walk can leave."""
         self._read(keys)
         return keys[[len(self._out[key][0]) > 0 for key in keys.tolist()]]
 

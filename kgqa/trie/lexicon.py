@@ -206,7 +206,6 @@ class _Pool:
     def rows(
         self, keys: Sequence[Any], encoded: Callable[[list[Any]], Sequence[Sequence[int]]]
     ) -> IntArray:
-        """Return the row of each key, whose ids :meth:`at` gives."""
         for some in _pieces([key for key in dict.fromkeys(keys) if key not in self._row]):
             ids = sequences(encoded(some))
             self._offsets.frombytes((self._offsets[-1] + ids.offsets[1:]).tobytes())
@@ -215,7 +214,6 @@ class _Pool:
         return np.fromiter(map(self._row.__getitem__, keys), np.int64, len(keys))
 
     def at(self, rows: IntArray) -> Sequences:
-        """Return the ids of rows."""
         # views, that must be gone before the arrays grow again: ``take`` copies
         tokens, offsets = (
             np.frombuffer(buffer, np.int64) for buffer in (self._tokens, self._offsets)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kgqa.errors import DataError
 from kgqa.paths.words import TOPIC, relation_path_text, relation_phrase
-from kgqa.training.ranker_learn import RankingBatch
+from kgqa.training.rankers import RankingBatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

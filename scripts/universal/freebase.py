@@ -22,11 +22,11 @@ from kgqa.paths.walk import WalkRules
 from kgqa.questions.base import is_held_out
 from kgqa.training.adapters import about
 from kgqa.training.data import read_file
-from kgqa.training.ranker_learn import batch_of, fit_head, kg_questions, rights
+from kgqa.training.rankers import batch_of, fit_head, kg_questions, rights
 from scripts.benchmarks.evals import loaded
 
 if TYPE_CHECKING:
-    from kgqa.training.ranker_learn import Head
+    from kgqa.training.rankers import Head
 
 TOPICS = "webqsp/elq_mids.train.json"
 FILES = (  # with their format, and a file of topic entities

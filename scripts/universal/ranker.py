@@ -23,7 +23,7 @@ from kgqa.models.sentences import load_trainable_encoder
 from kgqa.models.sentences_torch import TorchSentenceEncoder
 from kgqa.paths.words import relation_path_text
 from kgqa.training.loop import Fit, Schedule
-from kgqa.training.ranker_learn import rights
+from kgqa.training.rankers import rights
 from scripts.universal.domains import DATA, DOMAINS, HELD_OUT, Domain, batches_of
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from kgqa.models.folders import Changes
     from kgqa.progress import Progress
-    from kgqa.training.ranker_learn import RankingBatch
+    from kgqa.training.rankers import RankingBatch
 
 ATTRIBUTES = DATA / "attributes.tsv"
 GROUPS = 254

@@ -47,3 +47,12 @@ def test_an_answer_says_what_it_passes_over(tmp_path: Path) -> None:
     assert plain.confidence is not None
     assert dated.confidence is not None
     assert dated.confidence <= UNSURE < plain.confidence
+
+
+def test_of_an_unknown_thing_nothing_is_said(tmp_path: Path) -> None:
+    rows = [("Peru", "part of", "South America"), ("Peru", "capital", "Lima")]
+    kg = kgqa.ingest("triples", rows, kg="places", home=tmp_path)
+    for asked in ("Is Rio the capital of Peru?", "is Rio part of Peru"):
+        answer = kg.ask(asked, method="rank")
+        assert (answer.answers, answer.confidence) == ((), None)
+        assert answer.notes == ('Not in this graph: nothing there is called "Rio".',)

@@ -189,7 +189,7 @@ def main() -> None:
 
     import kgqa.cli.eval
     import kgqa.training.adapters
-    import kgqa.training.ranker_learn
+    import kgqa.training.rankers
     import kgqa.training.reasoners
     import kgqa.trie.precompute
 

@@ -116,6 +116,7 @@ def test_an_answer_over_it(quick: Kgqa, attached: dict[str, str | Path]) -> None
     ("arguments", "told"),
     [
         (["--name", "Nobody=x"], "Nobody is not in the database"),
+        (["--name", "CliFilm=x"], "CliFilm.x is not in the database"),
         (["--name", "CliFilm"], "names no property"),
         (["--only", "Nobody"], "Nobody is not in the database"),
     ],

@@ -112,21 +112,3 @@ def test_what_is_for_neo4j_is_not_ignored_where_the_store_is_sqlite(
     assert f"{' '.join(flags[:1])}" in error
     assert "NEO4J_URI" in error
     assert not (tmp_path / "home").exists(), "before anything is read"
-
-
-def test_a_folder_of_parts_is_one_dump(kgqa: Kgqa, tmp_path: Path) -> None:
-    whole = gzip.decompress(SAMPLE.read_bytes()).splitlines(keepends=True)
-    parts = tmp_path / "parts"
-    parts.mkdir()
-    half = len(whole) // 2
-    (parts / "part-00").write_bytes(b"".join(whole[:half]))
-    (parts / "part-01.gz").write_bytes(gzip.compress(b"".join(whole[half:])))
-    home = ("--json", "--home", tmp_path / "home")
-    split = kgqa("ingest", "freebase", parts, "--kg", "split", *home).json
-    one = kgqa("ingest", "freebase", SAMPLE, "--kg", "one", *home).json
-    for figure in ("lines", "entities", "edges", "mediators", "dropped"):
-        assert split[figure] == one[figure]
-    versions = {
-        kg["version"] for kg in kgqa("status", *home).json["kgs"] if kg["name"] in ("split", "one")
-    }
-    assert len(versions) == 1, "the same content, edge by edge"

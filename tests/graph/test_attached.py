@@ -644,13 +644,6 @@ class TestOpening:
         for path in (home / "films").iterdir():
             assert films.password.encode() not in path.read_bytes()
 
-    def test_a_wrong_password_is_said(self, films: Neo4jServer, home: Path) -> None:
-        if not films.password:
-            pytest.skip("the server asks for no password")
-        with pytest.raises(StoreUnavailableError, match="refused the user name") as caught:
-            open_store(home, "films", username=films.username, password="wr0ng-one")
-        assert "wr0ng" not in str(caught.value)
-
     @pytest.mark.parametrize("content", ["url", "", "url = 3", 'url = "x"\nunknown = 1', "\x00"])
     def test_a_malformed_record_is_said(self, home: Path, content: str) -> None:
         (home / "films" / RECORD_NAME).write_text(content)
@@ -683,22 +676,6 @@ class TestOpening:
             again = attach(connection, home, "films", Taken(), Silent())
             assert found.kg == connection.database, "named after the database"
         assert again.record.types["Film"] == types["Film"]
-
-    @pytest.mark.parametrize(
-        ("taken", "said"),
-        [
-            (Taken(only=[MARK], name={"Nobody": "x"}), r"Nobody is not in the database\."),
-            (Taken(only=[MARK], name={"Film": "x"}), r"Film\.x is not in the database\."),
-            (Taken(only=["Nobody"]), "Nobody is not in the database"),
-        ],
-    )
-    def test_what_is_not_there_is_said(
-        self, films: Neo4jServer, tmp_path: Path, taken: Taken, said: str
-    ) -> None:
-        with connect(films) as connection, pytest.raises(KgqaError, match=said) as caught:
-            attach(connection, tmp_path, "wrong", taken, Silent())
-        assert "There are: " in caught.value.hint
-        assert not (tmp_path / "wrong").exists()
 
     def test_the_browser_draws_relationships(self, films: Neo4jServer, home: Path) -> None:
         with opened(films, home) as store:

@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-import io
 import json
 import math
 from collections import Counter
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -217,15 +215,6 @@ def test_a_file_of_another_form_is_one_clear_error(load: Load, write: Write) -> 
         load("conceptnet", Path("nowhere.csv"))
     with pytest.raises(DumpNotFoundError, match="No ConceptNet"):
         load("conceptnet")
-
-
-def test_standard_input(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = assertion("/r/IsA", "/c/en/dog", "/c/en/animal") + "\nx\n"
-    stdin = SimpleNamespace(buffer=io.BufferedReader(io.BytesIO(text.encode())))
-    monkeypatch.setattr("sys.stdin", stdin)
-    loaded = load("conceptnet", Path("-"))
-    assert loaded.edges == {("/c/en/dog", "/r/IsA", "/c/en/animal")}
-    assert loaded.rejects[0][:2] == ["standard input", "2"]
 
 
 TEXTS = st.sampled_from(

@@ -252,17 +252,6 @@ def test_the_bundled_lists_are_sound() -> None:
     assert make_loader("freebase").direction == "out"
 
 
-def test_real_lines_of_the_dump(load: Load, shared: Path) -> None:
-    loaded = load("freebase", shared / "freebase_rdf" / "true_dump_lines.nt")
-    assert loaded.names() == {
-        "m.0100kt2c": "Mine Güngör",
-        '"1983-01-04"^^xsd:date': "1983-01-04",
-        '"1.73"': "1.73",
-    }
-    assert loaded.entities["m.0100kt2c"]["types"] == ["people.person", "sports.pro_athlete"]
-    assert (loaded.report.lines, loaded.report.rejected) == (1061, 0)
-
-
 @pytest.mark.parametrize(
     ("name", "rejected"),
     [
@@ -282,25 +271,3 @@ def test_real_files_that_were_pasted_by_hand(
     loaded = load("freebase", shared / "freebase_rdf" / name)
     assert loaded.report.rejected == rejected
     assert loaded.report.lines > rejected
-
-
-def test_a_real_rewritten_dump_agrees_with_a_count_of_its_lines(load: Load, shared: Path) -> None:
-    path = shared / "freebase_rdf" / "gsoc__test.nt"
-    loaded = load("freebase", path)
-    named, edges = set(), set()
-    triples = [row.split(" ", 2) for row in path.read_text().splitlines()]
-    for subject, predicate, rest in triples:
-        mid = subject.rpartition("/")[2][:-1]
-        text = rest.removesuffix(" .")
-        label = predicate.endswith(("/type.object.name>", "#label>"))
-        if label and (text.endswith("@en") or text.endswith('"')):
-            named.add(mid)
-    entities = {i for i, row in loaded.entities.items() if row["kind"] == Kind.ENTITY}
-    assert {mid for mid in named if mid[:2] in ("m.", "g.")} == entities
-    for subject, predicate, rest in triples:
-        head, tail = (part.rpartition("/")[2][:-1] for part in (subject, rest.removesuffix(" .")))
-        if head in named and tail in named and "/ns/music." in predicate:
-            edges.add((head, predicate.rpartition("/")[2][:-1], tail))
-    found = {edge for edge in loaded.edges if edge[1].startswith("music.")}
-    assert {edge for edge in found if edge[0] in entities and edge[2] in entities} == edges
-    assert edges

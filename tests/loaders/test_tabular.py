@@ -122,6 +122,19 @@ def test_the_head_of_a_department_is_one_of_its_people_though_some_ids_are_of_bo
     assert read_tables(tmp_path, clinic).triples("head") == {("Surgery", "Bob"), ("Skin", "Dov")}
 
 
+def test_ids_are_of_the_table_whose_key_is_called_so_and_pairs_are_of_one_table(
+    tmp_path: Path,
+) -> None:
+    college = {
+        "course.csv": "course_id,title,dept_id\n1,Optics,7\n2,Waves,7\n3,Harmony,8\n",
+        "department.csv": "dept_id,dept_name\n7,Physics\n8,Music\n",
+        "prereq.csv": "course_id,prereq_id\n1,2\n3,2\n",
+    }
+    read = read_tables(tmp_path, college)
+    assert ("Harmony", "Music") in read.triples("dept")
+    assert read.triples("prereq") == {("Optics", "Waves"), ("Harmony", "Waves")}
+
+
 def test_a_table_of_two_links_is_edges_with_properties_that_know_their_row(tmp_path: Path) -> None:
     shop = read_tables(tmp_path, SHOP)
     found = {(head, tail): about for head, said, tail, about in shop.edges if said == "product"}

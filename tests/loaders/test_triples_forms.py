@@ -21,7 +21,7 @@ from kgqa.loaders.base import Report
 from kgqa.loaders.blocks import Block
 from kgqa.loaders.triples_cells import read_json, read_parquet
 from kgqa.loaders.triples_rows import PARTS, WHITESPACE, Columns, find_delimiter
-from kgqa.loaders.triples_table import Layout, quoted_blocks, read_lines
+from kgqa.loaders.triples_table import Layout, quoted_records, read_lines, read_records
 from kgqa.progress import Silent
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ def test_delimited_lines(
     )
 
 
-def quoted_records(lines: list[bytes], delimiter: str) -> Iterator[tuple[int, bytes]]:
+def expected_records(lines: list[bytes], delimiter: str) -> Iterator[tuple[int, bytes]]:
     """Yield records as the csv module reads them; an open quote costs its line alone."""
     line = 0
     while line < len(lines):
@@ -215,20 +215,17 @@ def test_records_with_quotes(
     layout = layout_of(delimiter, NAMED if many else PLAIN, header)
     data = b"\n".join(lines)
     expected = Expected()
-    for number, raw in quoted_records(lines_of(data), delimiter):
+    for number, raw in expected_records(lines_of(data), delimiter):
         expected.take_line(number, raw, layout)
-    found = quoted_blocks(blocks_of(data, size), delimiter)
-    assert (
-        content(read_lines(block, layout, records) for block, records in found)
-        == expected.content()
-    )
+    found = quoted_records(blocks_of(data, size), delimiter)
+    assert content(read_records(*records, layout) for records in found) == expected.content()
 
 
 def test_a_quote_that_nothing_closes_costs_its_own_line() -> None:
     data = b'a,r,"b\n' + b"".join(b"x%d,r,y\n" % number for number in range(5_000))
     layout = layout_of(",", Columns(["head", "relation", "tail"]))
-    found = quoted_blocks(blocks_of(data, 700), ",")
-    edges, _, rejects = content(read_lines(block, layout, records) for block, records in found)
+    found = quoted_records(blocks_of(data, 700), ",")
+    edges, _, rejects = content(read_records(*records, layout) for records in found)
     assert len(edges) == 5_000
     assert rejects == [(1, "unexpected end of data", 'a,r,"b')]
 

@@ -7,7 +7,6 @@ serves.
 
 from __future__ import annotations
 
-import bz2
 import gzip
 import shutil
 from dataclasses import dataclass, field
@@ -33,7 +32,6 @@ from tests.loading.dumps import (
     line,
     rejects_of,
     visible,
-    zstd,
 )
 
 if TYPE_CHECKING:
@@ -91,18 +89,6 @@ CASES = [
     # files
     Case("nothing wrong", PLAIN),
     Case("no last line end", PLAIN[:-1]),
-    Case("two gzip members", gzip.compress(PLAIN[:70]) + gzip.compress(PLAIN[70:]), "dump.gz"),
-    Case("an empty member between", b"".join(map(gzip.compress, (PLAIN[:9], b"", PLAIN[9:]))),
-         "dump.gz"),
-    Case("zeros behind a member", gzip.compress(PLAIN) + b"\0" * 512, "dump.gz"),
-    Case("gzip without its ending", gzip.compress(PLAIN), "dump.nt"),
-    Case("bzip2", bz2.compress(PLAIN), "dump.nt.bz2"),
-    Case("two bzip2 streams", bz2.compress(PLAIN[:70]) + bz2.compress(PLAIN[70:]), "dump.bz2"),
-    Case("zstd", zstd(PLAIN), "dump.nt.zst"),
-    Case("two zstd frames", zstd(PLAIN[:70]) + zstd(PLAIN[70:]), "dump.zst"),
-    Case("byte order mark", BOM + PLAIN),
-    Case("byte order mark in a gzip", gzip.compress(BOM + PLAIN), "dump.gz"),
-    Case("windows line ends", dump_of(BASE, b"\r\n")),
     Case("a file name with spaces and quotes", PLAIN, "my 'dump' (1) – ü.nt"),
     # lines
     with_lines("blank lines and comments", "", "  ", "# comment",
@@ -295,16 +281,6 @@ def cut(data: bytes) -> bytes:
 
 FAILURES: list[tuple[str, str, bytes, str]] = [
     ("cut gzip", "dump.gz", cut(gzip.compress(MANY)), "is cut short"),
-    ("a gzip header alone", "dump.gz", gzip.compress(MANY)[:10], "is cut short"),
-    ("the last byte of a gzip missing", "dump.gz", gzip.compress(MANY)[:-1], "is cut short"),
-    ("garbage behind a gzip member", "dump.gz", gzip.compress(MANY) + b"garbage", "is cut short"),
-    ("a changed byte in a gzip", "dump.gz",
-     gzip.compress(MANY)[:-6] + b"\0" + gzip.compress(MANY)[-5:], "damaged"),
-    ("cut bzip2", "dump.bz2", cut(bz2.compress(MANY)), "is cut short"),
-    ("cut zstd", "dump.zst", cut(zstd(MANY)), "is cut short"),
-    ("named .gz but plain", "dump.gz", PLAIN, "is named .gz but is not gzip"),
-    ("named .bz2 but plain", "dump.bz2", PLAIN, "is named .bz2 but is not bzip2"),
-    ("named .zst but gzip", "dump.zst", gzip.compress(PLAIN), "is named .zst but is not zstd"),
     ("an empty .gz", "dump.gz", b"", "is empty"),
     ("an empty file", "dump.nt", b"", "is empty"),
     ("an empty gzip", "dump.gz", gzip.compress(b""), "is empty"),

@@ -43,19 +43,6 @@ def same(first: Answer, second: Answer) -> bool:
     return shown(first) == shown(second) and list(scores(first)) == near
 
 
-@pytest.mark.parametrize("topics", [[TOLKIEN], [TOLKIEN, LINCOLN]])
-def test_the_answer_does_not_depend_on_the_form_of_the_constraint(
-    sample, random_llm, index: TrieIndex, topics: list[str]
-) -> None:
-    from_shard = ask(sample, random_llm, *topics, index=index)
-    on_the_fly = ask(sample, random_llm, *topics)
-    assert same(from_shard, on_the_fly)
-    assert {use.source for use in from_shard.constraints} == {"shard"}
-    assert {use.source for use in on_the_fly.constraints} == {"composed"}
-    assert all(use.paths for use in from_shard.constraints)
-    assert not from_shard.notes
-
-
 def test_an_entity_that_the_index_lacks_is_answered_on_the_fly_and_said(
     sample, random_llm, index: TrieIndex
 ) -> None:

@@ -461,3 +461,45 @@ def test_several_things_are_given_as_they_are_asked_for(
         for row in result.rows
     ]
     assert found == rows if result.plan.order else sorted(found) == sorted(rows)
+
+
+@pytest.fixture(scope="module")
+def bank(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
+    """Clients and loans, which only tables that no question mentions join."""
+    folder, home = tmp_path_factory.mktemp("bank"), tmp_path_factory.mktemp("home")
+    tables = {
+        "client": "client_id,name,city\n1,Ann Ek,Oslo\n2,Bo Dal,Bergen\n"
+        "3,Cy Moe,Bergen\n4,Di Foss,Oslo\n",
+        "account": "account_id,frequency\n10,monthly\n11,weekly\n12,monthly\n",
+        "disp": "disp_id,client_id,account_id\n1,1,10\n2,2,11\n3,3,12\n",
+        "loan": "loan_id,account_id,amount,duration,payments,settled,APR\n"
+        "5,10,500,12,42,2020-03-01,3.5\n"
+        "6,11,900,36,25,,7.5\n7,12,700,12,58,2021-06-01,4.5\n8,12,600,24,25,2022-02-01,5.5\n",
+        "card": "card_id,disp_id,type\n1,1,gold\n2,2,classic\n3,3,classic\n",
+        "supplier": "supplier_id,name,city\n1,Ink & Co,Oslo\n2,Paper Ltd,Bergen\n",
+        "delivery": "delivery_id,supplier_id,loan_id\n1,1,7\n2,2,5\n",
+    }
+    for name, text in tables.items():
+        (folder / f"{name}.csv").write_text(text)
+    with kgqa.ingest("tables", folder, kg="bank", home=home) as kg:
+        yield kg
+
+
+@pytest.mark.parametrize(
+    ("question", "names"),
+    [
+        ("Which client took the largest loan?", {"Bo Dal"}),
+        ("Which client has the highest total amount of loans?", {"Cy Moe"}),
+        ("Which clients have no card?", {"Di Foss"}),
+        ("Which clients own a gold card?", {"Ann Ek"}),
+        ("Which clients took loans more than once?", {"Cy Moe"}),
+        ("How many loans were given for less than 24 months?", {"2"}),
+        ("Which loans have not been settled?", {"Loan 6"}),
+        ("What is the average annual percentage rate of the loans?", {"5.25"}),
+        ("What is the total amount of loans taken by clients from Bergen?", {"2200"}),
+    ],
+)
+def test_classes_that_a_question_mentions_are_joined_through_those_between(
+    bank: kgqa.KG, question: str, names: set[str]
+) -> None:
+    assert {one.name for one in bank.ask(question).answers} == names

@@ -16,8 +16,8 @@ from pydantic import TypeAdapter
 import kgqa
 from kgqa.errors import UsageError
 from kgqa.server import forms
-from kgqa.server.clients import Keys
 from kgqa.server.faults import advice
+from kgqa.server.guard import Keys
 from tests.server.conftest import QUESTION, Served, ready, serving
 
 if TYPE_CHECKING:

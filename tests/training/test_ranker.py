@@ -26,7 +26,7 @@ from kgqa.progress import Silent
 from kgqa.registry import validated
 from kgqa.training.data import TrainingQuestion
 from kgqa.training.options import LearnOptions
-from kgqa.training.ranker_learn import batch_of, joined, kg_questions, learn, rights
+from kgqa.training.rankers import batch_of, joined, kg_questions, learn, rights
 from tests.graph.tables import entity, tables_of
 from tests.methods.reasoners import encoder_folder
 from tests.trie.language import store_of

@@ -10,16 +10,15 @@ import pytest
 import torch
 
 from kgqa.answers.answer import TopicEntity
-from kgqa.errors import DataError, UsageError
+from kgqa.errors import DataError
 from kgqa.methods.base import LinkedQuestion
 from kgqa.methods.kg_cot.hops import HopTable
 from kgqa.models.graph_reasoner import load_reasoner
 from kgqa.paths.walk import WalkRules
 from kgqa.progress import Silent, Task
 from kgqa.training.data import TrainingQuestion
-from kgqa.training.loop import alone
 from kgqa.training.options import ReasonerSettings
-from kgqa.training.reasoner_fit import fit_reasoner, is_check, walk_questions
+from kgqa.training.reasoners import fit_reasoner, is_check, walk_questions
 from tests.methods.given import answered, kg_cot
 from tests.methods.reasoners import encoder_folder, tiny_encoder
 from tests.training.conftest import PEOPLE
@@ -184,38 +183,6 @@ def test_a_stopped_run_goes_on_to_the_same_weights(
     for name in ("reasoner.safetensors", "reasoner.json"):
         assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
     assert not checkpoints(out)
-
-
-def test_checkpoints_of_another_run_are_refused_by_name(
-    town: SqliteStore, encoder: SentenceEncoder, tmp_path: Path
-) -> None:
-    short: dict[str, object] = {"epochs": 4, "checkpoint_every": 2}
-
-    def again(apart: set[str] = APART, **more: object) -> ReasonerReport:
-        return trained(town, encoder, tmp_path, apart, **{**short, **more})[0]
-
-    with pytest.raises(KeyboardInterrupt):
-        again(progress=StoppedAt(7))
-    for more, said in (({"dropout": 0.1}, r"another dropout \(0.0, not 0.1\)"),
-                       ({"seed": 3}, r"another seed \(0, not 3\)"),
-                       ({"apart": {"0-1"}}, "another set of examples")):  # fmt: skip
-        with pytest.raises(DataError, match=said) as raised:
-            again(**more)  # type: ignore[arg-type]
-        assert "set `resume` to false" in raised.value.hint.replace("Set", "set")
-    state = tmp_path / "checkpoint.pt"
-    state.write_bytes(state.read_bytes()[:1000])
-    with pytest.raises(DataError, match=r"checkpoint.pt is damaged") as raised:
-        again()
-    assert "set `resume` to false" in raised.value.hint.replace("Set", "set")
-    assert again(resume=False, checkpoint_every=0).resumed_from is None
-    assert not checkpoints(tmp_path)
-
-
-def test_two_runs_do_not_share_a_folder(
-    town: SqliteStore, encoder: SentenceEncoder, tmp_path: Path
-) -> None:
-    with alone(tmp_path), pytest.raises(UsageError, match="Another run is training"):
-        trained(town, encoder, tmp_path, APART)
 
 
 def test_questions_say_which_relation_paths_they_mean(town: SqliteStore) -> None:

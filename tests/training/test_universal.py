@@ -13,7 +13,7 @@ from kgqa.models.path_ranker import PathRanker, RankerCard, load_path_ranker, sa
 from kgqa.models.sentences import load_trainable_encoder
 from kgqa.paths.format import PathFormat
 from kgqa.progress import Silent
-from kgqa.training.ranker_learn import log_likelihoods, rights
+from kgqa.training.rankers import log_likelihoods, rights
 from kgqa.trie.lexicon import PathLexicon
 from scripts.universal.domains import Domain, batches_of
 from scripts.universal.paths import batches_of_paths, branching, fit_constrained, path_losses

@@ -60,7 +60,6 @@ class _Rows(Segments):
         self._hops = hops
 
     def heads(self) -> Segment:
-        """Return the segment of the heads."""
         rows = np.full((len(self._tries), 2 + self._hops), -1, np.int64)
         rows[:, 0] = np.arange(len(rows))
         return segment_of(0, rows, joined([trie.head() for trie in self._tries]), rows[:, 0])
@@ -83,13 +82,11 @@ class _Rows(Segments):
             segment.following[leaf] = self._segment(level + 1, rows, column)
 
     def ended(self, segment: Segment, leaf: int) -> IntArray:
-        """Return the rows of ``leaf`` that are stored paths."""
         rows = segment.of(leaf)
         keys = zip(self._of(rows), self._keys(rows), strict=True)
         return rows[[key in trie.trie for trie, key in keys]]
 
     def table(self, ended: Sequence[IntArray]) -> PathTable:
-        """Return rows as paths, sorted."""
         rows = np.concatenate([np.empty((0, 2 + self._hops), np.int64), *ended])
         tables = []
         for number, trie in enumerate(self._tries):

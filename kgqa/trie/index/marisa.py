@@ -121,7 +121,6 @@ class _Fields:
         return int.from_bytes(self._take(size).tobytes(), "little")
 
     def vector(self, dtype: str) -> NDArray[Any]:
-        """Return numbers."""
         size = self.number(8)
         _agree(size % np.dtype(dtype).itemsize == 0)
         numbers = self._take(size).view(dtype)
@@ -155,7 +154,6 @@ class _Fields:
         return taken, ones, zeros
 
     def numbers(self, count: int) -> IntArray:
-        """Return ``count`` numbers of a few bits each."""
         words = self.vector("<u8")
         width, mask, there = self.number(), self.number(), self.number(8)
         _agree(there == count and width <= 32 and mask == (1 << width) - 1)
@@ -167,7 +165,6 @@ class _Fields:
         return values
 
     def end(self) -> None:
-        """Raise unless nothing is left."""
         _agree(self._at == len(self._data))
 
     def _take(self, size: int) -> NDArray[np.uint8]:

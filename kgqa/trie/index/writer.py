@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kgqa.errors import IndexFault, KgqaError, ShardDamagedError
 from kgqa.graph.files import sync, write_whole
@@ -109,12 +109,10 @@ class IndexWriter:
             # names of the shards are on disk before a manifest that mentions them
             if new:
                 sync(self.folder)
-            self._enter(shards=shards, composed=tuple(sorted({*self.manifest.composed, *composed})))
-
-    def _enter(self, **changed: Any) -> None:
-        manifest = replace(self.manifest, **changed)
-        manifest.write(self.folder)
-        self.manifest = manifest
+            composed = tuple(sorted({*self.manifest.composed, *composed}))
+            manifest = replace(self.manifest, shards=shards, composed=composed)
+            manifest.write(self.folder)
+            self.manifest = manifest
 
 
 @contextmanager

@@ -93,7 +93,6 @@ class _Questions:
             self.right[row, gold or [paths]] = True
 
     def loss(self, down: Tensor, up: Tensor, draw: torch.Generator) -> Tensor:
-        """Return the mean loss of some questions."""
         rows = torch.randint(len(self.questions), (_TOGETHER,), generator=draw)
         used = self.among[rows, :-1].any(0).nonzero().squeeze(1)  # a small part of many
         questions, paths = (
