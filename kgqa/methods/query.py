@@ -35,7 +35,7 @@ from kgqa.linking.literals import stated
 from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.options import QueryOptions
 from kgqa.methods.query_asked import Asked, asked_for, giving
-from kgqa.methods.query_classes import class_words
+from kgqa.methods.query_classes import class_words, nameless
 from kgqa.methods.query_parts import FoundValue, SchemaParts, value_nodes
 from kgqa.methods.query_reading import Reading
 from kgqa.methods.query_search import PlanSearch
@@ -507,6 +507,8 @@ def has_words_of(
     if nouns:  # a plan over plain triples leaves out what its hops say
         ends = {end for one in schema.relations if one.relation in names
                 for end in (one.head, one.tail)}  # fmt: skip
+        if ends & nameless(schema, nouns):
+            return True
         names += [name for one in {*ends, *plan.nodes} for name in (one, nouns.get(one, ""))]
     names += [one.name for one in items if isinstance(one, PropertyRef)]
     names += [name for one in schema.types if one.name in names for name in one.also]

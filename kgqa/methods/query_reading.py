@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kgqa.linking.asked import asks_best, asks_calculated
+from kgqa.methods.query_classes import nameless
 from kgqa.methods.query_parts import ENTITY, FoundValue, Owned, SchemaParts
 from kgqa.methods.query_words import (
     ASKED,
@@ -160,6 +161,11 @@ class Reading:
         words = relation_phrase(hop[1]).split()
         rest = [one for one in words if stem(one) not in own]
         return " ".join(rest if any(len(one) > 3 for one in rest) else words)
+
+    @cached_property
+    def nameless(self) -> set[str]:
+        """The classes that have no name that people use."""
+        return nameless(self.parts.index.schema, self.parts.called.nouns)
 
     def noun(self, name: str) -> str:
         """Return what a class is called."""

@@ -53,7 +53,9 @@ class PlanSearch:
                     if one.plan not in found or found[one.plan].score < one.score:
                         found[one.plan] = one
         weighed = [
-            replace(one, score=one.score + self._in_vain(one.plan)) for one in found.values()
+            replace(one, score=one.score + vain, vain=vain)
+            for one in found.values()
+            for vain in [self._in_vain(one.plan)]
         ]
         if asks_repeated(self._read.question):
             weighed = [replace(one, plan=self._repeated(one.plan)) for one in weighed]
@@ -75,10 +77,8 @@ class PlanSearch:
 
     def _nouns(self, plan: Plan) -> tuple[str, ...]:
         """Return what the classes of a plan are called, "" if one has no name that people use."""
-        read, heads = self._read, {(hop[0], relation_phrase(hop[1])) for hop in self._read.hops}
-        named = [(one, read.noun(one)) for one in plan.nodes]
-        named += [(one.nodes[0], read.noun(one.nodes[0])) for one in [plan.first] if one]
-        return tuple("" if (one, noun) in heads else noun for one, noun in named)
+        nodes = [*plan.nodes, *(plan.first.nodes[:1] if plan.first else ())]
+        return tuple("" if one in self._read.nameless else self._read.noun(one) for one in nodes)
 
     def _widened(self, plan: Plan) -> Plan:
         """Return a plan without the classes of nodes whose hops say what they are."""

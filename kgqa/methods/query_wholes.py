@@ -90,11 +90,15 @@ _FUNCTIONS: dict[str, AggregateKind] = {
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A plan with its score, larger is better; ``nouns``: what its classes are called."""
+    """A plan with its score, larger is better; ``nouns``: what its classes are called.
+
+    ``vain``: what it costs, in the score, that words of the question ask for what it leaves out.
+    """
 
     plan: Plan
     score: float
     nouns: tuple[str, ...] = ()
+    vain: float = 0.0
 
 
 class WholeSearch:
