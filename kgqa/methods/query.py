@@ -76,7 +76,8 @@ if TYPE_CHECKING:
 _ENDING = re.compile(r"(?:or|er|ed|ing)$")
 UNKNOWN = 0.15  # of the confidence, if the question names what is not in the graph
 RANKED = 0.8  # if it asks for the top few, and not by what
-PASSED = 0.3  # if it states a value that its plan does not compare with
+PASSED = 0.3  # if it states a value that its plan does not compare with, or asks for more
+VAIN = -12.0  # from which words ask for what a plan leaves out
 UNEXPLAINED = 0.9  # and if it has words that its plan does not account for
 NOTHING_FOUND = 4.0  # off the score of a plan that finds nothing
 _NEAR, _COMPARED = 3.0, 6  # temperatures, and readings, that rows are compared of
@@ -246,6 +247,7 @@ class Query(Method[QueryOptions]):
         if worth:
             stray = unused(question, worth[0][1].plan, found, literals, parts.names)
             confidence *= UNEXPLAINED ** bool(words) * PASSED ** bool(stray)
+            confidence *= PASSED ** (worth[0][1].vain <= VAIN)
             passed = [*stray, *words]
             order = worth[0][1].plan.order[:1]
             if order and isinstance(order[0].by, PropertyRef) and not self.nouns:

@@ -527,6 +527,14 @@ class WholeSearch:
             + self._read.whole["aggregate"]["none"]
             + self._read.whole["direction"]["none"]
         )
+        no = min(self._read.mentions.after(NO, 1), default=0)
+        said = {  # before it: "games by Ann that did not win"
+            id_ for value in self._read.values
+            if self._read.mentions.at(value.end - 1) < no - 1
+            for ids in value.fields.values() for id_ in ids
+        }  # fmt: skip
+        if any(isinstance(one.right, tuple) and said & {*one.right} for one in inner):
+            score -= _THEN
         if NO.search(self._read.bare):
             score += 2.0
             score += self._denied(pattern)
