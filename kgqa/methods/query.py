@@ -244,7 +244,7 @@ class Query(Method[QueryOptions]):
             result = run(one.plan)
             off = FAILED if result is None else 0.0
             if result is not None and not _gives(result):
-                unread = one.plan.having or unexplained(bare, _names(one.plan))
+                unread = one.plan.having or unexplained(bare, [*_names(one.plan), *one.nouns])
                 off = NOTHING_FOUND if unread else NOTHING_THERE
             if result is not None and is_idle(result, run):
                 off += IDLE
@@ -260,8 +260,8 @@ class Query(Method[QueryOptions]):
         confidence = confidence_of([one[0] for one in worth], temperature, same)
         unknown, passed = list[str](), list[str]()
         if worth:
-            best_plan = worth[0][1].plan
-            part, unknown, passed = self._left(question, bare, best_plan, found, literals, parts)
+            one = worth[0][1]
+            part, unknown, passed = self._left(question, bare, one, found, literals, parts)
             confidence *= part
         ranked = [(one, result) for _, one, result in worth]
         chosen_by, said = None, ""
@@ -296,7 +296,7 @@ class Query(Method[QueryOptions]):
         self,
         question: str,
         bare: str,
-        plan: Plan,
+        best: Candidate,
         found: Sequence[FoundValue],
         literals: Stated,
         parts: SchemaParts,
@@ -306,14 +306,16 @@ class Query(Method[QueryOptions]):
         First names that nothing in the graph has, then values and words that the plan has no use
         for. ``bare``: the question without the values that were found.
         """
+        plan = best.plan
         unknown = unknown_names(question, [*found, *literals.literals], parts)
         kind = passed_over(question, plan)
         if kind and kind not in {question[one.start : one.end].lower() for one in found}:
             unknown.append(kind)
-        words = unexplained(bare, _names(plan))
-        unknown += self._unmeasured(question, plan, words)
+        words = unexplained(bare, [*_names(plan), *best.nouns])
+        unknown += self._unmeasured(question, best, words)
         stray = unused(question, plan, found, literals, parts.names)
         part = UNKNOWN ** bool(unknown) * UNEXPLAINED ** bool(words) * PASSED ** bool(stray)
+        part *= PASSED ** (best.vain <= VAIN)
         things = plan.is_bare and not any(isinstance(one, PropertyRef) for one in plan.give)
         if things and not _HAVING.search(question) and _known(parts) & {one[:5] for one in words}:
             part *= PASSED  # all of a class, though the graph knows more of the words
@@ -321,7 +323,11 @@ class Query(Method[QueryOptions]):
             part *= RANKED ** ranks_by_nothing(question)
         return part, unknown, [*stray, *words]
 
-    def _unmeasured(self, question: str, plan: Plan, words: Sequence[str]) -> list[str]:
+    def _asked(self, graph: Any, question: str) -> Asked:
+        parts, values = self._of(graph)
+        return asked_for(question, parts, values.find(question, stated(question).literals))
+
+    def _unmeasured(self, question: str, best: Candidate, words: Sequence[str]) -> list[str]:
         """Return what is asked for the sum or the most of, and nothing there is called like.
 
         ``words``: those of the question that no name of the plan accounts for.
