@@ -542,7 +542,7 @@ class Auto(Ensemble):
             return unread  # a fact is no answer, what it says is
         result, schema = found.result, queryable(cast("QueryStore", store)).schema()
         plan = None if result is None else result.plan
-        about = bool(topics) and not asks_repeated(question.question)
+        about = bool(topics) and (calculated or beyond) and not asks_repeated(question.question)
         if plan and not has_words_of(plan, question.question, schema, self._nouns, about=about):
             return None if about else unread
         if topics and best and not (plan and plan.order and plan.where):

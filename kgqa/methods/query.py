@@ -317,7 +317,8 @@ class Query(Method[QueryOptions]):
         part = UNKNOWN ** bool(unknown) * UNEXPLAINED ** bool(words) * PASSED ** bool(stray)
         part *= PASSED ** (best.vain <= VAIN)
         things = plan.is_bare and not any(isinstance(one, PropertyRef) for one in plan.give)
-        if things and not _HAVING.search(question) and _known(parts) & {one[:5] for one in words}:
+        known = set() if self.nouns or _HAVING.search(question) else _known(parts)
+        if things and known & {one[:5] for one in words}:
             part *= PASSED  # all of a class, though the graph knows more of the words
         if plan.order and isinstance(plan.order[0].by, PropertyRef) and not self.nouns:
             part *= RANKED ** ranks_by_nothing(question)
