@@ -13,7 +13,7 @@ import re
 import time
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from kgqa.answers.answer import (
     NO_KG_LLM,
@@ -180,7 +180,7 @@ class Query(Method[QueryOptions]):
 
     def asks_listed(self, store: Any, question: str) -> bool:
         """Return whether a question says what to give of the things of a class."""
-        graph = queryable(_property_graph(store)) if isinstance(store, PropertyGraph) else None
+        graph: Any = queryable(cast("Any", store)) if isinstance(store, PropertyGraph) else None
         if graph is None or not 0 < len(graph.schema().types) <= MOST_CLASSES:
             return False
         return bool(SHOWN_WITH.search(question) or self._asked(graph, question).items)
