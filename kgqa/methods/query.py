@@ -42,6 +42,7 @@ from kgqa.methods.query_search import PlanSearch
 from kgqa.methods.query_values import ValueIndex
 from kgqa.methods.query_words import (
     ASKED,
+    blanked,
     measured,
     measures,
     names_class,
@@ -234,7 +235,8 @@ class Query(Method[QueryOptions]):
         if kind and kind not in {question[one.start : one.end].lower() for one in found}:
             unknown.append(kind)
         passed: list[str] = []
-        words = unexplained(question, _names(worth[0][1].plan)) if worth else []
+        spans = [(one.start, one.end) for one in found]  # values: see `unused`
+        words = unexplained(blanked(question, spans), _names(worth[0][1].plan)) if worth else []
         unknown += self._unmeasured(question, worth[0][1].plan, words) if worth else []
         if unknown:
             confidence *= UNKNOWN

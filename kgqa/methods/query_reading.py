@@ -16,6 +16,7 @@ from kgqa.methods.query_words import (
     EXTREME,
     REVENUE,
     Mentions,
+    blanked,
     measured,
     says,
     stem,
@@ -155,11 +156,8 @@ class Reading:
     @cached_property
     def bare(self) -> str:
         """The question without what it quotes and the values that it names."""
-        text = list(self.question)
         spans = [(one.start, one.end) for one in self.stated.literals if one.kind == "text"]
-        for start, end in (*spans, *((value.start, value.end) for value in self.values)):
-            text[start:end] = " " * (end - start)
-        return "".join(text)
+        return blanked(self.question, [*spans, *((one.start, one.end) for one in self.values)])
 
     @cached_property
     def averaged(self) -> re.Match[str] | None:
