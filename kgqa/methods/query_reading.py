@@ -107,9 +107,9 @@ class Reading:
         self.whole = self.scores.whole
         self.mentions = Mentions(self.question)
         if self.averaged:
-            odds = self.whole["aggregate"]
-            most = max(odds["none"], odds["avg"])
-            self.whole = {**self.whole, "aggregate": {**odds, "none": most, "avg": -MOST_ODDS}}
+            kinds = self.whole["aggregate"]
+            most = max(kinds["none"], kinds["avg"])
+            self.whole = {**self.whole, "aggregate": {**kinds, "none": most, "avg": -MOST_ODDS}}
         self.plain = bool(self.parts.called.nouns)
         if not self.plain:
             self._weigh_classes()

@@ -494,7 +494,7 @@ class WholeSearch:
         start = len(pattern.hops) - 1
         while start and self._only_leads_on(pattern, start, state):
             start -= 1  # clients without a card: by way of their accounts
-        inside = {NodeRef(hop.target) for hop in pattern.hops[start:]}
+        inside: set[object] = {NodeRef(hop.target) for hop in pattern.hops[start:]}
         inside |= {HopRef(hop) for hop in range(start, len(pattern.hops))}
         odds = max(
             row[2]
