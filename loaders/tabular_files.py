@@ -353,7 +353,10 @@ def _tables_of(path: Path) -> Iterator[Table]:
         elif ending in _LINES:
             yield arrow_table(name, path.name, arrow_json.read_json(path))
         else:
-            yield _delimited(name, path)
+            content = read_csv(path)
+            table = arrow_table(name, path.name, content.columns, content.rows)
+            table.broken, table.mended, table.note = content.broken, content.mended, content.note
+            yield table
     except (pa.ArrowInvalid, OSError) as error:
         reason = str(error).splitlines()[0]
         raise DumpMalformedError(
@@ -364,13 +367,6 @@ def _tables_of(path: Path) -> Iterator[Table]:
 def _starts(path: Path) -> bytes:
     with path.open("rb") as file:
         return file.read(len(_MAGIC))
-
-
-def _delimited(name: str, path: Path) -> Table:
-    content = read_csv(path)
-    table = arrow_table(name, path.name, content.columns, content.rows)
-    table.broken, table.mended, table.note = content.broken, content.mended, content.note
-    return table
 
 
 def read_excel(path: Path) -> Iterator[Table]:

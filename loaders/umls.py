@@ -382,7 +382,7 @@ class _Reading:
             rows = self._of_sources(rows)
             if not len(rows):
                 continue
-            relation = _or(rows["RELA"], rows["REL"])
+            relation = pc.if_else(pc.equal(rows["RELA"], ""), rows["REL"], rows["RELA"])
             first, second = (self._cuis.encode(rows[name]) for name in ("CUI1", "CUI2"))
             same = first == second
             named = self.concepts.has(first) & self.concepts.has(second)
@@ -486,8 +486,3 @@ def _suppressed(rows: pa.RecordBatch) -> pa.Array:
 
 def _one_of(values: pa.Array, wanted: Iterable[str]) -> pa.Array:
     return pc.is_in(values, pa.array(sorted(wanted), type=pa.string()))
-
-
-def _or(first: pa.Array, second: pa.Array) -> pa.Array:
-    """Return ``first``, and ``second`` where that is empty."""
-    return pc.if_else(pc.equal(first, ""), second, first)

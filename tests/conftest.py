@@ -93,12 +93,12 @@ def _is_fast(item: pytest.Item) -> bool:
     return not (names & _SLOW or marks & {"model", "neo4j", "long"} or room in _SLOW_ROOMS)
 
 
-def _draw_fewer(items: list[pytest.Item], share: float) -> None:
-    """Let tests draw that share of the examples that they would, and ten at least."""
+def _draw_fewer(items: list[pytest.Item], share: float, least: int) -> None:
+    """Let tests draw that share of the examples that they would, and ``least`` at least."""
     tests = {getattr(item.obj, "__func__", item.obj) for item in items if _is_drawn(item)}
     for test in tests:
         whole = test._hypothesis_internal_use_settings
-        fewer = min(whole.max_examples, max(10, int(share * whole.max_examples)))
+        fewer = min(whole.max_examples, max(least, int(share * whole.max_examples)))
         test._hypothesis_internal_use_settings = settings(whole, max_examples=fewer)
 
 
@@ -115,7 +115,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = filter(_is_fast, items)
     if _is_full(config):
         return
-    _draw_fewer(items, 0.0 if config.getoption("--fast") else 0.4)
+    _draw_fewer(items, *((0.0, 5) if config.getoption("--fast") else (0.25, 10)))
     skip = pytest.mark.skip(reason="long: only with --full")
     for item in items:
         if item.get_closest_marker("long"):

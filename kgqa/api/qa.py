@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from kgqa.deadline import deadline
-from kgqa.display import said_entity, said_name
+from kgqa.display import NOT_HERE, said_entity, said_name
 from kgqa.errors import EmptyLanguageError, EntityNotFoundError, KgqaError, LinkingError, UsageError
 from kgqa.graph.store import GraphStore, LiveStore, schema_version
 from kgqa.registry import METHODS
@@ -139,13 +139,13 @@ class QA:
 
         def asked() -> Iterator[Asked]:
             for given in questions:
-                executor = (
+                question = (
                     Asked(given)
                     if isinstance(given, str)
                     else Asked(given.question, tuple(given.topic_entities), tuple(given.choices))
                 )
-                texts.append(executor.question)
-                yield executor
+                texts.append(question.question)
+                yield question
 
         waiting: dict[int, Answer | KgqaError] = {}
         turn = 0
@@ -282,6 +282,7 @@ class QA:
                     try:
                         with deadline(asked.stop):
                             linked = self._linked(store, one_asked, this.notes)
+                        linked = replace(linked, among=reading.among)
                     except KgqaError as error:
                         yield error
                         continue
@@ -417,17 +418,30 @@ def turns_of(after: Answer | Sequence[Answer]) -> tuple[Turn, ...]:
         Turn(
             turn.question,
             tuple(topic.id for topic in turn.topic_entities),
-            tuple(answer.id for answer in turn.answers if answer.id is not None),
+            tuple(answer.id for answer in turn.answers if answer.id is not None) or _counted(turn),
         )
         for turn in ((after,) if isinstance(after, Answer) else after)
     )
+
+
+def _counted(answer: Answer) -> tuple[str, ...]:
+    """Return the ids of what the number that is the answer counts, if they are not very many."""
+    from kgqa.paths.ground import Node
+
+    result = answer.result
+    if result is None or result.value is None:
+        return ()
+    sets = [one for one in result.evidence(0, _MOST_TOPICS).counted if one.size <= _MOST_TOPICS]
+    return tuple(one.id for each in sets for one in each.members if isinstance(one, Node))
 
 
 def _chosen(answers: Sequence[Answer | KgqaError]) -> Answer | KgqaError:
     """Return the first answer that is about as sure as the surest, of readings in their order."""
 
     def sure(result: Answer | KgqaError) -> float:
-        answered = not isinstance(result, KgqaError) and result.answers
+        answered = not isinstance(result, KgqaError) and (
+            result.answers or result.result is not None  # nothing is like it: an answer, too
+        )
         return (result.confidence or 0.0) if answered else -1.0  # type: ignore[union-attr]
 
     surest = max(map(sure, answers))
@@ -439,13 +453,13 @@ def _kept(answer: Answer, reading: Reading) -> Answer:
 
     Its paths are those that lead to what is left.
     """
-    if not (reading.among or reading.apart):
+    among = reading.among if answer.result is None else ()  # a plan is of no others
+    if not (among or reading.apart):
         return answer
     every = [
         ranked_answer
-        for ranked_answer in (*answer.answers, *(answer.others if reading.among else ()))
-        if ranked_answer.id not in reading.apart
-        and (not reading.among or ranked_answer.id in reading.among)
+        for ranked_answer in (*answer.answers, *(answer.others if among else ()))
+        if ranked_answer.id not in reading.apart and (not among or ranked_answer.id in among)
     ]
     kept = {ranked_answer.id for ranked_answer in every}
     return replace(
@@ -459,6 +473,7 @@ def _kept(answer: Answer, reading: Reading) -> Answer:
             for path in answer.paths
             if any(grounding.tail.id in kept for grounding in path.groundings)
         ),
+        notes=tuple(note for note in answer.notes if not (every and note.startswith(NOT_HERE))),
         confidence=answer.confidence if every else None,
     )
 

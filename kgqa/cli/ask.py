@@ -139,7 +139,9 @@ class _Shown:
     def __call__(self, answer: Answer, *, titled: bool = False) -> None:
         """Print an answer, below its question if it is ``titled``."""
         link = self.kg.browser_url(answer) if self.browser or self.run.as_json else None
-        linked = self.kg.linked(answer.question)["candidates"] if self._explains else []
+        linked = (
+            self.kg.linked(answer.question)["candidates"] if self.verbose and self.linked else []
+        )
 
         def human() -> None:
             from kgqa.cli.terminal import say, show_answer, show_details, shown_with
@@ -166,10 +168,6 @@ class _Shown:
             for note in answer.notes:
                 self.run.note(note)
         self.run.print(human, result)
-
-    @property
-    def _explains(self) -> bool:
-        return self.verbose and self.linked
 
 
 def _show_error(run: Run, question: str, error: KgqaError) -> None:

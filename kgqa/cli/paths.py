@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -46,15 +46,12 @@ def paths(
             style="dim",
         )
         for trie in tries:
-            say(_in_index(trie), style="dim")
+            say(
+                f"in the index of {trie['model']}: {trie['paths']:,} paths of at most "
+                f"{trie['hops']} hops, {trie['nodes']:,} nodes, {trie['bytes']:,} bytes",
+                style="dim",
+            )
         if link:
             say(f"Neo4j Browser: {link}", style="dim")
 
     run.print(human, selection.to_dict() | {"browser_url": link, "tries": tries})
-
-
-def _in_index(trie: dict[str, Any]) -> str:
-    return (
-        f"in the index of {trie['model']}: {trie['paths']:,} paths of at most {trie['hops']} hops, "
-        f"{trie['nodes']:,} nodes, {trie['bytes']:,} bytes"
-    )

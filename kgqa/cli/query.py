@@ -13,7 +13,7 @@ from kgqa.cli.common import Run
 from kgqa.errors import UsageError
 
 if TYPE_CHECKING:
-    from kgqa import KG, QueryResult
+    from kgqa import QueryResult
 
 _SHOWN = 5  # facts that a row is shown with
 _ALL = 1_000_000  # types, relations and properties
@@ -41,7 +41,9 @@ def query(
         raise UsageError("`csv` and `as_json` are two forms of one result.", "Choose one.")
     with run.kg() as kg:
         if plan is None:
-            run.print(lambda: _show_schema(kg), asdict(kg.schema()))
+            from kgqa.cli.terminal import show_schema
+
+            run.print(lambda: show_schema(kg.about(_ALL)), asdict(kg.schema()))
             return
         if cypher:
             text = kg.cypher(plan)
@@ -76,9 +78,3 @@ def _show(run: Run, result: QueryResult, facts: bool) -> None:
         tied = ", ".join(cell_text(row[0]) for row in result.tied)
         say(f"  equal in this order: {tied}", style="dim")
     show_next(result)
-
-
-def _show_schema(kg: KG) -> None:
-    from kgqa.cli.terminal import show_schema
-
-    show_schema(kg.about(_ALL))

@@ -170,7 +170,7 @@ def markdown(
             f"  - wanted: {_cell(', '.join(record.gold_names[:5])) or '–'}",
             f"  - given: {_cell(', '.join(record.answers[:5])) or _cell(record.error) or '–'}",
             *(
-                f"  - `{_cell(_path_text(path))}` ({path['score']:.2f})"
+                f"  - `{_cell(str(path.get('shown', path['text'])))}` ({path['score']:.2f})"
                 for path in record.paths[:3]
             ),
         ]
@@ -239,11 +239,6 @@ def _part_rows(parts: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, ...]]:
 
 def _between(interval: Sequence[float] | None) -> str:
     return "" if interval is None else f"{interval[0]:.1f} to {interval[1]:.1f}"
-
-
-def _path_text(path: Mapping[str, Any]) -> str:
-    """Return a path's text, with marks inside names escaped if there are any."""
-    return str(path.get("shown", path["text"]))
 
 
 def _cell(value: object) -> str:

@@ -88,18 +88,13 @@ def plain(value: Any) -> Any:
     if isinstance(value, bool | int | str):
         return value
     if isinstance(value, time.Date | time.Time | time.DateTime):
-        return _shorter(value.iso_format())
+        return value.iso_format().replace(".000000000", "")  # a fraction of a second of zeros
     if isinstance(value, time.Duration):
         return value.iso_format()
     if isinstance(value, spatial.Point):
         place = " ".join(f"{part:.12g}" for part in value)
         return f"SRID={value.srid};POINT {'Z ' if len(value) == 3 else ''}({place})"
     return None
-
-
-def _shorter(text: str) -> str:
-    """Leave the zeros of a fraction of a second out."""
-    return text.replace(".000000000", "")
 
 
 def as_json(value: Any) -> Any:

@@ -175,10 +175,10 @@ def as_choice(question: str) -> str:
 
 
 # not "interest", "west", "test"; not "at least 3"
-_BEST = re.compile(
+BEST = re.compile(
     r"\b(?!(?:inter|b|qu|w|t|r|n|gu|v|f|ch|for|p|arr|prot|cont|har|inv|requ|sugg|j|z|cr)est\b)"
     r"(?:\w{2,}est|most|least(?! \d)|fewest)\b(?<!at least)"
-    r"|\b(?:\w+ed|came|began|left|won|built|expires) (?:first|last)\b",
+    r"|\b(?:\w+ed|came|began|born|left|won|built|expires) (?:first|last)\b",
     re.I,
 )
 
@@ -189,4 +189,4 @@ def asks_best(question: str) -> bool:
     >>> asks_best("Which lake is the deepest?"), asks_best("Who has at least 3 guests?")
     (True, False)
     """
-    return bool(_BEST.search(question))
+    return bool(BEST.search(question))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from kgqa.display import json_text, said_name
 from kgqa.errors import LinkingError
 from kgqa.graph.quantities import read_value
-from kgqa.linking.asked import asks_calculated, asks_whether
+from kgqa.linking.asked import BEST, asks_calculated, asks_whether
 from kgqa.linking.masking import without_name
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from kgqa.graph.store import GraphStore
 
 _MOST_READINGS = 3  # each is a question of its own
+_FEW_WORDS = 3  # fewer ask for more of the same: "Which books?"
+_TURNS_BACK = 2  # turns one of which is asked again, of something else
 _MOST_TOGETHER = 20  # answers that "they" may stand for
 _START = re.compile(r"^\W*(?:(?:and|but|so|also|ok|okay|then|well)\b[\s,]*)+", re.IGNORECASE)
 _ABOUT = re.compile(r"^\W*(?:(?:and|or|but)\s+)?(?:what|how)\s+about\b\s*", re.IGNORECASE)
@@ -59,6 +61,27 @@ _BEFORE_CLAUSE = re.compile(
     re.I,
 )
 _IS_IT = re.compile(r"\b(?:is|are|was|were)\s+(?P<it>it)\b", re.IGNORECASE)
+_SUPERLATIVE = re.compile(
+    r"(?P<amount>most|fewest|least)|(?:most|least) [a-z]+|[a-z]{2,}est|last|first", re.IGNORECASE
+)
+_ONLY = re.compile(r"\W*(?:only|just|but only)\b", re.IGNORECASE)
+_AMOUNT = re.compile(r"\b(?:most|fewest|least)\b", re.IGNORECASE)
+_MOST_SO = re.compile(rf"\b(?:most|least) [a-z]+|{BEST.pattern}|\b(?:first|last)\b", re.IGNORECASE)
+_COMPARISON = re.compile(
+    r"\b(?:before|after|since|until|over|under|above|below|between|(?:more|less|fewer) than"
+    r"|at (?:least|most))\b[^?]*?\d[\w.,]*(?: (?:and|to) \d[\w.,]*)?",
+    re.IGNORECASE,
+)
+_HOW_MANY = re.compile(r"^(\W*how many )(\w+)", re.IGNORECASE)
+_ONES = re.compile(
+    r"\W*(?:(?:who|which|what) (?:ones )?(?:are|were) (?:they|these|those)|which(?: ones)?"
+    r"|(?:list|show|name)(?: me)? (?:them|these|those)(?: all)?)\W*",
+    re.IGNORECASE,
+)
+_NUMBER_OF = re.compile(
+    r"\W*how many(?: (?:are|were) (?:there|they|these|those)| (?:is|was) that)?\W*", re.IGNORECASE
+)
+_KIND_FIRST = re.compile(r"\W*(?:which|what|list|show me|name)(?: all)?(?: the)? ", re.IGNORECASE)
 _OTHER = re.compile(r"\b(?:else|other|another|others)\b", re.IGNORECASE)
 _NUMBER = re.compile(r"(?<![\w.])\d[\d.,]*(?!\w)")
 _WHO = re.compile(r"^\W*(?:who|whom|whose)\b", re.IGNORECASE)
@@ -66,6 +89,9 @@ _OF_PEOPLE = frozenset({"he", "she", "him", "her", "his", "hers"})
 _OF_THINGS = frozenset({"it", "its"})
 _PLURAL = frozenset({"they", "them", "their", "these", "those"})
 _KIND = re.compile(r"\b(?:which|what)\s+([a-z]+s|[a-z]+\s+[a-z]+s)\b", re.IGNORECASE)
+_LISTED = re.compile(
+    r"\W*(?:list|show|name|give)(?: me)?(?: all)?(?: the)? ([a-z]+)", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +148,12 @@ def readings(store: GraphStore, question: str, turns: Sequence[Turn]) -> list[Re
         return [itself]
     last = turns[-1]
     text, short = _opened(question)
-    if (subset := _SUBSET.search(text)) and last.answers:
-        return [_among(store, text, subset, last)]
+    several = [turn for turn in reversed(turns) if len(turn.answers) > 1][:2] or [last]
+    if last.answers and (put := _again(text, last)):
+        ids = frozenset(_names(store, last.answers))
+        return [Reading(put, last.topics, _read_as(put), ids)]
+    if (subset := _SUBSET.search(text)) and several[0].answers:
+        return [_among(store, text, subset, turn) for turn in several]
     apart = _known(store, turns) if _OTHER.search(text) else frozenset()
     references = (
         _fragment(store, text, turns)
@@ -136,7 +166,36 @@ def readings(store: GraphStore, question: str, turns: Sequence[Turn]) -> list[Re
         replace(reading, apart=apart - frozenset(reading.entities))
         for reading in islice(new, _MOST_READINGS)
     ]
-    return chosen or [itself]
+    alone = text == question.strip() and _may_stand_alone(store, text)
+    return [*([itself] if alone or not chosen else []), *chosen]
+
+
+def _again(text: str, last: Turn) -> str:
+    """Return the last question, to be answered by its things or by their number.
+
+    >>> _again("How many are there?", Turn("Which books are novels?"))
+    'How many books are novels?'
+    >>> _again("Who are they?", Turn("How many staff work in Dublin?"))
+    'Which staff work in Dublin?'
+    """
+    if _ONES.fullmatch(text):
+        return _HOW_MANY.sub(lambda found: f"Which {found[2]}", last.question)
+    if _NUMBER_OF.fullmatch(text) and (asked := _KIND_FIRST.match(last.question)):
+        return f"How many {last.question[asked.end() :]}"
+    return ""
+
+
+def _may_stand_alone(store: GraphStore, text: str) -> bool:
+    """Return whether a sentence without a pronoun asks for things of a class, by what they are."""
+    from kgqa.graph.schema import PropertyGraph
+    from kgqa.linking.around import MOST_CLASSES, name_stems, stems_of
+
+    kind = _LISTED.match(text) or _KIND.search(text)
+    if not kind or _pronoun(text) or len(text.split()) < _FEW_WORDS:
+        return False
+    types = store.schema().types if isinstance(store, PropertyGraph) else ()
+    classes = name_stems(one.name for one in types[:MOST_CLASSES])
+    return any(stems_of(words) in classes for words in (kind[1], kind[1].split()[-1]))
 
 
 def leaves_out(question: str) -> bool:
@@ -165,6 +224,21 @@ def _fragment(store: GraphStore, text: str, turns: Sequence[Turn]) -> Iterator[R
     asking = "Who" if _WHO.match(last.question) else "What"
     if not words:
         return
+    if _ONLY.match(text):
+        put = f"{last.question.rstrip(' ?.')} {text.rstrip(' ?.')}?"
+        yield Reading(put, last.topics, _read_as(put))
+        return
+    other = compared = None
+    if other := _SUPERLATIVE.fullmatch(words):
+        pattern = _AMOUNT if other["amount"] else _MOST_SO
+    elif compared := _COMPARISON.fullmatch(text.strip(" ?.!")):
+        pattern, words = _COMPARISON, compared[0]
+    if (other or compared) and (
+        turn := next((one for one in reversed(turns) if pattern.search(one.question)), None)
+    ):
+        put = pattern.sub(lambda _: words, turn.question, count=1)
+        yield Reading(put, turn.topics, _read_as(put))
+        return
     if _NUMBER.fullmatch(words):
         put, changed = _NUMBER.subn(words, last.question, count=1)
         put = put if changed else f"{last.question.rstrip(' ?.')} in {words}?"
@@ -181,10 +255,14 @@ def _fragment(store: GraphStore, text: str, turns: Sequence[Turn]) -> Iterator[R
                 yield from _same_of(store, last, referent)
         return
     if named := _named(store, words):
-        yield from _same_of(store, last, named)
+        for turn in reversed(turns[-_TURNS_BACK:]):
+            yield from _same_of(store, turn, named, text)
         return
     if _is_about(store, words):
         return
+    if len(words.split()) == 1 and (many := _HOW_MANY.match(last.question)):
+        put = f"{many[1]}{words}{last.question[many.end() :]}"
+        yield Reading(put, last.topics, _read_as(put))
     for referent in _referents(store, turns):
         put = f"{asking} is the {words} of {referent.name}?"
         yield Reading(put, referent.ids, _read_as(put))
@@ -236,8 +314,8 @@ def _read_as(question: str) -> str:
     return f"Read as: {json_text(question)}"
 
 
-def _same_of(store: GraphStore, last: Turn, other: _Referent) -> Iterator[Reading]:
-    """Yield the last question, asked of what is now named."""
+def _same_of(store: GraphStore, last: Turn, other: _Referent, added: str = "") -> Iterator[Reading]:
+    """Yield the last question, asked of what is now named; ``added`` to one about no other."""
     names = _names(store, last.topics)
     alike = [
         name for id_, name in names.items() if _kinds(store, id_) & _kinds(store, other.ids[0])
@@ -249,10 +327,14 @@ def _same_of(store: GraphStore, last: Turn, other: _Referent) -> Iterator[Readin
         try:
             replaced = [linker.link(store, last.question, 1)[0].mention]
         except LinkingError:
+            if asks_calculated(last.question):
+                put = f"{last.question.rstrip(' ?.')} {added.rstrip(' ?.')}?"
+                yield Reading(put, other.ids, _read_as(put))
             return
     put = without_name(last.question, replaced, other.name)
+    kept = [id_ for id_, name in names.items() if name not in replaced]
     if put != last.question:
-        yield Reading(put, other.ids, _read_as(put))
+        yield Reading(put, (*other.ids, *kept), _read_as(put))
 
 
 def _among(store: GraphStore, text: str, subset: re.Match[str], last: Turn) -> Reading:

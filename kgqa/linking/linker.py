@@ -47,6 +47,8 @@ _WHOLE_ENOUGH = 0.4  # share of a name from which a partial mention outdoes a sh
 _LIKELY_FORM = 0.7  # likelihood from which another form does
 _LONGEST = 500  # words of a question
 _MOST_CHARACTERS = 10_000  # of a question; models read each in memory of their own
+_SHARED = 3  # entities, whose names have a word that may say what they are
+_ONE_OF = re.compile(r"\b(?:the|a|an|which|what|every|each|any|our)\s+$", re.IGNORECASE)
 _WITHOUT_MARKS = 0.8  # spelling of a name that has no punctuation at its ends
 _SHOWN = 3  # unknown names in an error
 
@@ -89,7 +91,7 @@ def link(store: GraphStore, question: str, limit: int = 10) -> list[Candidate]:
     candidates = _scored(store, asked, find_hits(store, asked, mentions, words))
     candidates = [
         candidate
-        for candidate in _without_classes(store, candidates)
+        for candidate in _without_classes(store, question, candidates)
         if not is_other_value(
             as_written(question, candidate.start, candidate.end),
             candidate.name,
@@ -143,8 +145,11 @@ def _with_number(store: GraphStore, question: str, candidates: list[Candidate]) 
     return first + [one for one in candidates if one.key not in keys]
 
 
-def _without_classes(store: GraphStore, candidates: list[Candidate]) -> list[Candidate]:
-    """Return candidates without those that only a word for their class has brought."""
+def _without_classes(store: GraphStore, asked: str, candidates: list[Candidate]) -> list[Candidate]:
+    """Return candidates without those that only a word for their class has brought.
+
+    Those that a word which several names share has brought come last: "the ward", not "the giants".
+    """
     partial = [
         candidate
         for candidate in candidates
@@ -154,7 +159,18 @@ def _without_classes(store: GraphStore, candidates: list[Candidate]) -> list[Can
         return candidates
     classes = class_words(store)
     left_out = {candidate.key for candidate in partial if stems_of(candidate.mention) <= classes}
-    return [candidate for candidate in candidates if candidate.key not in left_out]
+    kept = [candidate for candidate in candidates if candidate.key not in left_out]
+    often = Counter(
+        (candidate.start, candidate.end)
+        for candidate in kept
+        if candidate.name.casefold().endswith(candidate.mention) and candidate.mention[-1:] != "s"
+    )
+
+    def is_kind(one: Candidate) -> bool:
+        shared = often[one.start, one.end] >= _SHARED and _ONE_OF.search(asked[: one.start])
+        return one in partial and bool(shared)
+
+    return sorted(kept, key=is_kind)
 
 
 def check_question(question: str) -> None:

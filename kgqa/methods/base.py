@@ -50,7 +50,8 @@ class LinkedQuestion:
     ``choices``: for multiple choice, what may be answered, by id or name. ``watch`` is called with
     the name of each stage that the question reaches, and what is known then. ``unlinked``: why it
     has no topic entity, for a method that can do without. ``stop`` raises KgqaError when nobody
-    waits for the answer any more (:mod:`kgqa.deadline`).
+    waits for the answer any more (:mod:`kgqa.deadline`). ``among``: the ids of
+    what the question asks about, of an earlier answer; empty if that is open.
     """
 
     question: str
@@ -60,6 +61,7 @@ class LinkedQuestion:
     watch: Watch | None = None
     unlinked: KgqaError | None = None
     stop: Callable[[], None] | None = None
+    among: frozenset[str] = frozenset()
 
     def tell(self, stage: str, **known: Any) -> None:
         """Report to whoever watches the question that it reached a stage."""

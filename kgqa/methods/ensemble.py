@@ -425,12 +425,16 @@ class Auto(Ensemble):
     ) -> Findings | None:
         """Return what a sure plan gives that has a condition for each entity of the question.
 
-        Only of things of some classes that say what they are, as tables and databases have them.
+        Only of things of some classes that say what they are, as tables and databases have them,
+        and not what a path of one fact says with its evidence.
         """
         if isinstance(question, KgqaError) or question.choices or not _has_classes(store):
             return None
         found = planned() if question.topics and not question.is_yes_no else None
         if not isinstance(found, Findings) or self._nouns or not found.answers:
+            return None
+        plan = found.result.plan if found.result else None
+        if plan is None or (len(plan.hops) < 2 and len(plan.where) <= len(question.topics)):
             return None
         sure = (found.confidence or 0.0) >= SURE_PLAN and _compares(found, question.topics)
         return found if sure else None
@@ -494,6 +498,10 @@ class Auto(Ensemble):
         topics = [  # not the "mountain" of "the highest mountain"
             one for one in question.topics if stems_of(normalise(one.name)) not in classes
         ]
+        if question.among:
+            found = planned()
+            if isinstance(found, Findings) and (found.confidence or 0.0) >= SURE_PLAN:
+                return found
         unread: KgqaError | Findings | None = question.unlinked
         if question.topics and not topics:  # no path leads out of a class
             unread = Findings(notes=(UNSAID,), confidence=0.0)
@@ -530,7 +538,7 @@ class Auto(Ensemble):
             return unread  # a fact is no answer, what it says is
         result, schema = found.result, cast("PropertyGraph", store).schema()
         plan = None if result is None else result.plan
-        about = bool(topics) and not asks_repeated(question.question)
+        about = bool(topics) and (calculated or beyond) and not asks_repeated(question.question)
         if plan and not has_words_of(plan, question.question, schema, self._nouns, about=about):
             return None if about else unread
         if topics and best and not (plan and plan.order and plan.where):

@@ -65,6 +65,9 @@ def _by_types(store: GraphStore, question: str, topics: Sequence[TopicEntity]) -
     whether = bool(left)
     if not words or words[0] not in (_WHETHER if whether else _ASKING):
         return None
+    called = normalise(topics[0].mention)
+    if not whether and "are" in words and called not in ("", normalise(topics[0].name)):
+        return None  # "who are the tenors?" asks for those that are one
     of = store.details(topics[0].key)
     names = of.types
     if whether:

@@ -56,7 +56,16 @@ from kgqa.paths.words import relation_phrase
 from kgqa.queries.check import SchemaIndex
 from kgqa.queries.cypher import cypher_of
 from kgqa.queries.plain import PlainGraph, queryable
-from kgqa.queries.plan import KEYWORDS, Aggregate, Arithmetic, Plan, PropertyRef
+from kgqa.queries.plan import (
+    KEYWORDS,
+    Aggregate,
+    Arithmetic,
+    Comparison,
+    NodeRef,
+    Plan,
+    PropertyRef,
+    owners,
+)
 from kgqa.queries.result import QueryLimits, QueryResult
 from kgqa.queries.run import run_plan
 from kgqa.queries.sentence import plural, sentence
@@ -79,6 +88,7 @@ RANKED = 0.8  # if it asks for the top few, and not by what
 PASSED = 0.3  # if it states a value that its plan does not compare with
 UNEXPLAINED = 0.9  # and if it has words that its plan does not account for
 NOTHING_FOUND = 4.0  # off the score of a plan that finds nothing
+NOTHING_THERE = 1.0  # and says every word of the question
 _NEAR, _COMPARED = 3.0, 6  # temperatures, and readings, that rows are compared of
 ABOUT = 0.55  # cosine from which a noun is a class in other words: film and movie, town and city
 IDLE = 5.0  # and of a superlative that tells nothing apart
@@ -104,6 +114,7 @@ _ALL_OF = re.compile(
 _ASKED = re.compile(
     r"\W*(?:which|what|list|show me)(?: all)?(?: the)? (?!is |was )([a-z]+s)\b", re.IGNORECASE
 )
+_HAVING = re.compile(r"\b(?:ha(?:s|ve|ving)|with)\b", re.IGNORECASE)
 _LISTED = 8  # things that a sentence names
 
 
@@ -164,15 +175,18 @@ class Query(Method[QueryOptions]):
         """Return the rows of the best plan. Raises GraphError, UsageError."""
         if _OVERVIEW.match(question.question):
             return overview(queryable(_property_graph(store)).schema())
-        return self.findings_of(self.read(store, question.question))
+        return self.findings_of(self.read(store, question.question, question.among))
 
     def asks_listed(self, store: Any, question: str) -> bool:
         """Return whether a question says what to give of the things of a class."""
         parts, _ = self._of(queryable(store))
         return not self.nouns and bool(asked_for(question, parts).items)
 
-    def read(self, store: GraphStore, question: str) -> Read:
-        """Return the plans that ``question`` may mean. Raises GraphError, UsageError."""
+    def read(self, store: GraphStore, question: str, among: frozenset[str] = frozenset()) -> Read:
+        """Return the plans that ``question`` may mean, of ``among`` if that has ids.
+
+        Raises GraphError, UsageError.
+        """
         began, question = time.perf_counter(), as_superlative(question)
         graph = queryable(_property_graph(store))
         stored = SchemaIndex(_property_graph(store).schema())  # the classes that Cypher knows
@@ -180,6 +194,8 @@ class Query(Method[QueryOptions]):
         question, items = asked_for(question, parts)
         literals = stated(question)
         found = values.find(question, literals.literals)
+        # without values, whose use is told by `unused`
+        bare = blanked(question, ((one.start, one.end) for one in found))
         use, passes, temperature = NO_KG_LLM, 1, WRITTEN_TEMPERATURE
         if self._writes:
             from kgqa.methods.query_writer import PlanWriter  # with torch
@@ -197,6 +213,11 @@ class Query(Method[QueryOptions]):
             plans = PlanSearch(reading).plans(self.options.plans)
             temperature = scorer.card.temperature
         plans = [replace(one, plan=giving(one.plan, items, parts)) for one in plans]
+        if among:
+            types = {name for key in graph.keys_of(sorted(among)).tolist() if key >= 0
+                     for name in graph.details(key).types}  # fmt: skip
+            some = ((one, within(one.plan, among, types)) for one in plans)
+            plans = [replace(one, plan=plan) for one, plan in some if plan is not None]
         chosen = time.perf_counter()
         limits = QueryLimits(seconds=self.options.time_limit)
 
@@ -217,7 +238,10 @@ class Query(Method[QueryOptions]):
                 worth.append((one.score, one, None))
                 continue
             result = run(one.plan)
-            off = FAILED if result is None else 0.0 if _gives(result) else NOTHING_FOUND
+            off = FAILED if result is None else 0.0
+            if result is not None and not _gives(result):
+                unread = one.plan.having or unexplained(bare, _names(one.plan))
+                off = NOTHING_FOUND if unread else NOTHING_THERE
             if result is not None and is_idle(result, run):
                 off += IDLE
             best = max(best, one.score - off)
@@ -230,23 +254,11 @@ class Query(Method[QueryOptions]):
                 other = result or run(one.plan)
                 same[place] = other is not None and _first_column(other) == _first_column(best_)
         confidence = confidence_of([one[0] for one in worth], temperature, same)
-        unknown = unknown_names(question, [*found, *literals.literals], parts)
-        kind = passed_over(question, worth[0][1].plan) if worth else ""
-        if kind and kind not in {question[one.start : one.end].lower() for one in found}:
-            unknown.append(kind)
-        passed: list[str] = []
-        spans = [(one.start, one.end) for one in found]  # values: see `unused`
-        words = unexplained(blanked(question, spans), _names(worth[0][1].plan)) if worth else []
-        unknown += self._unmeasured(question, worth[0][1].plan, words) if worth else []
-        if unknown:
-            confidence *= UNKNOWN
+        unknown, passed = list[str](), list[str]()
         if worth:
-            stray = unused(question, worth[0][1].plan, found, literals, parts.names)
-            confidence *= UNEXPLAINED ** bool(words) * PASSED ** bool(stray)
-            passed = [*stray, *words]
-            order = worth[0][1].plan.order[:1]
-            if order and isinstance(order[0].by, PropertyRef) and not self.nouns:
-                confidence *= RANKED ** ranks_by_nothing(question)
+            best_plan = worth[0][1].plan
+            part, unknown, passed = self._left(question, bare, best_plan, found, literals, parts)
+            confidence *= part
         ranked = [(one, result) for _, one, result in worth]
         chosen_by, said = None, ""
         if self._chooses is not None and ranked:
@@ -275,6 +287,35 @@ class Query(Method[QueryOptions]):
             ranked, unknown, confidence, (chosen - began, ran - chosen), strange, use, passes,
             chosen_by, said, unsaid, tuple(passed),
         )  # fmt: skip
+
+    def _left(
+        self,
+        question: str,
+        bare: str,
+        plan: Plan,
+        found: Sequence[FoundValue],
+        literals: Stated,
+        parts: SchemaParts,
+    ) -> tuple[float, list[str], list[str]]:
+        """Return how much less sure a plan is by what it leaves of the question, and that.
+
+        First names that nothing in the graph has, then values and words that the plan has no use
+        for. ``bare``: the question without the values that were found.
+        """
+        unknown = unknown_names(question, [*found, *literals.literals], parts)
+        kind = passed_over(question, plan)
+        if kind and kind not in {question[one.start : one.end].lower() for one in found}:
+            unknown.append(kind)
+        words = unexplained(bare, _names(plan))
+        unknown += self._unmeasured(question, plan, words)
+        stray = unused(question, plan, found, literals, parts.names)
+        part = UNKNOWN ** bool(unknown) * UNEXPLAINED ** bool(words) * PASSED ** bool(stray)
+        things = plan.is_bare and not any(isinstance(one, PropertyRef) for one in plan.give)
+        if things and not _HAVING.search(question) and _known(parts) & {one[:5] for one in words}:
+            part *= PASSED  # all of a class, though the graph knows more of the words
+        if plan.order and isinstance(plan.order[0].by, PropertyRef) and not self.nouns:
+            part *= RANKED ** ranks_by_nothing(question)
+        return part, unknown, [*stray, *words]
 
     def _unmeasured(self, question: str, plan: Plan, words: Sequence[str]) -> list[str]:
         """Return what is asked for the sum or the most of, and nothing there is called like.
@@ -403,6 +444,20 @@ class Query(Method[QueryOptions]):
             self._values = ValueIndex(store, schema)
             self._version = version
         return self._parts, self._values
+
+
+def within(plan: Plan, ids: Set[str], types: Set[str]) -> Plan | None:
+    """Return a plan of no other things of some types than ``ids``; None if it is of none such.
+
+    >>> print(within(Plan(("Book",)), {"Book/1"}, {"Book"}))
+    Book | Book in "Book/1" | give Book
+    """
+    given = [ref.node for item in plan.give for ref in owners(item) if isinstance(ref, NodeRef)]
+    nodes = [one for one in (*given, *range(plan.pattern_size)) if plan.nodes[one] in types]
+    if not nodes or plan.first is not None:
+        return None
+    one = Comparison(NodeRef(nodes[0]), "in", tuple(sorted(ids)))
+    return replace(plan, where=(*plan.where, one))
 
 
 def _texts_of(plan: Plan) -> list[str]:

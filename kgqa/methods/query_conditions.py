@@ -404,22 +404,26 @@ class ConditionSearch:
         """Yield conditions without a literal: what is true or not, what is missing or there."""
         yield state
         won = place_won(self._read.question)
+        denied = bool(NO.search(self._read.bare))
         for place in places:
             odds = self._read.properties[place.owned][0]
             if won and place.property.type in NUMBERS and PLACE.search(place.property.name):
                 yield self._add(state, place, "=", won, _WON - odds)
             said = self._read.words_of(place)
             flag = place.property.type == "boolean"
+            opposite = flag and says_opposite(self._read.question, place.property.name)
             share = self._read.mentions.share(place.property.name, place.owned[1])
             least = {"text": 1.0, "date": 0.5, "datetime": 0.5}.get(place.property.type, 2.0)
             none = bool(self._read.mentions.after(NO, 3) & {*said}) and share >= least
             if any(place.owned[2] == name for *_, name in state.used) or (
-                odds < -1 and not ((flag and said) or none)
+                odds < -1 and not ((flag and said) or opposite or none)
             ):
                 continue
-            denied = bool(NO.search(self._read.bare))
+            if flag and denied and not (said or opposite):
+                continue  # "not" is of something else
             if flag:
-                yield self._add(state, place, "=", not denied, _FLAG if said else 0.0)
+                holds = denied == opposite
+                yield self._add(state, place, "=", holds, _FLAG if said or opposite else 0.0)
             elif none or (
                 odds > 0.5 and said and (denied or self._read.mentions.after(_HAVING) & {*said})
             ):
@@ -429,6 +433,20 @@ class ConditionSearch:
                     state, where=(*state.where, one), used=state.used | {place.owned},
                     score=state.score + (max(0.0, odds) + _FLAG if none else 0.5 * odds - 0.5),
                 )  # fmt: skip
+
+
+def says_opposite(question: str, name: str) -> bool:
+    """Return whether a question has the opposite of what the name of a yes or no says.
+
+    >>> says_opposite("Which books are out of print?", "in_print")
+    True
+    >>> says_opposite("List unpaid bills", "isPaid"), says_opposite("Who is active?", "active")
+    (True, False)
+    """
+    words = relation_phrase(name).lower()
+    last = re.escape(words.rpartition(" ")[2])
+    out = f"|out of {re.escape(words[3:])}" if words.startswith("in ") else ""
+    return bool(re.search(rf"\b(?:(?:un|in|im|dis|non-?){last}{out})\b", question, re.IGNORECASE))
 
 
 def _contradict(one: Comparison, other: Comparison) -> bool:

@@ -115,16 +115,19 @@ class PlanSearch:
         if TOTAL.search(self._read.question) and "sum" not in kinds:
             names = {word for one in self._names(plan) for word in relation_phrase(one).split()}
             cost += (0.5 if "total" in names else 1.0) * _IN_VAIN
-        denied = plan.without or any(
+        denied = len(plan.without) + sum(
             one.operator not in _AFFIRMED or one.right == (False,) for one in plan.where
         )
-        if NO.search(self._read.bare) and not denied:
+        said = sum(1 for _ in NO.finditer(self._read.bare))
+        if said and not 0 < denied <= said:  # one "not" denies one thing
             cost += 2 * _IN_VAIN
         sums = any(
             isinstance(one, Aggregate) and isinstance(one.of, Arithmetic) for one in plan.give
         )
         cost += 2 * _IN_VAIN * (not self._groups_each(plan))
         cost += _IDLE * self._idles(plan) + _UNSAID * self._unsaid(plan)
+        if plan.is_bare and not plan.group:  # it tells no things apart
+            cost += 2 * _IN_VAIN * self._unsaid_properties(plan)
         return cost + 2 * _IN_VAIN * (self._read.revenue and not sums)
 
     def _idles(self, plan: Plan) -> int:
@@ -146,8 +149,25 @@ class PlanSearch:
 
     def _unsaid(self, plan: Plan) -> int:
         """Return how many of the classes and relations it mentions a plan has no word of."""
-        said = {at for name in self._names(plan) for at in self._read.mentions.of(name)}
+        said = self._said(plan)
         return sum(not words & said for words in self._read.schema_mentions)
+
+    def _unsaid_properties(self, plan: Plan) -> int:
+        """Return the number of properties that the question says the whole names of, and not it."""
+        type_ = self._read.parts.index.types.get(plan.nodes[0])
+        if type_ is None or self._read.plain:
+            return 0
+        mentions, said = self._read.mentions, self._said(plan)
+        return sum(
+            mentions.share(one.name, type_.name) == 1
+            and not said & {*mentions.of(one.name, type_.name)}
+            for one in type_.properties
+            if one.name not in type_.names
+        )
+
+    def _said(self, plan: Plan) -> set[int]:
+        """Return the words of the question that a plan's names say."""
+        return {at for name in self._names(plan) for at in self._read.mentions.of(name)}
 
     def _names(self, plan: Plan) -> list[str]:
         """Return the classes, relations and properties that a plan speaks of."""

@@ -167,7 +167,8 @@ class Mentions:
                 return places
         roots = {_root(word) for word in relation_phrase(name).split()}
         roots = {one for one in roots if len(one) > 1 and one not in _SMALL}
-        roots = roots - {_root(word) for word in relation_phrase(owner).split()} or roots
+        little = {"in", "on", "is", *(_root(word) for word in relation_phrase(owner).split())}
+        roots = roots - little or roots
         return [
             at for at, word in enumerate(self.words) if _begins(word, roots) or measured(word, name)
         ]
@@ -248,8 +249,11 @@ def unexplained(question: str, names: Iterable[str]) -> list[str]:
     ['guest']
     """
     names = list(names)
-    roots = {_root(word) for name in names for word in relation_phrase(name).split()}
+    phrases = [relation_phrase(name) for name in names]
+    roots = {_root(word) for phrase in phrases for word in phrase.split()}
     bare = re.sub(r"(?<!\w)(?:'[^']*'|\"[^\"]*\")", "", question)
+    for phrase in phrases:  # the opposite: "out of print" of "in print"
+        bare = bare.replace(f"out of {phrase[3:]}", phrase) if phrase[:3] == "in " else bare
     words = [stem(word.lower()) for word in re.findall(r"[A-Za-z]{3,}", bare)]
     return [
         word

@@ -40,7 +40,7 @@ NEXT_STEP = 2.0  # of a logit, by which a relation said fits better than the one
 SAME_KIND = 0.78  # cosine of "x is a tribunal" and "x is a court"
 OTHER_ROLE = 0.6  # below that "x is a king" and "x is an author" mean different things
 OF_KIND = 1.5  # more of a logit, for paths to what is of the kind asked for
-OTHER_KIN = 6.0  # less of a logit, for a brother where a sister is asked for
+OTHER_KIN = 6.0  # less of a logit, for a brother where a sister is asked for, a date for "where"
 TURNED = 4.0  # less of a logit, for a relation walked the other way
 _MOST_READ = 400  # relation paths whose tails are looked at
 _TAILS = 3  # of each
@@ -63,6 +63,7 @@ _BARE = re.compile(  # "nurses on x"
     re.IGNORECASE,
 )
 _ASKING = re.compile(r"\b(?:who|whom|what|which|where|when|how)\b", re.IGNORECASE)
+_WHERE = re.compile(r"\W*(?:where|who|whom)\b", re.IGNORECASE)
 _NOUN = r"(?P<noun>(?!the\b)[^\W\d_]+)"
 _STEP = re.compile(
     rf"\bthe\s+{_NOUN}\s+of\s+(?:the\s+)?{TOPIC}\b(?!['’])|\b{TOPIC}\s?['’]s?\s+"
@@ -181,6 +182,8 @@ def adjustment(
     added = np.zeros(len(paths.steps), np.float32)
     added[_other_kin(asked, words, paths.steps)] = -OTHER_KIN
     added[_turned(asked, words, paths.steps)] -= TURNED
+    if _WHERE.match(asked):
+        added[[words.is_value(steps[-1]) for steps in paths.steps]] -= OTHER_KIN
     kind = asked_kind(asked)
     if kind and 0 < len(paths.steps) <= _MOST_READ:
         added += OF_KIND * _of_kind(words, ranker, asked_noun(asked), paths)

@@ -18,7 +18,7 @@ from transformers import modeling_gguf_pytorch_utils as gguf_reader
 from transformers.utils import logging
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -64,7 +64,7 @@ def quiet() -> Iterator[None]:
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     disable_progress_bars()
     if reader_bar is not None:
-        vars(gguf_reader)["tqdm"] = _no_bar
+        vars(gguf_reader)["tqdm"] = lambda items, **_: items
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -77,7 +77,3 @@ def quiet() -> Iterator[None]:
             enable_progress_bars()
         if reader_bar is not None:
             vars(gguf_reader)["tqdm"] = reader_bar
-
-
-def _no_bar(items: Iterable[Any], **_: object) -> Iterable[Any]:
-    return items

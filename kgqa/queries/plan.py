@@ -236,6 +236,11 @@ class Plan:
         return (*self.hops, *(hop for part in self.without for hop in part.hops))
 
     @property
+    def is_bare(self) -> bool:
+        """Whether the plan is about all things of a class, and tells none apart."""
+        return not (self.hops or self.where or self.without or self.order or self.first)
+
+    @property
     def pattern_size(self) -> int:
         """The number of nodes of the pattern, without those of ``without``."""
         return 1 + max((hop.target for hop in self.hops), default=0)

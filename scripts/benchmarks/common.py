@@ -64,6 +64,7 @@ def finish(
     figures: Mapping[str, Any],
     goals: Mapping[str, tuple[float, bool]],
     file: Path | None,
+    /,
     **more: Any,
 ) -> None:
     """Print the goals, and write all figures, the command and the machine if a file is named."""

@@ -12,7 +12,7 @@ import kgqa
 import kgqa.data
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 pytestmark = pytest.mark.model
 DATA = Path(__file__).parents[1] / "data"
@@ -54,6 +54,12 @@ def most_are_right(tmp_path: Path, files: list[Path]) -> None:
     assert sum(found) >= RIGHT * len(found), f"{sum(found)} of {len(found)}"
 
 
+@pytest.fixture(scope="module")
+def bookshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    with load("bookshop", tmp_path_factory.mktemp("home")) as kg, kg.qa() as qa:
+        yield qa
+
+
 @pytest.mark.usefixtures("minilm")
 def test_later_turns_of_some_dialogues(tmp_path: Path) -> None:
     most_are_right(tmp_path, DIALOGUES[1:3])
@@ -90,3 +96,35 @@ def test_which_of_them_is_one_of_them(tmp_path: Path) -> None:
         assert {path.groundings[0].tail.id for path in leased.paths} <= {
             one.id for one in leased.answers
         }
+
+
+@pytest.mark.usefixtures("minilm")
+@pytest.mark.parametrize(
+    ("before", "question", "names"),
+    [
+        ("How many novels are there?", "And memoirs?", ["2"]),
+        ("Which genre has the most books?", "And the fewest?", ["memoir", "poetry", "science"]),
+        ("Which is the most expensive book?", "And the cheapest?", ["Slate"]),
+        ("Which books cost less than 9?", "And under 7?", ["Slate", "Winter Letters"]),
+        ("What is the average price of a book?", "And of a novel?", ["10.346"]),
+        ("Which books are novels?", "Which of them is the shortest?", ["Orange Season"]),
+        ("How many novels are there?", "How many of them are in print?", ["5"]),
+        ("Which books cost less than 9?", "Which of those are out of print?", []),
+        (
+            "How many memoirs are there?",
+            "Which books cost less than 7?",
+            ["Slate", "Winter Letters"],
+        ),
+    ],
+)
+def test_questions_about_the_whole_graph_are_followed(
+    bookshop: Any, before: str, question: str, names: list[str]
+) -> None:
+    answer = bookshop.ask(question, after=bookshop.ask(before))
+    assert [one.name for one in answer.answers] == names
+
+
+@pytest.mark.usefixtures("minilm")
+def test_where_is_no_date(bookshop: Any) -> None:
+    answer = bookshop.ask("Where was Ada Winterbourne born?")
+    assert "1961-03-14" not in {one.name for one in answer.answers}

@@ -317,7 +317,7 @@ def test_free_text_ends_where_it_is_over(trees: bool) -> None:
     """What is over opens no span, even with the token that would have opened one."""
     constraint = constraint_of(random_language(5, 20))
     setting = options(tokens=200, span_tokens=40, spans=4)
-    for start in range(5, 40):  # until the model thinks before it opens a span, and after it
+    for start in (35, *range(5, 35)):  # until the model thinks before it opens a span, and after it
         prompt = [start, *PROMPT]
         (whole,) = write(writer(constraint, setting, trees=trees), prompt)
         kinds = [type(one) for one in whole.pieces[:3]]
@@ -399,58 +399,6 @@ def test_k_paths_each_with_what_the_model_says_after_it() -> None:
     for text in texts:
         expected = recomputed(tiny_model("llama"), PROMPT, text)
         assert scores_of(text) == pytest.approx(expected, abs=1e-3)
-
-
-def test_a_beam_over_chains_is_a_loop_around_the_writer() -> None:
-    """Two levels, as DoG has them: the best chains by the sum of their spans go on."""
-    languages = [constraint_of(random_language(seed, 12)) for seed in range(3)]
-    setting = options(end_tokens=frozenset(), tokens=200, spans=3, rule="allowed")
-    one = writer(lambda spans: languages[len(spans)], setting)
-
-    def score(chain: Chain) -> float:
-        return sum(span.hypothesis.log_probability for span in chain.spans)
-
-    chains = [one.start(PROMPT)]
-    for _ in range(3):
-        opened = one.free(chains)
-        assert all(chain.opened for chain in opened)
-        found = [branch for chain in opened for branch in one.branches(chain, 2)]
-        chains = sorted(found, key=score, reverse=True)[:2]
-        one.keep(chains)
-    assert len({chain.text.tokens for chain in chains}) == 2
-    for chain in chains:
-        assert len(chain.spans) == 3
-        alone = writer(lambda spans: languages[len(spans)], setting, trees=False)
-        for at, span in enumerate(chain.spans):
-            assert math.isclose(
-                span.hypothesis.log_probability, allowed_score(alone, chain, at), abs_tol=1e-3
-            )
-
-
-def allowed_score(one: Writer, chain: Chain, number: int) -> float:
-    """A span's score among what its constraint allows, by whole texts and no search."""
-    before: list[int] = list(PROMPT)
-    spans = 0
-    for piece in chain.pieces:
-        if isinstance(piece, Span):
-            if spans == number:
-                break
-            spans += 1
-        before += piece.tokens
-    assert isinstance(piece, Span)
-    before += piece.opening
-    marked = MarkedConstraint(piece.constraint, (CLOSE,))
-    state, total = marked.start(), 0.0
-    for token in piece.hypothesis.tokens:
-        moves = marked.expand([state])
-        with torch.inference_mode():
-            logits = tiny_model("llama")(torch.tensor([before])).logits[0, -1].double()
-        kept = logits[moves.token.tolist()].log_softmax(-1)
-        at = moves.token.tolist().index(token)
-        total += float(kept[at])
-        state = int(moves.state[at])
-        before.append(token)
-    return total
 
 
 def test_a_chain_whose_cache_was_given_back_goes_on_as_if_it_had_not() -> None:
@@ -537,36 +485,6 @@ def test_a_marker_of_several_tokens_opens_by_all_of_them() -> None:
 
 
 # ── a real model ────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.model
-def test_smollm_writes_free_text_round_paths(kg_llm: KgLLM) -> None:
-    encoder = kg_llm.encoder
-    names = [
-        " Bob Marley -> place of birth -> Nine Mile",
-        " Bob Marley -> place of birth -> Nine > Mile",  # holds the closing marker
-        " Bob Marley -> died in -> Miami <PATH> Bob Marley",  # and the opening one
-        " Bob Marley -> profession -> Singer <|im_end|>",
-    ]
-    rows = [[*ids, encoder.eos_id] for ids in encoder.encode(names)]
-    constraint = constraint_of(rows)
-    markers = Markers.of(encoder, "<PATH>", ">")
-    setting = SpanOptions(
-        markers, frozenset({encoder.eos_id}), 60, 1, 40, stop=("\n\n",), force_opening=True
-    )
-    forward = TextForward(kg_llm.model)
-    one = Writer(forward, encoder.decode, lambda spans: constraint, setting)
-    prompt = encoder.encode(["Question: where was Bob Marley born?\nFact: "])[0]
-    texts = write(one, prompt, beams=4, chains=4)
-    expected = {f"<PATH>{name}>" for name in names}
-    assert {text.spans[0].text for text in texts} == expected
-    for text in texts:
-        assert len(text.spans) == 1
-        span = text.spans[0]
-        (key,) = span.ground().topic.tolist()
-        assert span.text == f"<PATH>{names[key]}>"
-        expected = recomputed(kg_llm.model, prompt, text, markers.openings, 2e-2)
-        assert scores_of(text) == pytest.approx(expected, abs=2e-2)
 
 
 @pytest.mark.model

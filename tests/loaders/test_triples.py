@@ -1,13 +1,10 @@
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from kgqa.errors import DumpMalformedError, DumpNotFoundError, UsageError
 from kgqa.graph.model import Kind
@@ -248,28 +245,3 @@ def test_sources_that_cannot_be_meant(load: Load, write: Write) -> None:
         load("triples", good, names=good.with_name("nowhere.tsv"))
     with pytest.raises(UsageError, match="no loader 'wikidata'"):
         make_loader("wikidata")
-
-
-WORDS = st.text(
-    st.characters(exclude_characters="\t\r\n\0", exclude_categories=["Cs"]), min_size=1, max_size=8
-).filter(lambda text: text.strip() and not text.startswith("\ufeff"))
-
-
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.tuples(WORDS, WORDS, WORDS), min_size=1, max_size=20))
-def test_what_is_written_is_loaded_in_every_form(
-    load: Load, tmp_path: Path, triples: list[tuple[str, str, str]]
-) -> None:
-    tsv, lines, table = (tmp_path / name for name in ("kg.tsv", "kg.jsonl", "kg.parquet"))
-    header = "head\trelation\ttail\n"
-    tsv.write_bytes((header + "".join("\t".join(t) + "\n" for t in triples)).encode())
-    lines.write_bytes("".join(json.dumps(t) + "\n" for t in triples).encode())
-    pq.write_table(
-        pa.table(dict(zip(("head", "relation", "tail"), zip(*triples, strict=True), strict=True))),
-        table,
-    )
-    for path in (tsv, lines, table):
-        loaded = load("triples", path)
-        assert loaded.edges == set(triples)
-        assert loaded.report.lines == len(triples) + (path is tsv)
-        assert set(loaded.entities) == {end for head, _, tail in triples for end in (head, tail)}

@@ -210,50 +210,6 @@ def test_a_graph_of_mids_has_one_version_whatever_the_order_and_the_sizes(
             assert_same(parts, whole.tables())
         assert parts.info == whole.info
         assert dropped == dropped_again
-        assert_follows_the_rules(whole.tables(), rows)
-
-
-def assert_follows_the_rules(
-    tables: GraphTables, rows: list[tuple[Any, list[str], dict[str, Any]]]
-) -> None:
-    """Find by dicts what the columns must have come to."""
-    names: dict[str, list[tuple[int, str]]] = {}
-    types: dict[str, set[str]] = {}
-    for kind, _, row in rows:
-        if kind is NameBatch:
-            names.setdefault(row["id"], []).append((row["rank"], row["text"]))
-        elif kind is TypeBatch:
-            types.setdefault(row["id"], set()).add(row["type"])
-    entities = {mid: min(found) for mid, found in names.items() if min(found)[0] < ALIAS}
-    mediators = {mid for mid, kinds in types.items() if "film.performance" in kinds} - set(entities)
-    known = set(entities) | mediators
-    kept = {
-        (row["head"], row["relation"], row["tail"])
-        for kind, _, row in rows
-        if kind is EdgeBatch
-        and row["head"] in known
-        and row["tail"] in known | {'"0"', '"1"', '"2"'}
-    }
-    found = {row["id"]: row for row in tables.nodes.to_pylist()}
-    values = {tail for _, _, tail in kept if tail.startswith('"')}
-    assert set(found) == known | values
-    for mid, (_, name) in entities.items():
-        assert (found[mid]["name"], found[mid]["kind"]) == (name, 0)
-        others = {text for _, text in names[mid]} - {name}
-        assert found[mid]["aliases"] == sorted(others)
-    for mid in mediators:
-        assert (found[mid]["name"], found[mid]["kind"]) == (None, 1)
-        assert found[mid]["aliases"] == sorted({text for _, text in names.get(mid, [])})
-    for mid in known:
-        shown = {kind for kind in types.get(mid, ()) if not kind.startswith("user")}
-        assert found[mid]["types"] == sorted(shown)
-    known_ids = tables.nodes["id"].to_pylist()
-    relations = tables.relations["id"].to_pylist()
-    assert known_ids == sorted(known_ids)
-    assert [
-        (known_ids[row["head"]], relations[row["relation"]], known_ids[row["tail"]])
-        for row in tables.edges.to_pylist()
-    ] == sorted(kept)
 
 
 def test_a_change_of_any_kind_changes_the_version(tmp_path: Path) -> None:

@@ -125,6 +125,14 @@ def test_what_is_missing_is_said(kg: kgqa.KG, question: str, said: str) -> None:
     assert said in answer.notes[-1]
 
 
+def test_a_word_that_says_the_kind_names_none_of_them(tmp_path: Path) -> None:
+    wards = {"Alder Ward": "epilepsy", "Beech Ward": "asthma", "Cedar Ward": "bipolar disorder"}
+    facts = [(ward, "specialises in", illness) for ward, illness in wards.items()]
+    kg = kgqa.ingest("triples", facts, kg="wards", home=tmp_path)
+    assert kg.link("who runs the ward for bipolar")[0].name == "bipolar disorder"
+    assert kg.link("who runs the ward")[0].mention == "ward"
+
+
 @pytest.mark.model
 @pytest.mark.usefixtures("minilm")
 @pytest.mark.parametrize(

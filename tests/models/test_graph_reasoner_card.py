@@ -77,29 +77,6 @@ def test_a_bundled_reasoner_is_found_by_its_name_and_says_how_it_was_made() -> N
         assert (REASONERS.folder(name) / "README.md").is_file()
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"hops": 0}, "field hops: Input should be greater"),
-        ({"hops": True}, "field hops: Input should be a valid integer"),
-        ({"direction": "up"}, "field direction: Input should be 'out'"),
-        ({"relations": [1]}, "field relations.0: Input should be a valid string"),
-        ({"answer_threshold": 3.0}, "field answer_threshold: Input should be less"),
-        ({"surplus": 1}, "field surplus: it is not known"),
-        ({"width": None}, "field width: Input should be a valid integer"),
-        ({"hidden": 9}, "not of the reasoner that its card describes"),
-    ],
-)
-def test_a_card_that_cannot_be_meant_is_named(
-    folder: Path, change: dict[str, Any], said: str
-) -> None:
-    file = folder / "reasoner.json"
-    file.write_text(json.dumps({**json.loads(file.read_text("utf-8")), **change}), "utf-8")
-    with pytest.raises(ModelError, match=said) as raised:
-        load(folder)
-    assert "kgqa train kg-cot" in raised.value.hint
-
-
 def test_what_is_missing_or_damaged_is_named(folder: Path, tmp_path: Path) -> None:
     weights, card = folder / "reasoner.safetensors", folder / "reasoner.json"
     whole, text = weights.read_bytes(), card.read_text("utf-8")

@@ -17,6 +17,7 @@ from kgqa.models.tokenizer import DIFFICULT, HFEncoder, bare_encoder
 from tests.trie.real_tokenizers import real_encoder, with_spaces
 
 ROOT = Path(__file__).parents[2]
+LLAMA3, QWEN1 = (pytest.param(name, marks=pytest.mark.long) for name in ("llama3", "qwen1"))
 
 
 @pytest.fixture(scope="module")
@@ -153,9 +154,7 @@ def assert_same(encoder: HFEncoder) -> None:
         assert bare.decode(ids) == encoder.decode(ids)
 
 
-@pytest.mark.parametrize(
-    "name", ["gpt2", "llama2", "llama3", pytest.param("qwen1", marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("name", ["gpt2", "llama2", LLAMA3, QWEN1])
 def test_published_vocabularies(name: str) -> None:
     assert_same(real_encoder(name))
 
@@ -182,7 +181,7 @@ def assert_split_at_spaces(encoder: HFEncoder) -> None:
         assert whole[: len(first)] == first
 
 
-@pytest.mark.parametrize("name", ["gpt2", "llama3"])
+@pytest.mark.parametrize("name", ["gpt2", LLAMA3])
 def test_published_vocabularies_split_at_spaces(name: str) -> None:
     assert_split_at_spaces(real_encoder(name))
 

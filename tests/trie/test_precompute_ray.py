@@ -194,6 +194,7 @@ def test_the_index_is_that_of_one_process(
     started.assert_ended()
 
 
+@pytest.mark.long  # that a node dies, below, says it all but for what a cluster does after it
 def test_a_cluster_of_two_nodes_shares_the_work_and_the_index_is_the_same(
     graph: Path, local: dict[str, bytes], cluster: Cluster, tmp_path: Path
 ) -> None:

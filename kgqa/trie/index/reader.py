@@ -129,13 +129,10 @@ class TrieIndex:
                 width=manifest.token_width,
                 closing=manifest.closing,
             )
-            while len(self._shards) > 1 and self._opened_bytes() > _OPENED:
+            while len(self._shards) > 1 and sum(s.bytes for s in self._shards.values()) > _OPENED:
                 self._shards.popitem(last=False)
         self._shards.move_to_end(record.file)
         return self._shards[record.file]
-
-    def _opened_bytes(self) -> int:
-        return sum(shard.bytes for shard in self._shards.values())
 
     def stored_ids(self) -> set[str]:
         """Return the ids of all stored entities."""
