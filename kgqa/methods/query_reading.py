@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kgqa.linking.asked import asks_best, asks_calculated
+from kgqa.methods.query_classes import nameless
 from kgqa.methods.query_parts import ENTITY, FoundValue, Owned, SchemaParts
 from kgqa.methods.query_words import (
     ASKED,
@@ -90,6 +91,7 @@ class Reading:
     properties: dict[Owned, Sequence[float]] = field(default_factory=dict)
     whole: dict[str, dict[str, float]] = field(default_factory=dict)
     said: dict[tuple[str, str, str], bool] = field(default_factory=dict)
+    phrases: dict[tuple[str, str, str], str] = field(default_factory=dict)  # of relations
     plain: bool = False  # whether classes are what relations make them
     columns: set[str] = field(default_factory=set)  # classes that are mere values, of a stated one
     mentions: Mentions = field(init=False)
@@ -140,18 +142,35 @@ class Reading:
         pairs: dict[frozenset[str], list[tuple[str, str, str]]] = {}
         for hop in self.hops:
             pairs.setdefault(frozenset((hop[0], hop[2])), []).append(hop)
-        self.said = {hop: says(words, hop[1]) for hop in self.hops}
+        self.phrases = {hop: self._phrase(hop) for hop in self.hops}
+        self.said = {hop: says(words, phrase) for hop, phrase in self.phrases.items()}
         if self.plain or self.parts.is_large:  # the classes' names say less there
             rest = ASKED.sub("", self.question, count=1) if ASKED.match(self.question) else ""
             first = re.findall(r"[a-z]+", rest.lower())[:2]
             for hop, (used, *others) in self.hops.items():
-                more = _OF_WORD * self.said[hop] + _OF_NOUN * says(first, hop[1])
+                more = _OF_WORD * self.said[hop] + _OF_NOUN * says(first, self.phrases[hop])
                 self.hops[hop] = [used + more, *others]
         for hops in pairs.values():
             said = any(self.said[hop] for hop in hops)
             for hop in hops if len({one[1] for one in hops}) > 1 and said else ():
                 used, *others = self.hops[hop]
                 self.hops[hop] = [used + (_SAID if self.said[hop] else _UNSAID), *others]
+
+    def _phrase(self, hop: tuple[str, str, str]) -> str:
+        """Return a relation's words without those of what has it: the type, of a bridge type."""
+        own = {stem(one) for one in relation_phrase(self.noun(hop[0])).split()}
+        words = relation_phrase(hop[1]).split()
+        rest = [one for one in words if stem(one) not in own]
+        return " ".join(rest if any(len(one) > 3 for one in rest) else words)
+
+    @cached_property
+    def nameless(self) -> set[str]:
+        """The classes that have no name that people use."""
+        return nameless(self.parts.index.schema, self.parts.called.nouns)
+
+    def noun(self, name: str) -> str:
+        """Return what a class is called."""
+        return self.parts.called.nouns.get(name, name)
 
     @cached_property
     def bare(self) -> str:
@@ -228,7 +247,7 @@ class Reading:
 
     def class_words(self, name: str) -> list[int]:
         """Return the words of the question that mention a class."""
-        return self.mentions.of(self.parts.called.nouns.get(name, name)) if name else []
+        return (self.mentions.of(self.noun(name)) or self.mentions.of(name)) if name else []
 
     @cached_property
     def class_mentions(self) -> dict[str, set[int]]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kgqa.answers.answer import KgLlmUse
 from kgqa.decoding.engine import DecodingRequest
 from kgqa.decoding.spans import TextForward
-from kgqa.errors import PlanError, UsageError
+from kgqa.errors import PlanError
 from kgqa.methods.grounding import end_tokens
 from kgqa.methods.query_parts import ENTITY
 from kgqa.methods.query_wholes import Candidate
@@ -37,9 +37,10 @@ if TYPE_CHECKING:
     from kgqa.methods.query_parts import FoundValue
     from kgqa.methods.resources import Resources
 
-_CLASSES, _RELATIONS, _PROPERTIES = 5, 8, 14  # of a schema that a prompt shows
+_CLASSES, _RELATIONS, _PROPERTIES = 4, 6, 10  # of a schema that a prompt shows
 _VALUES = 6  # lines of values that a prompt has
 _LONGEST = 120  # tokens of a plan that is written without the constraint
+ADAPTER = "query"  # the offline model's, bundled, if nothing else is named
 CARD = AdapterCard(  # of the adapter: the schema's lines stand where topic entities would
     prompt="{topics}\nQuestion: {question}\nPlan:\n", topic_separator="\n", direction="both"
 )
@@ -71,12 +72,8 @@ class PlanWriter:
     """A KG-LLM that writes plans; options of :class:`kgqa.methods.options.QueryOptions`."""
 
     def __init__(self, options: QueryOptions, resources: Resources) -> None:
-        if not (options.adapter or options.model or resources.settings.model):
-            raise UsageError(
-                "The offline model was not trained to write plans.",
-                "Name an adapter that was, or a larger `model`.",
-            )
-        adapter = options.adapter or NO_ADAPTER
+        other = options.model or resources.settings.model
+        adapter = options.adapter or (NO_ADAPTER if other else ADAPTER)
         loaded = resources.kg_llm(options.model, adapter, None, options.quantize)
         trained = replace(loaded.card, base_model="") != AdapterCard()
         self.kg_llm = loaded if trained else loaded.with_card(_UNTRAINED)

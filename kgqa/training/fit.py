@@ -64,7 +64,7 @@ Row: TypeAlias = "dict[str, list[int]]"
 
 def encode(
     kg_llm: KgLLM,
-    examples: Sequence[Example | ChainExample],
+    examples: Sequence[Example | ChainExample | Row],
     form: PathFormat,
     max_tokens: int,
     loss: Loss = "path",
@@ -74,7 +74,8 @@ def encode(
     ``loss`` "relations" leaves the tokens of entity names without labels: which of a relation
     path's tails an example holds is mostly chance. An example of more than ``max_tokens`` tokens
     is left out: cut, it would teach half a path; of a chain the prompt's graph is made smaller
-    first. Raises MarkerMissingError if the tokenizer lacks a marker of ``form``.
+    first. Rows are taken as they are. Raises MarkerMissingError if the tokenizer lacks a marker of
+    ``form``.
     """
     lexicon = PathLexicon(kg_llm.encoder, form)
     card = kg_llm.card
@@ -83,6 +84,9 @@ def encode(
     rows: list[Row] = []
     too_long = 0
     for example in examples:
+        if isinstance(example, dict):
+            rows.append(example)
+            continue
         if isinstance(example, ChainExample):
             row = _chain_row(kg_llm, lexicon, example, max_tokens)
             too_long += row is None
@@ -211,8 +215,8 @@ _MOST_HELD_OUT = 1_000  # examples that the held-out loss is over
 
 def train(
     kg_llm: KgLLM,
-    examples: Sequence[Example | ChainExample],
-    held_out: Sequence[Example | ChainExample],
+    examples: Sequence[Example | ChainExample | Row],
+    held_out: Sequence[Example | ChainExample | Row],
     form: PathFormat,
     out: Path,
     settings: TrainingSettings,

@@ -32,7 +32,7 @@ _RENAMED = 0.5  # part of the questions whose schema is called otherwise
 _MARKED = 0.9  # part of the conditions on text whose value is known to be the graph's
 _FALSELY = 0.03  # part of the other properties that are marked so
 _WORDS = "name date number count average type time title user users text list value score order"
-_GENERIC = frozenset(_WORDS.split())
+GENERIC = frozenset(_WORDS.split())
 TEMPLATES: list[tuple[str, str, dict[str, Any]]] = [
     (form, group["needs"], group["gold"])
     for group in json.loads((DATA / "query_templates.json").read_text("utf-8"))
@@ -139,7 +139,7 @@ class Database:
         if nouns and random.random() < _RENAMED:
             for name in (*self.classes, *(name for _, name in self.kinds)):
                 for word in relation_phrase(name).split():
-                    if len(word) > 3 and word not in _GENERIC and random.random() < 0.7:
+                    if len(word) > 3 and word not in GENERIC and random.random() < 0.7:
                         renamed.setdefault(stem(word), random.choice(nouns))
         hops, kinds = list(self.relations), dict(self.kinds)
         if phrases:  # other relations and properties of the same classes, as graphs have them
@@ -244,11 +244,15 @@ class MadeSchema:
 
     def example(self, random: Random) -> Example | None:
         """Return a question of people's, or one made of a template."""
-        asked = self._peoples(random) if random.random() < 0.5 else self._made(random)
+        asked = self.asked(random)
         if asked is None:
             return None
         words = Words(self.kinds)
         return _example(random, *asked, words, self.classes, self.hops, list(self.kinds))
+
+    def asked(self, random: Random) -> tuple[str, PlanGold] | None:
+        """Return a question with what it uses of the schema."""
+        return self._peoples(random) if random.random() < 0.5 else self._made(random)
 
     def _name(self, random: Random, type_: str) -> str:
         return str(random.choice(self.types[type_]["names"]))

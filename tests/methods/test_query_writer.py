@@ -8,7 +8,6 @@ import pytest
 
 import kgqa
 from kgqa.answers.general import ask_which, read_numbers
-from kgqa.errors import UsageError
 from kgqa.linking.literals import stated
 from kgqa.methods.query import NONE_MEANT, NOT_CHOSEN
 from kgqa.methods.query_writer import described, nearest, plan_literals
@@ -71,9 +70,16 @@ def test_a_kg_llm_writes_plans_that_fit(shop: kgqa.KG) -> None:
         check(answer.plan, shop.schema())
 
 
-def test_a_model_that_knows_no_plans_is_not_asked_for_them(shop: kgqa.KG) -> None:
-    with pytest.raises(UsageError, match="was not trained to write plans"):
-        shop.ask(QUESTION, method="query", chooser="kg-llm")
+@pytest.mark.model
+@pytest.mark.parametrize("question", [QUESTION, "Which tweets have more than 3 hashtags?"])
+def test_what_the_bundled_adapter_writes_is_a_plan_over_this_schema(
+    shop: kgqa.KG, question: str
+) -> None:
+    answer = shop.ask(question, method="query", chooser="kg-llm", refuse_below=0)
+    assert answer.kg_llm.adapter == "query"
+    assert answer.plan is not None or question != QUESTION
+    if answer.plan is not None:
+        check(answer.plan, shop.schema())
 
 
 @pytest.mark.model

@@ -1,0 +1,370 @@
+"""What the KG-LLM learns plans from: Cypher that others wrote, and made questions over schemas.
+
+What one chain of hops cannot say, or names what the schema lacks, is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from kgqa.errors import PlanError
+from kgqa.graph.schema import EntityType, GraphSchema, Property, RelationPattern
+from kgqa.linking.literals import stated
+from kgqa.methods.query_writer import plan_literals
+from kgqa.paths.words import relation_phrase
+from kgqa.queries.plan import (
+    KEYWORDS,
+    Aggregate,
+    Comparison,
+    Hop,
+    HopRef,
+    NodeRef,
+    Plan,
+    PropertyRef,
+    Sort,
+    Without,
+    default_group,
+)
+from scripts.planner.examples import GENERIC, stem
+from scripts.planner.gold import CypherReader, split_list
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from random import Random
+
+    from kgqa.queries.language import Owned, PlanLanguage, PlanLiterals
+    from scripts.planner.examples import MadeSchema
+    from scripts.planner.gold import PlanGold
+
+_TYPES = {"INTEGER": "integer", "FLOAT": "float", "DATE": "date", "DATE_TIME": "datetime",
+          "BOOLEAN": "boolean", "POINT": "point"}  # fmt: skip
+_KINDS = {"number": "float", "date": "date", "yes or no": "boolean"}
+_AGGREGATES = {"count": "count", "sum": "sum", "avg": "average", "min": "least", "max": "most"}
+_CALL = re.compile(r"(count|sum|avg|min|max)\s*\(\s*(?:DISTINCT\s+)?([\w.*`]+)\s*\)", re.I)
+_COUNTED = re.compile(r"(?:count|size)\s*[({]\s*(.*?)\s*[)}]\s*", re.I)
+_COMPARED = re.compile(
+    r"(.+?)\s*(<>|<=|>=|=|<|>|\bCONTAINS\b|\bSTARTS_WITH\b|\bENDS_WITH\b)\s*(.+)", re.I
+)
+_WRAPPED = re.compile(
+    r"\b(?:toLower|toUpper|date|datetime|trim|toInteger|toFloat)\s*\(([^()]*)\)", re.I
+)
+_UNSAID = re.compile(r"\b(OR|XOR|CASE|OPTIONAL)\b|collect\s*\(|LIMIT.*MATCH", re.I)
+_GIVEN, _HOPS = 3, 3
+_ELSEWHERE = 0.25  # part of the values that another property has, too
+
+
+def plan_of(cypher: str, relations: Iterable[tuple[str, str, str]]) -> Plan | None:
+    """Return a query as a plan of one chain; None if it is not one."""
+    number = iter(range(99))
+    named = re.sub(r"(?<![\w`])\(\s*(?=[:)])", lambda _: f"(x{next(number)}", cypher)
+    try:
+        return _Writer(named, list(relations)).plan()
+    except (KeyError, ValueError, IndexError, PlanError, StopIteration):
+        return None
+
+
+class _Writer(CypherReader):
+    """Reads a query, and puts its chain, conditions, groups and order together as a plan."""
+
+    def plan(self) -> Plan:
+        if _UNSAID.search(self._text) or self.read() is None:
+            raise ValueError
+        edges = self._chain()
+        self._nodes = {edges[0][0] if edges else next(iter(self._class)): 0}
+        self._links = {edge[4]: at for at, edge in enumerate(edges)}
+        hops = [self._hop(*edge[:4]) for edge in edges]
+        parts = []
+        for head, of, tail, name, denied in self._edges:
+            if denied:
+                (relation,) = {hop[1] for hop in self._hops((head, of, tail, name, denied))}
+                if head in self._nodes:
+                    hop = self._hop(head, relation, tail, False)
+                else:
+                    hop = self._hop(tail, relation, head, True)
+                parts.append(Without((hop,)))
+        where = [
+            self._condition(f"{place[1:]} = {text.partition(':')[2].strip()}")
+            for place, text in self._alias.items()
+            if place[0] == "\0"
+        ]
+        order: list[Sort] = []
+        give: list[Any] = []
+        limit = None
+        for clause, body in self._clauses():
+            if clause == "WHERE":
+                where += map(self._condition, re.split(r"\bAND\b", body, flags=re.I))
+            elif clause == "ORDER" and not order:
+                *words, last = split_list(body)[0].split()
+                if last.upper() not in ("DESC", "ASC", "DESCENDING", "ASCENDING"):
+                    words.append(last)
+                order = [Sort(self._item(" ".join(words)), last.upper().startswith("DESC"))]
+            elif clause == "LIMIT":
+                limit = int(body.strip())
+            elif clause == "RETURN":
+                give = list(dict.fromkeys(map(self._item, self._items(body))))[:_GIVEN]
+        classes = []
+        for variable in self._nodes:
+            (class_,) = self._class[variable]
+            classes.append(class_)
+        return _plan(classes, hops, where, parts, order, limit, give)
+
+    def _hop(self, source: str, relation: str, target: str, inverse: bool) -> Hop:
+        self._nodes[target] = len(self._nodes)
+        return Hop(self._nodes[source], relation, self._nodes[target], inverse)
+
+    def _chain(self) -> list[tuple[str, str, str, bool, str]]:
+        """Return the edges in turn, each (source, relation, target, inverse, name)."""
+        left: dict[str, tuple[str, str, str]] = {}
+        for head, of, tail, name, denied in self._edges:
+            found = {hop[1] for hop in self._hops((head, of, tail, name, denied))}
+            if found and not denied and name not in left:  # undirected, it is there twice
+                (relation,) = found
+                left[name] = (head, relation, tail)
+        ends = [one for edge in left.values() for one in (edge[0], edge[2])]
+        once = [one for one in dict.fromkeys(ends) if ends.count(one) == 1]
+        if left and (len(once) != 2 or len(set(ends)) != len(left) + 1):
+            raise ValueError
+        if len(left) > _HOPS or (not left and len(self._class) != 1):
+            raise ValueError
+        body = next(body for clause, body in self._clauses() if clause == "RETURN")
+        given = next((one for one in re.findall(r"\w+", body) if one in self._class), "")
+        at, chain = given if given in once else next(iter(once), ""), []
+        while left:
+            name = next(one for one, edge in left.items() if at in (edge[0], edge[2]))
+            head, relation, tail = left.pop(name)
+            inverse = at == tail
+            chain.append((at, relation, head if inverse else tail, inverse, name))
+            at = chain[-1][2]
+        return chain
+
+    def _item(self, text: str) -> Any:
+        text = self._resolved(text).strip()
+        if match := _CALL.fullmatch(text):
+            of = NodeRef(max(self._nodes.values())) if match[2] == "*" else self._operand(match[2])
+            return Aggregate(_AGGREGATES[match[1].lower()], of)  # type: ignore[arg-type]
+        if (match := _COUNTED.fullmatch(text)) and "-" in match[1]:
+            inside = [one for one in re.findall(r"\w+", match[1]) if one in self._class]
+            return Aggregate("count", NodeRef(self._nodes[inside[-1]]))
+        return self._operand(text)
+
+    def _operand(self, text: str) -> Any:
+        name, _, property_ = _WRAPPED.sub(r"\1", text).strip().partition(".")
+        ref = NodeRef(self._nodes[name]) if name in self._nodes else HopRef(self._links[name])
+        return PropertyRef(ref, property_.strip("`")) if property_ else ref
+
+    def _condition(self, text: str) -> Comparison | None:
+        text = _WRAPPED.sub(r"\1", text).strip()
+        denied = re.match(r"NOT\b(?!.*-)", text, re.I)
+        text = re.sub(r"^NOT\s+", "", text, flags=re.I) if denied else text
+        if re.search(r"IS\s+NOT\s+NULL|^[^'\"]*-[-\[]", text, re.I):
+            counted = re.match(r"((?:count|size)\s*[({].*[)}])\s*([<>=]+)\s*(\d+)", text, re.I)
+            if counted:
+                return Comparison(self._item(counted[1]), counted[2], (int(counted[3]),))  # type: ignore[arg-type]
+            return None  # that it is there, or a pattern
+        if match := re.fullmatch(r"(\S+)\s+IS\s+NULL", text, re.I):
+            return Comparison(self._operand(match[1]), "missing")
+        match = _COMPARED.fullmatch(text)
+        if match is None:
+            raise ValueError
+        left, operator, right = match[1], match[2].lower().replace("_", " "), match[3]
+        if denied:
+            operator = {"=": "<>"}.get(operator, f"not {operator}")
+        return Comparison(self._item(left), operator, (_literal(right),))  # type: ignore[arg-type]
+
+
+def _plan(
+    nodes: Sequence[str], hops: Sequence[Hop], where: Iterable[Comparison | None],
+    without: Sequence[Without], order: Sequence[Sort], limit: int | None, give: Sequence[Any],
+) -> Plan:  # fmt: skip
+    every = [one for one in dict.fromkeys(where) if one]
+    having = [one for one in every if isinstance(one.left, Aggregate)]
+    return Plan(
+        tuple(nodes), tuple(hops), tuple(sorted(every, key=having.__contains__)), tuple(without),
+        default_group(give, order, having), tuple(order), limit, tuple(give),
+    )  # fmt: skip
+
+
+def _literal(text: str) -> str | int | float | bool:
+    text = text.strip()
+    if match := re.fullmatch(r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"", text):
+        return next(one for one in match.groups() if one is not None).replace("\\", "")
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    return int(text) if re.fullmatch(r"-?\d+", text) else float(text)
+
+
+def schema_of(schema: Mapping[str, Any]) -> GraphSchema:
+    """Return a schema of ``schemas.json``."""
+
+    def properties(owner: str, owners: Mapping[str, Any]) -> tuple[Property, ...]:
+        return tuple(
+            Property(one["property"], _TYPES.get(one.get("type", ""), "text"),  # type: ignore[arg-type]
+                     many=one.get("type") == "LIST")
+            for one in owners.get(owner, ())
+        )  # fmt: skip
+
+    types = [EntityType(name, 100, properties(name, schema["node_props"]))
+             for name in sorted(schema["node_props"])]  # fmt: skip
+    relations = [
+        RelationPattern(one["type"], one["start"], one["end"], 100,
+                        properties(one["type"], schema.get("rel_props") or {}))
+        for one in schema["relationships"]
+    ]  # fmt: skip
+    return GraphSchema(tuple(types), tuple(relations))
+
+
+def exchanged(random: Random, schema: GraphSchema, nouns: Sequence[str]) -> Callable[[str], str]:
+    """Return what exchanges words of a schema in a text, in names as in sentences, for others."""
+    names = {one.name for one in schema.types} | {one.relation for one in schema.relations}
+    owners: list[Any] = [*schema.types, *schema.relations]
+    names |= {one.name for owner in owners for one in owner.properties}
+    words = {stem(word) for name in names for word in relation_phrase(name).split()}
+    words = {word for word in words if len(word) > 3} - GENERIC - KEYWORDS
+    taken = [word for word in sorted(words) if random.random() < 0.5]
+    renamed = dict(zip(taken, random.sample(nouns, len(taken)), strict=True))
+
+    def other(match: re.Match[str]) -> str:
+        word = match.group()
+        new = renamed.get(stem(word), "")
+        if not new:
+            return word
+        new += "s" if word.lower() != stem(word) and word[-1] in "sS" else ""
+        return new.upper() if word.isupper() else new.title() if word[0].isupper() else new
+
+    return lambda text: re.sub(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", other, text)
+
+
+def literals_of(question: str, plan: Plan, schema: GraphSchema, random: Random) -> PlanLiterals:
+    """Return what ``question`` states, as a graph that has the plan's values would find it.
+
+    Now and then another property has the same value.
+    """
+    texts: dict[Owned, tuple[str, ...]] = {}
+    for one in plan.where:
+        right = one.right if isinstance(one.right, tuple) and one.operator in ("=", "<>") else ()
+        for value in right:
+            if isinstance(value, str) and value.lower() in question.lower():
+                texts[_owned(plan, one.left)] = (value,)
+                type_ = random.choice(schema.types)
+                others = [one.name for one in type_.properties if one.type == "text"]
+                if others and random.random() < _ELSEWHERE:
+                    texts.setdefault((type_.name, random.choice(others)), (value,))
+    order = random.sample(sorted(texts), len(texts))
+    return plan_literals(stated(question), {owned: texts[owned] for owned in order})
+
+
+def _owned(plan: Plan, item: Any) -> Owned:
+    if isinstance(item, NodeRef):
+        return plan.nodes[item.node], ""
+    if isinstance(item.owner, NodeRef):
+        return plan.nodes[item.owner.node], item.name
+    return plan.all_hops[item.owner.hop].relation, item.name
+
+
+def made_schema(made: MadeSchema) -> GraphSchema:
+    """Return the schema of an invented domain."""
+    properties = {
+        name: tuple(
+            Property(property_, _KINDS.get(kind, "text"))  # type: ignore[arg-type]
+            for (owner, property_), kind in made.kinds.items()
+            if owner == name
+        )
+        for name in sorted(made.classes)
+    }
+    relations = [RelationPattern(relation, head, tail, 100) for head, relation, tail in made.hops]
+    return GraphSchema(
+        tuple(EntityType(name, 100, own) for name, own in properties.items()), tuple(relations)
+    )
+
+
+def made_plan(question: str, gold: PlanGold) -> Plan | None:
+    """Return the plan of a question made over an invented domain, or of people's about one."""
+    try:
+        return _made_plan(question, gold)
+    except (KeyError, ValueError, StopIteration, PlanError):
+        return None
+
+
+def _made_plan(question: str, gold: PlanGold) -> Plan:
+    (at,) = gold.answer
+    read, nodes, left = stated(question), [at], dict(gold.hops)
+    hops: list[Hop] = []
+    while left:
+        hop = next(one for one in left if at in (one[0], one[2]))
+        inverse = hop[2] == at and (hop[0] != at or left[hop])
+        del left[hop]
+        at = hop[0] if inverse else hop[2]
+        hops.append(Hop(len(nodes) - 1, hop[1], len(nodes), inverse))
+        nodes.append(at)
+
+    def place(class_: str) -> NodeRef:
+        return NodeRef(len(nodes) - 1 - nodes[::-1].index(class_))
+
+    def property_(owned: Iterable[Owned]) -> PropertyRef:
+        ((owner, name),) = owned
+        return PropertyRef(place(owner), name)
+
+    numbers = [one for one in read.literals if isinstance(one.value, int | float)]
+    where: list[Comparison] = []
+    for owned, value in gold.conditions.items():
+        right = [("=", value)] if value else [(one.operator, one.value) for one in numbers]
+        if not right:
+            raise ValueError
+        where += [Comparison(property_([owned]), sign, (one,)) for sign, one in right]  # type: ignore[arg-type]
+    of: Any = None
+    if gold.counted:
+        (counted,) = gold.counted
+        of = Aggregate("count", place(counted))
+    elif gold.aggregated:
+        of = Aggregate(_AGGREGATES[gold.aggregate], property_(gold.aggregated))  # type: ignore[arg-type]
+    give: list[Any] = [NodeRef(0)]
+    order: list[Sort] = []
+    down = gold.direction == "desc"
+    if gold.having:
+        sign, value_ = (numbers[0].operator, numbers[0].value) if numbers else (">", 1)
+        where.append(Comparison(of, sign, (value_,)))  # type: ignore[arg-type]
+    elif gold.aggregate == "group":
+        give.append(of)
+        order = [Sort(of, down)] if gold.direction != "none" else []
+    elif of is not None:
+        rest = gold.aggregate == "avg" and not gold.conditions and nodes[1:]
+        give = [place(rest[-1]), of] if rest else [of]
+    if gold.order:
+        order = [Sort(property_(gold.order), down)]
+    if gold.given:
+        give = [*([] if gold.conditions else give), property_(gold.given)]
+    limit = None
+    if gold.limit:
+        limit = read.limit or next((int(one.value) for one in numbers), 1)
+    parts = (Without(tuple(hops)),) if gold.without else ()
+    return _plan(nodes, () if parts else hops, where, parts, order, limit, give)
+
+
+def parts_of(plan: Plan) -> set[object]:
+    """Return what a plan names of a schema, as :func:`kgqa.methods.query_writer.nearest` has it."""
+    found: set[object] = {one for one in plan.nodes if one}
+    for hop in plan.all_hops:
+        head, tail = plan.nodes[hop.source], plan.nodes[hop.target]
+        found.add((tail, hop.relation, head) if hop.inverse else (head, hop.relation, tail))
+    items = [*plan.items(), *plan.group]
+    inside = [one.of for one in items if isinstance(one, Aggregate)]
+    found |= {_owned(plan, one) for one in [*items, *inside] if isinstance(one, PropertyRef)}
+    return found
+
+
+def written(language: PlanLanguage, text: str) -> list[str] | None:
+    """Return the options that write a plan's text; None if it is not in the language."""
+    state, taken = language.start(), []
+    while not language.is_end(state):
+        rest = text[len(state.text) :]
+        fit = [
+            one
+            for one in language.options(state)
+            if rest.startswith(one[0]) and (one[0] or not rest)
+        ]
+        if not fit:
+            return None
+        option, state = max(fit, key=lambda one: len(one[0]))
+        taken.append(option)
+    return taken[:-1]
