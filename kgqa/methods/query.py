@@ -181,7 +181,7 @@ class Query(Method[QueryOptions]):
 
     def asks_listed(self, store: Any, question: str) -> bool:
         """Return whether a question says what to give of the things of a class."""
-        graph = queryable(store) if isinstance(store, PropertyGraph) else None
+        graph = queryable(_property_graph(store)) if isinstance(store, PropertyGraph) else None
         if graph is None or not 0 < len(graph.schema().types) <= MOST_CLASSES:
             return False
         return bool(SHOWN_WITH.search(question) or self._asked(graph, question).items)

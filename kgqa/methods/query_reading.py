@@ -197,7 +197,8 @@ class Reading:
     @cached_property
     def of_each(self) -> set[int]:
         """The words that say of what there is a number each, if a number is asked for."""
-        calculated = asks_calculated(self.question) or self.revenue or EXTREME.search(self.question)
+        bare = AVERAGED.sub(" ", self.question)
+        calculated = asks_calculated(bare) or self.revenue or EXTREME.search(self.question)
         return self.mentions.of_each if calculated and not asks_best(self.question) else set()
 
     @cached_property
