@@ -43,6 +43,7 @@ from kgqa.methods.query_values import ValueIndex
 from kgqa.methods.query_wholes import SHOWN_WITH
 from kgqa.methods.query_words import (
     ASKED,
+    blanked,
     measured,
     measures,
     names_class,
@@ -197,9 +198,8 @@ class Query(Method[QueryOptions]):
         question, items = self._asked(graph, question)
         literals = stated(question)
         found = values.find(question, literals.literals)
-        bare = question  # without values, whose use is told by `unused`
-        for value in reversed(found):
-            bare = f"{bare[: value.start]}{bare[value.end :]}"
+        # without values, whose use is told by `unused`
+        bare = blanked(question, ((one.start, one.end) for one in found))
         use, passes, temperature = NO_KG_LLM, 1, WRITTEN_TEMPERATURE
         if self._writes:
             from kgqa.methods.query_writer import PlanWriter  # with torch

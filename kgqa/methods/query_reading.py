@@ -17,6 +17,7 @@ from kgqa.methods.query_words import (
     EXTREME,
     REVENUE,
     Mentions,
+    blanked,
     measured,
     says,
     stem,
@@ -174,11 +175,8 @@ class Reading:
     @cached_property
     def bare(self) -> str:
         """The question without what it quotes and the values that it names."""
-        text = list(self.question)
         spans = [(one.start, one.end) for one in self.stated.literals if one.kind == "text"]
-        for start, end in (*spans, *((value.start, value.end) for value in self.values)):
-            text[start:end] = " " * (end - start)
-        return "".join(text)
+        return blanked(self.question, [*spans, *((one.start, one.end) for one in self.values)])
 
     @cached_property
     def averaged(self) -> re.Match[str] | None:
@@ -199,7 +197,8 @@ class Reading:
     @cached_property
     def of_each(self) -> set[int]:
         """The words that say of what there is a number each, if a number is asked for."""
-        calculated = asks_calculated(self.question) or self.revenue or EXTREME.search(self.question)
+        bare = AVERAGED.sub(" ", self.question)
+        calculated = asks_calculated(bare) or self.revenue or EXTREME.search(self.question)
         return self.mentions.of_each if calculated and not asks_best(self.question) else set()
 
     @cached_property

@@ -238,6 +238,13 @@ property value ascending descending
 _PLAIN = frozenset(map(stem, _PLAIN_WORDS.split()))
 
 
+def blanked(question: str, spans: Iterable[tuple[int, int]]) -> str:
+    """Return a question with spaces for some of its letters."""
+    for start, end in spans:
+        question = question[:start] + " " * (end - start) + question[end:]
+    return question
+
+
 def unexplained(question: str, names: Iterable[str]) -> list[str]:
     """Return the words of a question that no name of a plan accounts for.
 
