@@ -62,7 +62,8 @@ def asks_calculated(question: str) -> bool:
 _COMPARED = re.compile(
     r"\b(?:no|not|never|without|nobody|none)\b|n't\b|\b(?:more|less|fewer|over|under|above|below"
     r"|at least|at most|before|after|since|until|between|in)\b[^?]*?"
-    r"(?:\d|\b(?:two|three|four|five|six|ten)\b)|\b(?:\d+|two|three|four) or more\b",
+    r"(?:\d|\b(?:two|three|four|five|six|ten)\b)|\b(?:\d+|two|three|four) or more\b"
+    r"|\b(?:than|least|most) one\b",
     re.IGNORECASE,
 )
 
@@ -178,6 +179,7 @@ def as_choice(question: str) -> str:
 BEST = re.compile(
     r"\b(?!(?:inter|b|qu|w|t|r|n|gu|v|f|ch|for|p|arr|prot|cont|har|inv|requ|sugg|j|z|cr)est\b)"
     r"(?:\w{2,}est|most|least(?! \d)|fewest)\b(?<!at least)"
+    r"|\b(?:best|worst)[ -]\w+ed\b"
     r"|\b(?:\w+ed|came|began|born|left|won|built|expires) (?:first|last)\b",
     re.I,
 )

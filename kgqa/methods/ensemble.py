@@ -51,6 +51,7 @@ from kgqa.methods.yes_no import NO, YES
 from kgqa.models.path_ranker import RANKERS, own_ranker
 from kgqa.paths.ground import Node
 from kgqa.paths.words import relation_phrase
+from kgqa.queries.plain import queryable
 from kgqa.queries.plan import Aggregate, NodeRef
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from kgqa.methods.resources import Resources
     from kgqa.paths.walk import WalkRules
     from kgqa.queries.result import QueryResult
+    from kgqa.queries.solve import QueryStore
 
 # Chosen on development questions: docs/methods.md.
 WEIGHTS = {"gcr": 1.0, "kg-cot": 1.0, "rank": 1.0}
@@ -509,7 +511,7 @@ class Auto(Ensemble):
         best = not calculated and asks_best(as_superlative(question.question))
         beyond = asks_denied(question.question) or asks_repeated(question.question)  # any path
         compared = asks_compared(question.question)
-        listed = _has_classes(store) and self._planner.asks_listed(store, question.question)
+        listed = self._planner.asks_listed(store, question.question)
         if topics and not (calculated or best or beyond or listed or compared):
             return None
         compared = compared and not self._nouns  # things have properties
@@ -518,6 +520,8 @@ class Auto(Ensemble):
         ]
         named = [one for one in topics if _is_named(one)]
         if topics and not named:  # a word that stands in some name is not a name
+            if best and all(one.mention[:1].islower() for one in topics):  # but a class
+                unread = Findings(notes=(UNSAID,), confidence=0.0)
             topics = []
         elif topics and not (calculated or best or beyond or listed or compared):
             return None
@@ -536,7 +540,7 @@ class Auto(Ensemble):
         given = store.keys_of([one.id for one in found.answers[:1] if one.id])
         if (store.entities(given[given >= 0]).kinds == Kind.MEDIATOR).any():
             return unread  # a fact is no answer, what it says is
-        result, schema = found.result, cast("PropertyGraph", store).schema()
+        result, schema = found.result, queryable(cast("QueryStore", store)).schema()
         plan = None if result is None else result.plan
         about = bool(topics) and (calculated or beyond) and not asks_repeated(question.question)
         if plan and not has_words_of(plan, question.question, schema, self._nouns, about=about):
@@ -653,7 +657,8 @@ def _classes_named(store: GraphStore) -> set[frozenset[str]]:
     """Return what a graph's classes are called, as stems: what is called so is one of them."""
     if not isinstance(store, PropertyGraph):
         return set()
-    return name_stems(name for one in store.schema().types for name in (one.name, *one.also))
+    types = queryable(cast("QueryStore", store)).schema().types
+    return name_stems(name for one in types for name in (one.name, *one.also))
 
 
 def _compares(found: Findings, topics: Sequence[TopicEntity]) -> bool:

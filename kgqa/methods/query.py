@@ -13,7 +13,7 @@ import re
 import time
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from kgqa.answers.answer import (
     NO_KG_LLM,
@@ -29,19 +29,21 @@ from kgqa.display import NOT_HERE, said_name
 from kgqa.errors import PlanError, TimeLimitError, UsageError
 from kgqa.graph.names import normalise
 from kgqa.graph.schema import PropertyGraph
-from kgqa.linking.around import stems_of
+from kgqa.linking.around import MOST_CLASSES, stems_of
 from kgqa.linking.asked import as_superlative
 from kgqa.linking.literals import stated
 from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.options import QueryOptions
-from kgqa.methods.query_asked import asked_for, giving
-from kgqa.methods.query_classes import class_words
+from kgqa.methods.query_asked import Asked, asked_for, giving
+from kgqa.methods.query_classes import class_words, nameless
 from kgqa.methods.query_parts import FoundValue, SchemaParts, value_nodes
 from kgqa.methods.query_reading import Reading
 from kgqa.methods.query_search import PlanSearch
 from kgqa.methods.query_values import ValueIndex
+from kgqa.methods.query_wholes import SHOWN_WITH
 from kgqa.methods.query_words import (
     ASKED,
+    blanked,
     measured,
     measures,
     names_class,
@@ -84,7 +86,8 @@ if TYPE_CHECKING:
 _ENDING = re.compile(r"(?:or|er|ed|ing)$")
 UNKNOWN = 0.15  # of the confidence, if the question names what is not in the graph
 RANKED = 0.8  # if it asks for the top few, and not by what
-PASSED = 0.3  # if it states a value that its plan does not compare with
+PASSED = 0.3  # if it states a value that its plan does not compare with, or asks for more
+VAIN = -12.0  # from which words ask for what a plan leaves out
 UNEXPLAINED = 0.9  # and if it has words that its plan does not account for
 NOTHING_FOUND = 4.0  # off the score of a plan that finds nothing
 NOTHING_THERE = 1.0  # and says every word of the question
@@ -178,8 +181,10 @@ class Query(Method[QueryOptions]):
 
     def asks_listed(self, store: Any, question: str) -> bool:
         """Return whether a question says what to give of the things of a class."""
-        parts, _ = self._of(queryable(store))
-        return not self.nouns and bool(asked_for(question, parts).items)
+        graph: Any = queryable(cast("Any", store)) if isinstance(store, PropertyGraph) else None
+        if graph is None or not 0 < len(graph.schema().types) <= MOST_CLASSES:
+            return False
+        return bool(SHOWN_WITH.search(question) or self._asked(graph, question).items)
 
     def read(self, store: GraphStore, question: str, among: frozenset[str] = frozenset()) -> Read:
         """Return the plans that ``question`` may mean, of ``among`` if that has ids.
@@ -190,12 +195,11 @@ class Query(Method[QueryOptions]):
         graph = queryable(_property_graph(store))
         stored = SchemaIndex(_property_graph(store).schema())  # the classes that Cypher knows
         parts, values = self._of(graph)
-        question, items = asked_for(question, parts)
+        question, items = self._asked(graph, question)
         literals = stated(question)
         found = values.find(question, literals.literals)
-        bare = question  # without values, whose use is told by `unused`
-        for value in reversed(found):
-            bare = f"{bare[: value.start]}{bare[value.end :]}"
+        # without values, whose use is told by `unused`
+        bare = blanked(question, ((one.start, one.end) for one in found))
         use, passes, temperature = NO_KG_LLM, 1, WRITTEN_TEMPERATURE
         if self._writes:
             from kgqa.methods.query_writer import PlanWriter  # with torch
@@ -240,7 +244,7 @@ class Query(Method[QueryOptions]):
             result = run(one.plan)
             off = FAILED if result is None else 0.0
             if result is not None and not _gives(result):
-                unread = one.plan.having or unexplained(bare, _names(one.plan))
+                unread = one.plan.having or unexplained(bare, [*_names(one.plan), *one.nouns])
                 off = NOTHING_FOUND if unread else NOTHING_THERE
             if result is not None and is_idle(result, run):
                 off += IDLE
@@ -256,8 +260,8 @@ class Query(Method[QueryOptions]):
         confidence = confidence_of([one[0] for one in worth], temperature, same)
         unknown, passed = list[str](), list[str]()
         if worth:
-            best_plan = worth[0][1].plan
-            part, unknown, passed = self._left(question, bare, best_plan, found, literals, parts)
+            one = worth[0][1]
+            part, unknown, passed = self._left(question, bare, one, found, literals, parts)
             confidence *= part
         ranked = [(one, result) for _, one, result in worth]
         chosen_by, said = None, ""
@@ -292,7 +296,7 @@ class Query(Method[QueryOptions]):
         self,
         question: str,
         bare: str,
-        plan: Plan,
+        best: Candidate,
         found: Sequence[FoundValue],
         literals: Stated,
         parts: SchemaParts,
@@ -302,35 +306,46 @@ class Query(Method[QueryOptions]):
         First names that nothing in the graph has, then values and words that the plan has no use
         for. ``bare``: the question without the values that were found.
         """
+        plan = best.plan
         unknown = unknown_names(question, [*found, *literals.literals], parts)
         kind = passed_over(question, plan)
         if kind and kind not in {question[one.start : one.end].lower() for one in found}:
             unknown.append(kind)
-        words = unexplained(bare, _names(plan))
-        unknown += self._unmeasured(question, plan, words)
+        words = unexplained(bare, [*_names(plan), *best.nouns])
+        unknown += self._unmeasured(question, best, words)
         stray = unused(question, plan, found, literals, parts.names)
         part = UNKNOWN ** bool(unknown) * UNEXPLAINED ** bool(words) * PASSED ** bool(stray)
+        part *= PASSED ** (best.vain <= VAIN)
         things = plan.is_bare and not any(isinstance(one, PropertyRef) for one in plan.give)
-        if things and not _HAVING.search(question) and _known(parts) & {one[:5] for one in words}:
+        known = set() if self.nouns or _HAVING.search(question) else _known(parts)
+        if things and known & {one[:5] for one in words}:
             part *= PASSED  # all of a class, though the graph knows more of the words
         if plan.order and isinstance(plan.order[0].by, PropertyRef) and not self.nouns:
             part *= RANKED ** ranks_by_nothing(question)
         return part, unknown, [*stray, *words]
 
-    def _unmeasured(self, question: str, plan: Plan, words: Sequence[str]) -> list[str]:
+    def _asked(self, graph: Any, question: str) -> Asked:
+        parts, values = self._of(graph)
+        return asked_for(question, parts, values.find(question, stated(question).literals))
+
+    def _unmeasured(self, question: str, best: Candidate, words: Sequence[str]) -> list[str]:
         """Return what is asked for the sum or the most of, and nothing there is called like.
 
         ``words``: those of the question that no name of the plan accounts for.
         """
-        if self.nouns or any(isinstance(one, Arithmetic) for one in _inner(plan)):
+        plan = best.plan
+        counted = [one.of for one in plan.items() if isinstance(one, Aggregate)]
+        if any(isinstance(one, Arithmetic) for one in _inner(plan)):
             return []
+        if self.nouns and ("" in best.nouns or any(isinstance(one, NodeRef) for one in counted)):
+            return []  # what classes without types are called is not said
         known = _known(self._parts) if self._parts else set()
         known |= {_ENDING.sub("", one) for one in known}  # actors, of what is "acted in"
         nouns = [one for one in map(stem, measures(question))
                  if one in words and not known & {one[:5], _ENDING.sub("", one)}]  # fmt: skip
         if not nouns:
             return []
-        names = sorted({relation_phrase(one) for one in _names(plan)} - KEYWORDS)
+        names = sorted({*map(relation_phrase, [*_names(plan), *best.nouns])} - KEYWORDS)
         vectors = self.resources.sentence_encoder(None).encode([*nouns, *names])
         near = (vectors[len(nouns) :] @ vectors[: len(nouns)].T).max(0, initial=-1.0)
         return [one for one, value in zip(nouns, near.tolist(), strict=True) if value < ABOUT]
@@ -546,9 +561,14 @@ def has_words_of(
     items += [one.of for one in items if isinstance(one, Aggregate)]
     names = [
         *plan.nodes,
-        *(nouns.get(one, "") for one in plan.nodes),
         *(hop.relation for hop in plan.all_hops),
     ]
+    if nouns:  # a plan over plain triples leaves out what its hops say
+        ends = {end for one in schema.relations if one.relation in names
+                for end in (one.head, one.tail)}  # fmt: skip
+        if ends & nameless(schema, nouns):
+            return True
+        names += [name for one in {*ends, *plan.nodes} for name in (one, nouns.get(one, ""))]
     names += [one.name for one in items if isinstance(one, PropertyRef)]
     names += [name for one in schema.types if one.name in names for name in one.also]
     names += [name for one in schema.relations if one.relation in names for name in one.also]

@@ -13,19 +13,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from kgqa.errors import PlanError
+from kgqa.methods.query_parts import ENTITY
 from kgqa.methods.query_then import with_hop
 from kgqa.methods.query_words import EACH, names_class, stem
 from kgqa.paths.words import relation_phrase
-from kgqa.queries.check import check
+from kgqa.queries.check import NUMBERS, check
 from kgqa.queries.plan import Aggregate, AggregateKind, NodeRef, PropertyRef
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kgqa.methods.query_parts import SchemaParts
+    from kgqa.methods.query_parts import FoundValue, SchemaParts
     from kgqa.queries.plan import Plan
 
 _NUMBER = r"(?:the )?(?:total )?(?:number|count)s?"
+_NUMBER_OF = re.compile(r"(?:(?<=, )|(?<=\band ))(?:the )?number of (\w+)\b", re.I)
 _OPEN = re.compile(
     r"\W*(?:(?:show|list|find|give|return|display|get|tell|report|count)(?: me| us| out)?"
     r"|(?:what|which)(?:'s| is| are| was| were))\s+(?:(?:all|the|distinct|different|unique)\s+)*",
@@ -61,8 +63,12 @@ class Asked(NamedTuple):
     items: tuple[str, ...] = ()
 
 
-def asked_for(question: str, parts: SchemaParts) -> Asked:
-    """Return a question without the list of what is to be given."""
+def asked_for(question: str, parts: SchemaParts, values: Sequence[FoundValue] = ()) -> Asked:
+    """Return a question without the list of what is to be given; ``values``: those in it."""
+    things = {  # whose names it says
+        question[one.start : one.end]: owner
+        for one in values for kind, owner, _ in one.fields if kind == ENTITY and owner
+    }  # fmt: skip
     items: list[str] = []
     for name in parts.names:  # miles per gallon, of an MPG
         if 2 < len(name) < 6 and name.isalpha() and name.isupper():
@@ -74,6 +80,10 @@ def asked_for(question: str, parts: SchemaParts) -> Asked:
         for owned in parts.properties
     ):  # the types of pets, of a pet type
         question = f"{question[: kind.start()]}{kind[2]} {kind[1]}{question[kind.end() :]}"
+    for said in reversed([*_NUMBER_OF.finditer(question)]):  # of beds, if there is a number
+        if any(_stems(one.name) == [stem(said[1].lower())] and one.type in NUMBERS
+               for one, _ in parts.properties.values()):  # fmt: skip
+            question = question[: said.start()] + question[said.start(1) :]
     if then := _THEN.fullmatch(question.strip()):
         question = then[1]
         items = [one for one in _AND.split(then[2]) if not re.search(r"\b(?:number|count)\b", one)]
@@ -93,7 +103,8 @@ def asked_for(question: str, parts: SchemaParts) -> Asked:
             return Asked(f"What is the {full[0]}{rest[of.start() :]}", tuple(full))
         if re.fullmatch(_NUMBER, listed[-1], re.I):
             return Asked(f"How many {what}", (*listed[:-1], *items))
-        class_ = _class_of(what, parts)
+        of_thing = [owner for name, owner in things.items() if what.startswith(name)]
+        class_ = _class_of(what, parts) or (of_thing[0] if of_thing and len(listed) > 1 else "")
         if class_ and all(not kind and _found(class_, words, parts) for kind, words in kinds):
             if number := _AND_NUMBER.fullmatch(what):
                 each = "" if EACH.search(number[2]) else f" for each {number[1]}"
@@ -136,7 +147,9 @@ def giving(plan: Plan, items: Sequence[str], parts: SchemaParts) -> Plan:
 
 def _class_of(text: str, parts: SchemaParts) -> str:
     """Return the class that a text begins with the name of, "" if it does not."""
-    named = [one for one in parts.index.types if names_class(f"Which {text}", one)]
+    nouns, asked = parts.called.nouns, f"Which {text}"
+    named = [one for one in parts.index.types
+             if names_class(asked, one) or names_class(asked, nouns.get(one, one))]  # fmt: skip
     return max(named, key=len, default="")
 
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kgqa.paths.words import relation_phrase
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -85,11 +87,20 @@ def class_words(store: QueryStore, schema: GraphSchema, encoder: SentenceEncoder
     to_noun = (vectors.sum(axis=0) + _unit(encoder.encode(shown))) @ _unit(encoder.encode(nouns)).T
     to_noun = to_noun - _COMMON * to_noun.mean(axis=0, keepdims=True)
     called = {}
+    own = {one.name for one in schema.types}
     for one, row in zip(schema.types, to_noun, strict=True):
-        second, first = np.sort(row)[-2:]
-        sure = first >= _SURE or first - second >= _CLEAR
-        called[one.name] = nouns[int(row.argmax())] if sure else one.name
+        noun, (second, first) = nouns[int(row.argmax())], np.sort(row)[-2:]
+        sure = (first >= _SURE or first - second >= _CLEAR) and noun not in own
+        called[one.name] = noun if sure else one.name
     return ClassWords(called, vectors, encoder)
+
+
+def nameless(schema: GraphSchema, nouns: Mapping[str, str]) -> set[str]:
+    """Return the classes of plain triples that are called only as what their entities have."""
+    own = {(one.head, relation_phrase(one.relation)) for one in schema.relations}
+    own |= {(one.name, relation_phrase(each.name)) for one in schema.types
+            for each in one.properties}  # fmt: skip
+    return {name for name, noun in nouns.items() if (name, noun) in own}
 
 
 def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -11,8 +11,11 @@ from kgqa.graph.quantities import UNITS
 from kgqa.methods.query_parts import ENTITY, FoundValue, Owned
 from kgqa.methods.query_reading import UNUSED, is_id
 from kgqa.methods.query_words import (
+    ALIVE,
     AVERAGE,
     COMPARED,
+    DEAD,
+    DEATH,
     NO,
     PLACE,
     TIME,
@@ -404,7 +407,9 @@ class ConditionSearch:
         """Yield conditions without a literal: what is true or not, what is missing or there."""
         yield state
         won = place_won(self._read.question)
-        denied = bool(NO.search(self._read.bare))
+        bare = self._read.bare
+        ends = "missing" if ALIVE.search(bare) else "not missing" if DEAD.search(bare) else ""
+        denied = bool(NO.search(bare))
         for place in places:
             odds = self._read.properties[place.owned][0]
             if won and place.property.type in NUMBERS and PLACE.search(place.property.name):
@@ -415,12 +420,16 @@ class ConditionSearch:
             share = self._read.mentions.share(place.property.name, place.owned[1])
             least = {"text": 1.0, "date": 0.5, "datetime": 0.5}.get(place.property.type, 2.0)
             none = bool(self._read.mentions.after(NO, 3) & {*said}) and share >= least
+            ended = bool(ends and DEATH.search(place.property.name))
             if any(place.owned[2] == name for *_, name in state.used) or (
-                odds < -1 and not ((flag and said) or opposite or none)
+                odds < -1 and not ((flag and said) or opposite or none or ended)
             ):
                 continue
             if flag and denied and not (said or opposite):
                 continue  # "not" is of something else
+            if ended:
+                one = Comparison(place.ref, ends)  # type: ignore[arg-type]
+                yield replace(state, where=(*state.where, one), score=state.score + _FLAG)
             if flag:
                 holds = denied == opposite
                 yield self._add(state, place, "=", holds, _FLAG if said or opposite else 0.0)
@@ -450,7 +459,7 @@ def says_opposite(question: str, name: str) -> bool:
 
 
 def _contradict(one: Comparison, other: Comparison) -> bool:
-    """Return whether no single value meets both of two comparisons with values."""
+    """Return whether of two comparisons with values one rules out the other, or says it, too."""
     if one.left != other.left or "<>" in (one.operator, other.operator):
         return False
     both = sorted((one, other), key=lambda each: each.operator[0])  # < before = before >
@@ -459,4 +468,6 @@ def _contradict(one: Comparison, other: Comparison) -> bool:
     if low is None or type(low) is not type(high):
         return False
     below = low < high  # type: ignore[operator]
+    if signs in ("<<", ">>"):  # one of them says nothing
+        return True
     return low != high if signs == "==" else below and signs in ("<>", "<=", "=>")

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from kgqa.methods.query_reading import Pattern, Reading
 from kgqa.methods.query_words import named, names_class, says, turn
-from kgqa.paths.words import relation_phrase
 from kgqa.queries.plan import Hop
 
 if TYPE_CHECKING:
@@ -47,15 +46,12 @@ class PatternSearch:
         def worth(pattern: Pattern) -> float:
             return pattern.score + self._place_for(pattern)
 
-        nouns, near = (
-            self._read.parts.called.nouns,
-            self._read.parts.called.near(self._read.question),
-        )
+        near = self._read.parts.called.near(self._read.question)
         level = [
             Pattern(
                 (name,), (),
-                odds[0] + odds[1] + named(self._read.question, nouns.get(name, name))
-                + _NEAR * near.get(name, 0.0),
+                odds[0] + odds[1] + _NEAR * near.get(name, 0.0)
+                + max(named(self._read.question, one) for one in (name, self._read.noun(name))),
             )
             for name, odds in self._read.classes.items()
         ]  # fmt: skip
@@ -185,7 +181,8 @@ class PatternSearch:
                     and (one[1] == relation or (one[1], ends) in walked)
                 )
                 worth = worth if both else min(worth, 0.0) + _PARALLEL
-            turned = turn(self._read.question, relation) if head == tail or plain else 0.0
+            phrase = self._read.phrases[head, relation, tail]
+            turned = turn(self._read.question, phrase) if head == tail or plain else 0.0
             for at, name in enumerate(nodes):
                 for inverse, near, far in ((False, head, tail), (True, tail, head)):
                     if near != name or far not in self._read.classes:
@@ -194,10 +191,8 @@ class PatternSearch:
                         pattern.score + worth + (0 if again else _side(odds[1] + turned, inverse))
                     )
                     if inverse and not (at or name):  # "official language" leads to languages
-                        nouns = relation_phrase(relation).split()
-                        score += _CALLED * any(
-                            names_class(self._read.question, one) for one in nouns
-                        )
+                        noun = phrase.split()[-1]
+                        score += _CALLED * names_class(self._read.question, noun)
                     for other in range(at + 1, len(nodes)):  # both relations between the same two
                         if nodes[other] == far and (at, relation, other) not in between:
                             hop = Hop(at, relation, other, inverse)

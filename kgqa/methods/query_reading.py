@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kgqa.linking.asked import asks_best, asks_calculated
+from kgqa.methods.query_classes import nameless
 from kgqa.methods.query_parts import ENTITY, FoundValue, Owned, SchemaParts
 from kgqa.methods.query_words import (
     ASKED,
@@ -16,6 +17,7 @@ from kgqa.methods.query_words import (
     EXTREME,
     REVENUE,
     Mentions,
+    blanked,
     measured,
     says,
     stem,
@@ -89,6 +91,7 @@ class Reading:
     properties: dict[Owned, Sequence[float]] = field(default_factory=dict)
     whole: dict[str, dict[str, float]] = field(default_factory=dict)
     said: dict[tuple[str, str, str], bool] = field(default_factory=dict)
+    phrases: dict[tuple[str, str, str], str] = field(default_factory=dict)  # of relations
     plain: bool = False  # whether classes are what relations make them
     columns: set[str] = field(default_factory=set)  # classes that are mere values, of a stated one
     mentions: Mentions = field(init=False)
@@ -106,9 +109,9 @@ class Reading:
         self.whole = self.scores.whole
         self.mentions = Mentions(self.question)
         if self.averaged:
-            odds = self.whole["aggregate"]
-            most = max(odds["none"], odds["avg"])
-            self.whole = {**self.whole, "aggregate": {**odds, "none": most, "avg": -MOST_ODDS}}
+            kinds = self.whole["aggregate"]
+            most = max(kinds["none"], kinds["avg"])
+            self.whole = {**self.whole, "aggregate": {**kinds, "none": most, "avg": -MOST_ODDS}}
         self.plain = bool(self.parts.called.nouns)
         if not self.plain:
             self._weigh_classes()
@@ -139,12 +142,13 @@ class Reading:
         pairs: dict[frozenset[str], list[tuple[str, str, str]]] = {}
         for hop in self.hops:
             pairs.setdefault(frozenset((hop[0], hop[2])), []).append(hop)
-        self.said = {hop: says(words, hop[1]) for hop in self.hops}
+        self.phrases = {hop: self._phrase(hop) for hop in self.hops}
+        self.said = {hop: says(words, phrase) for hop, phrase in self.phrases.items()}
         if self.plain or self.parts.is_large:  # the classes' names say less there
             rest = ASKED.sub("", self.question, count=1) if ASKED.match(self.question) else ""
             first = re.findall(r"[a-z]+", rest.lower())[:2]
             for hop, (used, *others) in self.hops.items():
-                more = _OF_WORD * self.said[hop] + _OF_NOUN * says(first, hop[1])
+                more = _OF_WORD * self.said[hop] + _OF_NOUN * says(first, self.phrases[hop])
                 self.hops[hop] = [used + more, *others]
         for hops in pairs.values():
             said = any(self.said[hop] for hop in hops)
@@ -152,14 +156,27 @@ class Reading:
                 used, *others = self.hops[hop]
                 self.hops[hop] = [used + (_SAID if self.said[hop] else _UNSAID), *others]
 
+    def _phrase(self, hop: tuple[str, str, str]) -> str:
+        """Return a relation's words without those of what has it: the type, of a bridge type."""
+        own = {stem(one) for one in relation_phrase(self.noun(hop[0])).split()}
+        words = relation_phrase(hop[1]).split()
+        rest = [one for one in words if stem(one) not in own]
+        return " ".join(rest if any(len(one) > 3 for one in rest) else words)
+
+    @cached_property
+    def nameless(self) -> set[str]:
+        """The classes that have no name that people use."""
+        return nameless(self.parts.index.schema, self.parts.called.nouns)
+
+    def noun(self, name: str) -> str:
+        """Return what a class is called."""
+        return self.parts.called.nouns.get(name, name)
+
     @cached_property
     def bare(self) -> str:
         """The question without what it quotes and the values that it names."""
-        text = list(self.question)
         spans = [(one.start, one.end) for one in self.stated.literals if one.kind == "text"]
-        for start, end in (*spans, *((value.start, value.end) for value in self.values)):
-            text[start:end] = " " * (end - start)
-        return "".join(text)
+        return blanked(self.question, [*spans, *((one.start, one.end) for one in self.values)])
 
     @cached_property
     def averaged(self) -> re.Match[str] | None:
@@ -180,7 +197,8 @@ class Reading:
     @cached_property
     def of_each(self) -> set[int]:
         """The words that say of what there is a number each, if a number is asked for."""
-        calculated = asks_calculated(self.question) or self.revenue or EXTREME.search(self.question)
+        bare = AVERAGED.sub(" ", self.question)
+        calculated = asks_calculated(bare) or self.revenue or EXTREME.search(self.question)
         return self.mentions.of_each if calculated and not asks_best(self.question) else set()
 
     @cached_property
@@ -230,7 +248,7 @@ class Reading:
 
     def class_words(self, name: str) -> list[int]:
         """Return the words of the question that mention a class."""
-        return self.mentions.of(self.parts.called.nouns.get(name, name)) if name else []
+        return (self.mentions.of(self.noun(name)) or self.mentions.of(name)) if name else []
 
     @cached_property
     def class_mentions(self) -> dict[str, set[int]]:

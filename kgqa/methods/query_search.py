@@ -53,12 +53,17 @@ class PlanSearch:
                     if one.plan not in found or found[one.plan].score < one.score:
                         found[one.plan] = one
         weighed = [
-            replace(one, score=one.score + self._in_vain(one.plan)) for one in found.values()
+            replace(one, score=one.score + vain, vain=vain)
+            for one in found.values()
+            for vain in [self._in_vain(one.plan)]
         ]
         if asks_repeated(self._read.question):
             weighed = [replace(one, plan=self._repeated(one.plan)) for one in weighed]
         if self._read.plain:
-            weighed = [replace(one, plan=self._widened(one.plan)) for one in weighed]
+            weighed = [
+                replace(one, plan=self._widened(one.plan), nouns=self._nouns(one.plan))
+                for one in weighed
+            ]
         ranked = sorted(weighed, key=lambda one: -one.score)
         fit = (one for one in ranked if self._fits(one.plan))
         return list(islice(fit, most))
@@ -69,6 +74,11 @@ class PlanSearch:
         except PlanError:
             return False
         return True
+
+    def _nouns(self, plan: Plan) -> tuple[str, ...]:
+        """Return what the classes of a plan are called, "" if one has no name that people use."""
+        nodes = [*plan.nodes, *(plan.first.nodes[:1] if plan.first else ())]
+        return tuple("" if one in self._read.nameless else self._read.noun(one) for one in nodes)
 
     def _widened(self, plan: Plan) -> Plan:
         """Return a plan without the classes of nodes whose hops say what they are."""
@@ -124,7 +134,7 @@ class PlanSearch:
         sums = any(
             isinstance(one, Aggregate) and isinstance(one.of, Arithmetic) for one in plan.give
         )
-        cost += 2 * _IN_VAIN * (not self._groups_each(plan))
+        cost += 3 * _IN_VAIN * (not self._groups_each(plan))
         cost += _IDLE * self._idles(plan) + _UNSAID * self._unsaid(plan)
         if plan.is_bare and not plan.group:  # it tells no things apart
             cost += 2 * _IN_VAIN * self._unsaid_properties(plan)

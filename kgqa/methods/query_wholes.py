@@ -78,7 +78,7 @@ _ORDERED = 10.0  # off, for rows in no order, if the question says by which prop
 _RISING = 2.0  # for an order from the least up, if the question says none
 _DOWN = re.compile(r"\b(?:desc|decreasing|revers|high|larg|most|top|\w+est\b|first\b|rank)", re.I)
 _LIMITED = -1.2  # log-odds from which a superlative without a number means one
-_SHOWN_WITH = re.compile(r"\b(?:with|and|including)(?: all)? (?:their|its|his|her)\b", re.I)
+SHOWN_WITH = re.compile(r"\b(?:with|and|including)(?: all)? (?:their|its|his|her)\b", re.I)
 _OF_WHAT = {"of", "for", "in", "by", "per"}
 _FUNCTIONS: dict[str, AggregateKind] = {
     "sum": "sum",
@@ -90,10 +90,15 @@ _FUNCTIONS: dict[str, AggregateKind] = {
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A plan with its score, larger is better."""
+    """A plan with its score, larger is better; ``nouns``: what its classes are called.
+
+    ``vain``: what it costs, in the score, that words of the question ask for what it leaves out.
+    """
 
     plan: Plan
     score: float
+    nouns: tuple[str, ...] = ()
+    vain: float = 0.0
 
 
 class WholeSearch:
@@ -432,6 +437,7 @@ class WholeSearch:
                 and not any(one.left == place.ref and one.right == (True,) for one in where)
                 and place.ref not in give
                 and not (place.ref.owner == NodeRef(0) and self._read.is_name(place))
+                and not self._is_of_hop(pattern, place)
                 and (not group or place.ref.owner == group[0])
             ]
             given.sort(
@@ -468,8 +474,18 @@ class WholeSearch:
 
     def _is_beside(self, words: Sequence[int]) -> bool:
         """Return whether some words stand where a question says what to show of each thing."""
-        match = _SHOWN_WITH.search(self._read.question)
+        match = SHOWN_WITH.search(self._read.question)
         return match is not None and max(words, default=-1) > self._read.mentions.at(match.start())
+
+    def _is_of_hop(self, pattern: Pattern, place: Place) -> bool:
+        """Return whether what a list shows is called by a relation, and by a property in part."""
+        mentions, words = self._read.mentions, {*self._read.words_of(place)}
+        if mentions.share(place.property.name, place.owned[1]) == 1 or not self._is_beside(
+            sorted(words)
+        ):
+            return False
+        said = (hop.relation for hop in pattern.hops if mentions.share(hop.relation) == 1)
+        return any(words <= {*mentions.of(one)} for one in said)
 
     def _asks_property(self, place: Place, state: State) -> bool:
         """Return whether a property is asked for, not the things that have it."""
@@ -487,14 +503,14 @@ class WholeSearch:
     def _without(
         self, pattern: Pattern, places: Sequence[Place], state: State, base: float
     ) -> Iterator[Candidate]:
-        """Yield the plan whose last hop is what there must not be."""
+        """Yield the plans whose last hop, or last few, are what there must not be."""
         denied = any(one.operator == "missing" for one in state.where)  # "no website" is said once
         if not pattern.hops or state.having is not None or denied:
             return
         start = len(pattern.hops) - 1
         while start and self._only_leads_on(pattern, start, state):
             start -= 1  # clients without a card: by way of their accounts
-        inside = {NodeRef(hop.target) for hop in pattern.hops[start:]}
+        inside: set[NodeRef | HopRef] = {NodeRef(hop.target) for hop in pattern.hops[start:]}
         inside |= {HopRef(hop) for hop in range(start, len(pattern.hops))}
         odds = max(
             row[2]
@@ -511,6 +527,14 @@ class WholeSearch:
             + self._read.whole["aggregate"]["none"]
             + self._read.whole["direction"]["none"]
         )
+        no = min(self._read.mentions.after(NO, 1), default=0)
+        said = {  # before it: "games by Ann that did not win"
+            id_ for value in self._read.values
+            if self._read.mentions.at(value.end - 1) < no - 1
+            for ids in value.fields.values() for id_ in ids
+        }  # fmt: skip
+        if any(isinstance(one.right, tuple) and said & {*one.right} for one in inner):
+            score -= _THEN
         if NO.search(self._read.bare):
             score += 2.0
             score += self._denied(pattern)
@@ -548,13 +572,14 @@ class WholeSearch:
             yield Candidate(plan, score + extra)
 
     def _only_leads_on(self, pattern: Pattern, hop: int, state: State) -> bool:
-        """Return whether a hop starts at what the question does not mention, where one ends."""
-        before, this = pattern.hops[hop - 1], pattern.hops[hop]
+        """Return whether a hop starts where one ends, at what is not mentioned before the "no"."""
+        before, this, read = pattern.hops[hop - 1], pattern.hops[hop], self._read
+        no = min(read.mentions.after(NO, 1), default=0)
         return (
             before.target == this.source
-            and not self._read.class_words(pattern.nodes[this.source])
-            and {*self._read.mentions.of(before.relation)}
-            <= {*self._read.class_words(pattern.nodes[before.source])}
+            and all(at >= no > 0 for at in read.class_words(pattern.nodes[this.source]))
+            and {*read.mentions.of(before.relation)}
+            <= {*read.class_words(pattern.nodes[before.source])}
             and all(_owner(one) != NodeRef(this.source) for one in state.where)
         )
 

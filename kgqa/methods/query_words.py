@@ -98,6 +98,9 @@ def stem(word: str) -> str:
 _ORDINALS = ("second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 _CAME = r"(?:finish|came|come|placed?|rank)\w*(?: in)?"
 _WON = re.compile(rf"\b(?:{_CAME} (first|{'|'.join(_ORDINALS)})|w[io]n(?:s|ner\w*)?)\b", re.I)
+ALIVE = re.compile(r"\b(?:alive|living)\b", re.I)
+DEAD = re.compile(r"\b(?:dead|deceased|(?:has|have|had) died)\b", re.I)
+DEATH = re.compile(r"death|died|deceased", re.I)
 PLACE = re.compile(r"(?<![a-z])(?:position|pos|place|rank|standing)(?![a-z])", re.IGNORECASE)
 _ORDINAL = re.compile(
     rf"\b(?:({'|'.join(_ORDINALS)})|(\d{{1,2}})(?:nd|rd|th))[ -](?:\w{{2,}}est|most|least)\b",
@@ -118,7 +121,7 @@ ORDERED = re.compile(  # all of them, in an order
 )  # fmt: skip
 REVENUE = re.compile(r"\b(?:revenues?|turnover|sales|spent|spend|income|earn(?:ed|ings)?)\b", re.I)
 _SUPERLATIVE = re.compile(
-    r"most|least|fewest|(?!(?:inter|for|requ|sugg|gu|t)est)\w{3,}est|top|maximum|minimum|max|min"
+    r"most|least|fewest|best|worst|(?!(?:inter|for|requ|sugg|gu|t)est)\w{3,}est|top|maximum|minimum|max|min"
 )
 _SMALL_WORDS = "the and for with its has are was were who which what not per"
 _SMALL = frozenset(_SMALL_WORDS.split())
@@ -233,6 +236,13 @@ oldest youngest newest latest longest shortest largest biggest best worst cheape
 property value ascending descending
 """
 _PLAIN = frozenset(map(stem, _PLAIN_WORDS.split()))
+
+
+def blanked(question: str, spans: Iterable[tuple[int, int]]) -> str:
+    """Return a question with spaces for some of its letters."""
+    for start, end in spans:
+        question = question[:start] + " " * (end - start) + question[end:]
+    return question
 
 
 def unexplained(question: str, names: Iterable[str]) -> list[str]:
@@ -396,7 +406,7 @@ def turn(question: str, relation: str) -> float:
             return -3.0
         if re.search(rf"\b{root}\w* of\b|['’]s? (?:\w+ ){{0,2}}{root}", question, re.IGNORECASE):
             return 3.0 * side
-        if re.search(_COUNTS, before, re.IGNORECASE):
+        if re.search(_COUNTS, before, re.IGNORECASE) and not FREQUENT.search(before):
             return -3.0 * side
         return 2.0 * side if noun_tail else 0.0
     side = -1.0 if phrase.endswith(" by") else 1.0
@@ -432,10 +442,10 @@ _OF_WHAT = (
     ("short|tall|high", "height"), ("tall|high|low", "elevation altitude"),
     ("heav|light|weigh", "weight mass"),
     ("larg|big|bigg|small", "size area capacity population amount"),
-    ("cheap|expensive|dear|cost", "price cost fee"), ("paid|earn", "salary wage pay income"),
+    ("cheap|expensive|dear|cost", "price cost fee value"), ("paid|earn", "salary wage pay income"),
     ("fast|slow", "speed"), ("rich|wealth", "wealth worth income"), ("strong", "alcohol strength"),
     ("deep|shallow", "depth"), ("wid|narrow", "width"), ("hot|hott|warm|cold", "temperature"),
-    ("populous", "population"), ("(?:holds?|seats?) the most", "capacity seat"),
+    ("populous|inhabitant|resident", "population"), ("(?:holds?|seats?) the most", "capacity seat"),
 )  # fmt: skip
 _FORM = r"(?:e|y|i?er|i?est|s|ed)?"
 
@@ -476,7 +486,7 @@ _MUCH = re.compile(
     re.I,
 )
 _LITTLE = re.compile(
-    r"\b(?:low|small|short|cheap|light|narrow|slow|weak|cold|few|l)est\b"
+    r"\b(?:low|small|short|cheap|light|narrow|slow|weak|cold|few|l)est\b|\bworst\b"
     r"|\b(?:least|fewest|minimum)\b",
     re.I,
 )
@@ -518,7 +528,7 @@ def is_year(value: object) -> bool:
 ASKED = re.compile(
     r"^\W*(?:(?:in|at|on|from|to|of|for|by|with) )?(?:which|what|list|show(?: me)?|find|name|who"
     r"|how many|give(?: me)?|identify|get|display"
-    r"|count|return)(?:\s+(?:are|is|all|the|of|any|me|first|top|different|distinct|unique|names?"
+    r"|count|return)(?:\s+(?:are|is|all|each|every|the|of|any|me|first|top|different|distinct|unique|names?"
     r"|titles?|(?:most|least) (?:common|frequent|popular)"
     r"|\d+|one|two|three|four|five|ten))*\s+",
     re.IGNORECASE,

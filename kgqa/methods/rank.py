@@ -36,7 +36,9 @@ from kgqa.answers.unused import UNSURE
 from kgqa.display import said_entity, said_name
 from kgqa.errors import EmptyLanguageError
 from kgqa.graph.model import keys_array
+from kgqa.graph.names import normalise
 from kgqa.graph.store import schema_version
+from kgqa.linking.around import stems_of
 from kgqa.linking.clock import today_of
 from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.options import RankOptions
@@ -87,6 +89,8 @@ _NO_LOGIT = -1_000.0
 _NO_KIN = -2.0  # if others of its kind have nothing that the topic lacks
 OTHER_ROLE_ODDS = 1.5  # that there is none, if what is likeliest is of another kind
 FIRST_STEP = 0.5  # probability of a relation from which a question's first step is that
+SAID_BY_ANY = 0.7  # probability that a fact between two things is what "have" asks for
+_HAS, _HAVING = re.compile(r"\b(?:have|has|had)\b", re.IGNORECASE), stems_of("have has had got")
 _ENDS = 3  # entities that a first step leads to, of which the rest is asked
 OTHER_STEP = 3.0  # less of a logit, for relation paths that begin with another one
 _HOW_MANY = re.compile(r"\W*(how many|number of|count)\b", re.IGNORECASE)
@@ -147,7 +151,11 @@ class Rank(Method[RankOptions]):
         ]
         notes += self._left_out(words, question.topics, found, weighed)
         if question.is_yes_no:
-            return self._yes_or_no(store, question, found, weighed, notes, walked - began)
+            bare = words.question(question.question, -1, names)  # without both names
+            any_fact = bool(_HAS.search(bare)) and not stems_of(normalise(bare)) - _HAVING
+            return self._yes_or_no(
+                store, question, found, weighed, notes, walked - began, any_fact=any_fact
+            )
         scores = of_one_fact(store, found, entity_scores(found, weighed, names))
         choices = find_choices(store, question.choices) if question.choices else []
         if choices:
@@ -239,8 +247,13 @@ class Rank(Method[RankOptions]):
         weighed: Sequence[Weighed],
         notes: Sequence[str],
         walked: float,
+        *,
+        any_fact: bool,
     ) -> Findings:
-        """Return "yes" with the paths between the two topic entities that say it, or no answer."""
+        """Return "yes" with the paths between the two topic entities that say it, or no answer.
+
+        ``any_fact``: whether any fact between them does: "Does the shop have it?".
+        """
         began = time.perf_counter()
         first, second = question.topics
         asked = connection(
@@ -251,6 +264,9 @@ class Rank(Method[RankOptions]):
         )
         paths, likely = found[asked.side], weighed[asked.side].probability
         rows = asked.rows[: self.options.k]
+        if any_fact and (paths.table.length[asked.rows] == 1).any():
+            rows = asked.rows[paths.table.length[asked.rows] == 1][: self.options.k]
+            asked = replace(asked, probability=max(asked.probability, SAID_BY_ANY))
         shown = [
             ScoredPath(path.text, _log(likely[paths.of[row]]), YES, (path,))
             for row, path in zip(

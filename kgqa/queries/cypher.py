@@ -538,8 +538,8 @@ class _Statement:
 
     def _test(self, text: str, operator: str, one: Comparison, type_: str) -> str:
         if not isinstance(one.right, tuple):
-            is_average = isinstance(one.right, Aggregate)
-            other = self.averages[one.right] if is_average else self.item(one.right)
+            right = one.right
+            other = self.averages[right] if isinstance(right, Aggregate) else self.item(right)
             if operator in _TEXT:
                 return f"toLower({text}) {_TEXT[operator]} toLower({other})"
             if type_ in DATES:

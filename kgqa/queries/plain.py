@@ -1,10 +1,11 @@
 """A graph of plain triples as one of classes and properties, so that plans can be made over it.
 
 A relation whose tails are nearly all quantities or dates ("118 min", "€20,000", "16 October 2024")
-is a *property* of its heads, as a number or an ISO date. A *class* is what a relation's heads, or
-tails, are: such sets of entities belong together if they overlap, unless the heads of two relations
-have nothing in common. An entity is of one class, the one that most of its relations say. Classes
-are called as their entities' ids are (``…/branch/1``), or else by the relations that make them up.
+or yes and no is a *property* of its heads, as a number, an ISO date or a boolean. A *class* is what
+a relation's heads, or tails, are: such sets of entities belong together if they overlap, unless the
+heads of two relations have nothing in common, or only what nearly all have. An entity is of one
+class, the one that most of its relations say. Classes are called as their entities' ids are
+(``…/branch/1``), as their names say, or else by the relations that make them up.
 
 The entities and facts are the store's own: what a plan gives is as true as on any other graph.
 """
@@ -26,6 +27,8 @@ from kgqa.paths.words import relation_phrase
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from kgqa.graph.model import EntityDetails, IntArray
     from kgqa.graph.schema import Value, ValueType
     from kgqa.queries.solve import QueryStore
@@ -36,14 +39,18 @@ _READ = 0.8  # of a relation's tails that must be quantities, so that it is a pr
 _TOGETHER = 0.5  # of the smaller of two sets that must be in the other, so that they are one class
 _APART = 0.1  # at most so much of the heads of two relations that are of different classes
 _FEW = 4  # heads of a relation that says that two classes are different
+_WIDE = 0.75  # of a class that a relation's heads, or tails, are, so that it tells nothing apart
 _SHARE = 0.03  # of a relation's facts from one class to another that are a pattern of it
 _SAID = 0.3  # of a class's names that have a word, so that the class is called so
 _IN_TEXT = 6  # relations that describe a class
-_LITTLE_WORDS = frozenset({"with", "from", "that", "this", "into", "over", "und", "della"})
+_LITTLE = "the and for with from that this into over und der die van von della"
+_LITTLE_WORDS = frozenset(_LITTLE.split())
 _BESIDE = frozenset(
     ["of", "for", "against", "to", "from", "with", "on", "through", "into", "over", "along", "as"]
 )
 _SEGMENT = re.compile(r"(?:.*[/#])?([A-Za-z][A-Za-z_ -]*?)[-_/:# ]?\d+[A-Za-z]?")
+_FLAGS = {"yes": True, "no": False, "true": True, "false": False}
+_NOUN = re.compile(r"(?<![\w@.])(?:[^\W\d_]{4,}(?![\w@:]|\.\w)|[^\W\d_]{3}$)")  # of no address
 _NUMBER = re.compile(r"\d[\d.,\s]*\d|\d")
 
 
@@ -190,6 +197,7 @@ class PlainGraph:
             ids, names = ([every[place] for place in places]
                           for every in (self._entities.ids, self._entities.names))  # fmt: skip
             said = _common_word([name or "" for name in names])
+            said = "" if said in self._numbers else said
             name = _of_ids([id_ or "" for id_ in ids]) or said or words[0]
             while name in self._numbers:
                 name += " 2"
@@ -261,7 +269,37 @@ def _classes(slots: Sequence[_Slot], count: int) -> IntArray:
         votes[numbers[group_of[row]], slot.keys] += (2 if slot.head else 1) + 1 / len(slot.keys)
     there = votes.max(axis=0) > 0
     class_of[there] = votes.argmax(axis=0)[there]
+    for number in np.unique(class_of[there]).tolist():
+        _split(class_of, number, slots, within)
     return class_of
+
+
+def _split(
+    class_of: IntArray, number: int, slots: Sequence[_Slot], within: NDArray[np.float32]
+) -> None:
+    """Make classes of the parts of one that share only what nearly all of it has.
+
+    Rivers and cities have a country; what else rivers have, no city has.
+    """
+    members = np.flatnonzero(class_of == number)
+    sizes = within[:, members].sum(axis=1)
+    own = np.flatnonzero((sizes > 0) & (sizes < _WIDE * len(members)))
+    parts: list[tuple[set[int], list[int]]] = []
+    for row in own.tolist():
+        keys, rows = set(members[within[row, members] > 0].tolist()), [row]
+        for part in [one for one in parts if one[0] & keys]:
+            parts.remove(part)
+            keys, rows = keys | part[0], [*part[1], *rows]
+        parts.append((keys, rows))
+    kinds = [
+        keys
+        for keys, rows in parts
+        if len(rows) > 1
+        and any(slots[row].head and sizes[row] >= max(_FEW - 1, _TOGETHER * len(keys))
+                for row in rows)
+    ]  # fmt: skip
+    for keys in sorted(kinds, key=len)[:-1]:
+        class_of[sorted(keys)] = class_of.max() + 1
 
 
 def _read(texts: dict[int, str]) -> tuple[ValueType, dict[int, Value]] | None:
@@ -269,6 +307,9 @@ def _read(texts: dict[int, str]) -> tuple[ValueType, dict[int, Value]] | None:
 
     Amounts of one unit are numbers of it, of several the base unit's.
     """
+    flags = {key: _FLAGS[text.lower()] for key, text in texts.items() if text.lower() in _FLAGS}
+    if len(flags) == len(texts):
+        return "boolean", dict(flags)
     read = {key: value for key, text in texts.items() if (value := read_value(text)) is not None}
     days = {key: value.days for key, value in read.items() if value.days and value.amount is None}
     if 2 * len(days) > len(read):
@@ -301,7 +342,7 @@ def _of_ids(ids: Sequence[str]) -> str:
 def _common_word(names: Sequence[str]) -> str:
     """Return the word that many names of a class have: Grand Alder Hotel, Hotel Breakwater."""
     found = Counter(
-        word for name in names for word in set(re.findall(r"[^\W\d_]{4,}", name.lower()))
+        word for name in names for word in set(_NOUN.findall(name.lower()))
         if word not in _LITTLE_WORDS
     )  # fmt: skip
     word, count = next(iter(found.most_common(1)), ("", 0))

@@ -125,6 +125,13 @@ def test_questions_about_the_whole_graph_are_followed(
 
 
 @pytest.mark.usefixtures("minilm")
+def test_any_fact_between_two_things_says_that_one_has_the_other(bookshop: Any) -> None:
+    for question, names in [("Does Quayside have The Salt Garden?", ["yes"]),
+                            ("Does Quayside have Slate?", [])]:  # fmt: skip
+        assert [one.name for one in bookshop.ask(question).answers] == names
+
+
+@pytest.mark.usefixtures("minilm")
 def test_where_is_no_date(bookshop: Any) -> None:
     answer = bookshop.ask("Where was Ada Winterbourne born?")
     assert "1961-03-14" not in {one.name for one in answer.answers}

@@ -242,6 +242,9 @@ def test_a_word_that_no_plan_accounts_for_makes_it_less_sure(league: kgqa.KG) ->
     assert unsure.confidence is not None
     assert sure.confidence is not None
     assert unsure.confidence <= 0.9 < sure.confidence
+    named = league.ask("How many drivers are in the results of the Bonn Cup?")  # accounted for
+    assert named.best is not None
+    assert (named.best.name, (named.confidence or 0.0) > 0.9) == ("1", True)
 
 
 @pytest.mark.parametrize(("where", "idle"), [("", True), ("Result.points > 7 | ", False)])

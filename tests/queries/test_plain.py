@@ -108,3 +108,59 @@ def test_whole_graph_questions_are_answered_by_the_default_method(
     kg: kgqa.KG, question: str, answers: list[str]
 ) -> None:
     assert sorted(one.name for one in kg.ask(question).answers) == answers
+
+
+SPANS = {  # type, river, place, length, designer, whether it is listed
+    "Oak Bridge": ("Arch bridge", "Ash", "Ayton", 300, "Ann Lee", "yes"),
+    "New Bridge": ("Beam bridge", "Ash", "Bly", 640, "Bo Hill", "no"),
+    "Mill Bridge": ("Arch bridge", "Elm", "Cray", 420, "Ann Lee", "yes"),
+    "King's Crossing": ("Truss bridge", "Elm", "Deal", 900, "Cy Nash", "no"),
+    "Old Viaduct": ("Truss bridge", "Fir", "Ely", 150, "Cy Nash", "no"),
+}
+BRIDGES = [
+    *((name, relation, str(value)) for name, values in SPANS.items() for relation, value in
+      zip(("bridgeType", "crosses", "location", "length", "designer", "listed"), values,
+          strict=True)),
+    *((river, "country", "Norland") for river in ("Ash", "Elm", "Fir")),
+    *((river, "length", str(length)) for river, length in (("Ash", 80), ("Elm", 95), ("Fir", 60))),
+    *((place, "country", "Norland") for _, _, place, *_ in SPANS.values()),
+    *((place, "population", str(1000 * at)) for at, (_, _, place, *_) in
+      enumerate(SPANS.values(), 1)),
+    ("Oak Bridge", "openingYear", "1890"), ("New Bridge", "openingYear", "1990"),
+    ("Mill Bridge", "openingYear", "1850"), ("King's Crossing", "openingYear", "1940"),
+    ("Old Viaduct", "openingYear", "1970"), ("Mill Bridge", "won award", "Golden Span"),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def bridges(tmp_path_factory: pytest.TempPathFactory) -> kgqa.KG:
+    return kgqa.ingest("triples", BRIDGES, kg="bridges", home=tmp_path_factory.mktemp("bridges"))
+
+
+def test_what_shares_only_what_all_have_is_of_two_classes(bridges: kgqa.KG) -> None:
+    owned = {frozenset(one.name for one in type_.properties): type_.count
+             for type_ in bridges.schema().types}  # fmt: skip
+    assert (owned[frozenset({"length"})], owned[frozenset({"population"})]) == (3, 5)
+
+
+@pytest.mark.parametrize(
+    ("question", "answers"),
+    [
+        # the type of a bridge type is no bridge, though its names say so
+        ("Which bridge is the longest?", ["King's Crossing"]),
+        ("How many bridges cross the Ash?", ["2"]),
+        ("How many bridges are not listed?", ["3"]),  # yes and no
+        # of two bounds of one property one says nothing
+        ("Which bridges are longer than 400 and were opened after 1900?",
+         ["King's Crossing", "New Bridge"]),
+        # nobody asks for the designers of some bridge without one
+        ("Which designers have never won an award?", ["Bo Hill", "Cy Nash"]),
+        ("Which designers designed more than one bridge?", ["Ann Lee", "Cy Nash"]),
+        ("What is the most common bridge type?", ["Arch bridge", "Truss bridge"]),
+        ("List each bridge with its length.", sorted(SPANS)),  # no path from "Oak Bridge"
+    ],
+)  # fmt: skip
+def test_classes_without_types_are_asked_by_their_names(
+    bridges: kgqa.KG, question: str, answers: list[str]
+) -> None:
+    assert sorted(one.name for one in bridges.ask(question).answers) == answers
