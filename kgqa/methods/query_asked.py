@@ -80,10 +80,10 @@ def asked_for(question: str, parts: SchemaParts, values: Sequence[FoundValue] = 
         for owned in parts.properties
     ):  # the types of pets, of a pet type
         question = f"{question[: kind.start()]}{kind[2]} {kind[1]}{question[kind.end() :]}"
-    for said in reversed([*_NUMBER_OF.finditer(question)]):  # of beds, if there is a number
-        if any(_stems(one.name) == [stem(said[1].lower())] and one.type in NUMBERS
+    for amount in reversed([*_NUMBER_OF.finditer(question)]):  # of beds, if there is a number
+        if any(_stems(one.name) == [stem(amount[1].lower())] and one.type in NUMBERS
                for one, _ in parts.properties.values()):  # fmt: skip
-            question = question[: said.start()] + question[said.start(1) :]
+            question = question[: amount.start()] + question[amount.start(1) :]
     if then := _THEN.fullmatch(question.strip()):
         question = then[1]
         items = [one for one in _AND.split(then[2]) if not re.search(r"\b(?:number|count)\b", one)]
