@@ -134,6 +134,9 @@ class PlanSearch:
         sums = any(
             isinstance(one, Aggregate) and isinstance(one.of, Arithmetic) for one in plan.give
         )
+        named = {one.left for one in plan.where if one.operator == "="}
+        if any(isinstance(one, Aggregate) and one.of in named for one in plan.give):
+            cost += _IN_VAIN  # how many there are of one thing
         cost += 3 * _IN_VAIN * (not self._groups_each(plan))
         cost += _IDLE * self._idles(plan) + _UNSAID * self._unsaid(plan)
         if plan.is_bare and not plan.group:  # it tells no things apart
