@@ -126,7 +126,9 @@ class PlanSearch:
             names = {word for one in self._names(plan) for word in relation_phrase(one).split()}
             cost += (0.5 if "total" in names else 1.0) * _IN_VAIN
         denied = len(plan.without) + sum(
-            one.operator not in _AFFIRMED or one.right == (False,) for one in plan.where
+            one.operator not in _AFFIRMED
+            or (isinstance(one.right, tuple) and any(each is False for each in one.right))
+            for one in plan.where  # 0 is no denial
         )
         said = sum(1 for _ in NO.finditer(self._read.bare))
         if said and not 0 < denied <= said:  # one "not" denies one thing
