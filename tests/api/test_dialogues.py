@@ -115,6 +115,11 @@ def test_which_of_them_is_one_of_them(tmp_path: Path) -> None:
             "Which books cost less than 7?",
             ["Slate", "Winter Letters"],
         ),
+        (
+            "Who wrote Slate?",
+            "Which books are not in print and cost over 0 but under 10?",
+            ["The Clockmaker's Debt"],
+        ),
     ],
 )
 def test_questions_about_the_whole_graph_are_followed(
