@@ -497,8 +497,12 @@ class Auto(Ensemble):
         if isinstance(question, KgqaError) or question.choices:
             return None
         classes = _classes_named(store) if question.topics else set()
-        topics = [  # not the "mountain" of "the highest mountain"
-            one for one in question.topics if stems_of(normalise(one.name)) not in classes
+        topics = [  # not the "mountain" of "the highest mountain", but "to Airport"
+            one
+            for one in question.topics
+            if (words := stems_of(normalise(one.name))) not in classes
+            or len(words) < len(normalise(one.name).split())
+            or (one.name[:1].isupper() and one.name in question.question)
         ]
         if question.among:
             found = planned()
@@ -530,7 +534,7 @@ class Auto(Ensemble):
             return question.unlinked or (None if question.topics else found)
         least = (SURE_PLAN if best or self._nouns else CALCULATED) if topics else GUESSED
         if topics and _compares(found, topics):
-            least = GUESSED
+            least = CALCULATED if self._nouns else GUESSED
         elif not topics and (calculated or best or asks_compared(question.question)):
             least = LIKELY
         none = not topics and any(note.startswith(NOT_HERE) for note in found.notes)

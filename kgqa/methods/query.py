@@ -184,7 +184,8 @@ class Query(Method[QueryOptions]):
         graph: Any = queryable(cast("Any", store)) if isinstance(store, PropertyGraph) else None
         if graph is None or not 0 < len(graph.schema().types) <= MOST_CLASSES:
             return False
-        return bool(SHOWN_WITH.search(question) or self._asked(graph, question).items)
+        items = self._asked(graph, question).items  # of plain triples one is a path's end
+        return bool(SHOWN_WITH.search(question)) or len(items) > bool(self.nouns)
 
     def read(self, store: GraphStore, question: str, among: frozenset[str] = frozenset()) -> Read:
         """Return the plans that ``question`` may mean, of ``among`` if that has ids.
