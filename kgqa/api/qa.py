@@ -343,7 +343,7 @@ class QA:
             try:
                 topics = topic_entities(store, asked.question, asked.entities, notes)
             except LinkingError as error:
-                if not self.options.asks_whole:
+                if not self.options.asks_whole or not any(map(str.isalnum, asked.question)):
                     raise
                 unlinked = error
         seconds = time.perf_counter() - began

@@ -174,8 +174,8 @@ def _without_classes(store: GraphStore, asked: str, candidates: list[Candidate])
 
 
 def check_question(question: str) -> None:
-    """Raise LinkingError if a question has no words or is longer than any question."""
-    if not any(map(str.isalnum, question)):
+    """Raise LinkingError if a question is empty or longer than any question."""
+    if not question.strip():
         raise LinkingError("The question is empty.", 'Ask one: kgqa ask "Where was … born?"')
     if len(question) > _MOST_CHARACTERS:
         raise LinkingError(
