@@ -175,6 +175,8 @@ class Query(Method[QueryOptions]):
 
     def answer(self, store: GraphStore, question: LinkedQuestion) -> Findings:
         """Return the rows of the best plan. Raises GraphError, UsageError."""
+        if not any(map(str.isalnum, question.question)):
+            return Findings(notes=(UNSAID,), confidence=0.0)
         if _OVERVIEW.match(question.question):
             return overview(queryable(_property_graph(store)).schema())
         return self.findings_of(self.read(store, question.question, question.among))
