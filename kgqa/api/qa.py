@@ -426,13 +426,9 @@ def turns_of(after: Answer | Sequence[Answer]) -> tuple[Turn, ...]:
 
 def _counted(answer: Answer) -> tuple[str, ...]:
     """Return the ids of what the number that is the answer counts, if they are not very many."""
-    from kgqa.paths.ground import Node
-
     result = answer.result
-    if result is None or result.value is None:
-        return ()
-    sets = [one for one in result.evidence(0, _MOST_TOPICS).counted if one.size <= _MOST_TOPICS]
-    return tuple(one.id for each in sets for one in each.members if isinstance(one, Node))
+    ids = result.counted_ids(_MOST_TOPICS + 1) if result and result.value is not None else []
+    return tuple(filter(None, ids)) if len(ids) <= _MOST_TOPICS else ()
 
 
 def _chosen(answers: Sequence[Answer | KgqaError]) -> Answer | KgqaError:

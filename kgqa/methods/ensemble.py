@@ -49,7 +49,6 @@ from kgqa.methods.query_words import names_class, says_all, stem
 from kgqa.methods.rank import Rank
 from kgqa.methods.yes_no import NO, YES
 from kgqa.models.path_ranker import RANKERS, own_ranker
-from kgqa.paths.ground import Node
 from kgqa.paths.words import relation_phrase
 from kgqa.queries.plain import queryable
 from kgqa.queries.plan import Aggregate, NodeRef
@@ -732,8 +731,7 @@ def _counted(result: QueryResult, most: int) -> set[str | None]:
     """Return at most so many of the things that a plan counts alone, None for what is no thing."""
     if not result.rows or not any(_counts(item) for item in result.plan.give):
         return set()
-    members = [one.members for one in result.evidence(0, most).counted]
-    return {one.id if isinstance(one, Node) else None for some in members for one in some}
+    return set(result.counted_ids(most))
 
 
 def _counts(item: object) -> TypeGuard[Aggregate]:

@@ -201,7 +201,7 @@ class Query(Method[QueryOptions]):
         question, items = self._asked(graph, question)
         literals = stated(question)
         found = values.find(question, literals.literals)
-        # without values, whose use is told by `unused`
+        # without values: whether they are used, `unused` says
         bare = blanked(question, ((one.start, one.end) for one in found))
         use, passes, temperature = NO_KG_LLM, 1, WRITTEN_TEMPERATURE
         if self._writes:

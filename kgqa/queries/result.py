@@ -145,6 +145,11 @@ class QueryResult(Tabular):
             raise IndexError(row)
         return self.source.evidence(row, limit)
 
+    def counted_ids(self, limit: int) -> list[str | None]:
+        """Return the ids of at most so many things that the first row counts, None for no thing."""
+        sets = [one.members for one in self.evidence(0, limit).counted]
+        return [one.id if isinstance(one, Node) else None for some in sets for one in some]
+
     def to_dict(self, limit: int | None = 20) -> dict[str, Any]:
         """Return the result as JSON has it; ``limit``: of facts and things listed for a row."""
         from kgqa.queries.sentence import node_words
