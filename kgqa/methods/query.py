@@ -43,7 +43,9 @@ from kgqa.methods.query_values import ValueIndex
 from kgqa.methods.query_wholes import SHOWN_WITH
 from kgqa.methods.query_words import (
     ASKED,
+    Mentions,
     blanked,
+    lost,
     measured,
     measures,
     names_class,
@@ -89,6 +91,7 @@ RANKED = 0.8  # if it asks for the top few, and not by what
 PASSED = 0.3  # if it states a value that its plan does not compare with, or asks for more
 VAIN = -12.0  # from which words ask for what a plan leaves out
 UNEXPLAINED = 0.9  # and if it has words that its plan does not account for
+LOST = 0.5  # and for each further one of them that asks for something
 NOTHING_FOUND = 4.0  # off the score of a plan that finds nothing
 NOTHING_THERE = 1.0  # and says every word of the question
 _NEAR, _COMPARED = 3.0, 6  # temperatures, and readings, that rows are compared of
@@ -318,6 +321,13 @@ class Query(Method[QueryOptions]):
         unknown += self._unmeasured(question, best, words)
         stray = unused(question, plan, found, literals, parts.names)
         part = UNKNOWN ** bool(unknown) * UNEXPLAINED ** bool(words) * PASSED ** bool(stray)
+        if not self.nouns:
+            spans = ((one.start, one.end) for one in literals.literals)
+            rest = unexplained(blanked(bare, spans), [*_names(plan), *best.nouns])
+            without_place = lost(rest)
+            part *= LOST ** max(0, len(without_place) - 1)
+            part *= UNKNOWN ** ("same" in without_place and not _joins(plan))
+            part *= PASSED ** self._guesses(bare, plan, literals, parts)
         part *= PASSED ** (best.vain <= VAIN)
         things = plan.is_bare and not any(isinstance(one, PropertyRef) for one in plan.give)
         known = set() if self.nouns or _HAVING.search(question) else _known(parts)
@@ -326,6 +336,24 @@ class Query(Method[QueryOptions]):
         if plan.order and isinstance(plan.order[0].by, PropertyRef) and not self.nouns:
             part *= RANKED ** ranks_by_nothing(question)
         return part, unknown, [*stray, *words]
+
+    @staticmethod
+    def _guesses(bare: str, plan: Plan, literals: Stated, parts: SchemaParts) -> bool:
+        """Return whether a plan looks for a quoted text in what the question does not name."""
+        mentions = Mentions(blanked(bare, ((one.start, one.end) for one in literals.literals)))
+        quoted = {str(one.value) for one in literals.literals
+                  if one.kind == "text" and one.operator == "="}  # fmt: skip
+        for one in plan.where:
+            left = one.left
+            if not isinstance(left, PropertyRef) or not isinstance(left.owner, NodeRef):
+                continue
+            type_ = parts.index.types.get(plan.nodes[left.owner.node])
+            names = (type_.names if type_ is not None else ()) or ("name", "title")
+            held = isinstance(one.right, tuple) and bool(quoted & {*map(str, one.right)})
+            guessed = held and one.operator == "contains" and left.name not in names
+            if guessed and not mentions.of(left.name, plan.nodes[left.owner.node]):
+                return True
+        return False
 
     def _asked(self, graph: Any, question: str) -> Asked:
         parts, values = self._of(graph)
@@ -684,6 +712,17 @@ def _shown(value: object) -> str:
 
 def _inner(plan: Plan) -> list[object]:
     return [one.of if isinstance(one, Aggregate) else one for one in plan.items()]
+
+
+def _joins(plan: Plan) -> bool:
+    """Return whether two things of a plan have something in common: a node, or a property."""
+    ends = [hop.target for hop in plan.hops]
+    compared = any(isinstance(one.right, PropertyRef) for one in plan.where)
+    turned = {(hop.source, hop.relation, hop.inverse) for hop in plan.hops}
+    common = any(
+        (hop.target, hop.relation, not hop.inverse) in turned for hop in plan.hops
+    )  # by one relation to a node and back
+    return compared or common or len(ends) > len({*ends})
 
 
 def _names(plan: Plan) -> list[str]:

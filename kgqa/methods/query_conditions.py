@@ -52,6 +52,7 @@ _NEAR = 9.0  # words from which a mention is not near
 _FLAG = 3.0  # what is true or not, that the question has the word of
 _WON = 4.0  # the place that who won is in
 _PAIR = 3.0  # two properties that the question compares
+_SHARED = 6  # words from one property to the next, and to the number, that both are compared with
 _BESIDE = 40  # letters from "average" to the number that it is compared with, at most
 _AVERAGED = 4.0  # an average that the question compares
 _SIZE = 4.0  # the size of a list that the question names beside a number
@@ -246,9 +247,11 @@ class ConditionSearch:
                     yield self._add(state, size, operator, value, _SIZE)
                 elif type_ in NUMBERS and not many:
                     timeless = year and not TIME.search(place.property.name)
-                    yield self._add(
-                        state, place, operator, value, near - _TIMELESS * bool(timeless)
-                    )
+                    near -= _TIMELESS * bool(timeless)
+                    added = self._add(state, place, operator, value, near)
+                    yield added
+                    for other in self._beside(place, literal, places):
+                        yield self._add(added, other, operator, value, _CLOSE)
                 elif type_ in ("date", "datetime") and is_year(value):
                     yield self._add(state, place, operator, f"{value}", 0.5 + near)
             elif literal.kind == "date" and len(str(value)) == 2:  # a month of any year
@@ -270,6 +273,22 @@ class ConditionSearch:
             yield state  # a hop is one, at least
         if literal.kind == "number" and state.having is None:
             yield from self._with_number(state, literal, pattern, places, close)
+
+    def _beside(self, place: Place, literal: Stating, places: Sequence[Place]) -> Iterator[Place]:
+        """Yield what is compared with a number, too: "a height and a width over 3"."""
+        words, first = self._read.mentions.words, self._read.mentions.at(literal.start)
+        mine = [at for at in self._read.words_of(place) if first - _SHARED <= at < first]
+        for other in places if mine else ():
+            if other.ref.owner != place.ref.owner or other.property.type not in NUMBERS:
+                continue
+            if other.ref == place.ref or other.property.many:
+                continue
+            named = self._read.mentions.share(other.property.name, other.owned[1]) == 1
+            theirs = (at for at in self._read.words_of(other) if at not in mine)
+            if named and any(
+                at < mine[-1] <= at + _SHARED and words[at + 1] == "and" for at in theirs
+            ):
+                yield other
 
     def _with_number(
         self, state: State, literal: Stating, pattern: Pattern, places: Sequence[Place],

@@ -43,6 +43,7 @@ UNUSED = {
     "number": -3.5,
     "date": -4.0,
 }
+_OTHER = re.compile(r"(?:an)?other")
 _OF_PLAIN = 0.4  # what the odds of a class count if it has no name of its own
 _HELD = -0.5  # least odds of a class that has an entity which the question may name
 _SAID, _UNSAID = 1.0, -4.0  # a relation whose words the question has, beside one that has none
@@ -271,6 +272,13 @@ class Reading:
             and relation_phrase(name).rpartition(" ")[2] not in joined
             if (words := {*self.class_words(name)} - taken)
         }
+
+    @cached_property
+    def others(self) -> set[str]:
+        """The classes of which the question speaks of other things than those: "other users"."""
+        near = self.mentions.after(_OTHER, 1)
+        return {name for name, words in self.class_mentions.items()
+                if near & words and len(words) > 1}  # fmt: skip
 
     @cached_property
     def schema_mentions(self) -> list[set[int]]:

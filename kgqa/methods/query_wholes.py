@@ -23,6 +23,7 @@ from kgqa.methods.query_words import (
     is_year,
     names_class,
     ordinal,
+    ranks_by_nothing,
     superlative,
 )
 from kgqa.paths.words import relation_phrase
@@ -69,6 +70,7 @@ _ASKS_NUMBER = re.compile(r"\W*what(?:'s| is| was) the (?:\w+ ){0,2}?", re.I)
 _ASKS_SUM = re.compile(rf"{_ASKS_NUMBER.pattern}(?:average|mean|total|sum)\b", re.I)
 _MOST = re.compile(r"most|fewest|least")
 _AGELESS = 8.0  # off, for what is no time or age, if there is one and the youngest is asked for
+_OF_OTHERS = 6.0  # off, for what something else has, if the top few are asked for, not by what
 _SUMMED = 5.0  # for a sum of what there is most of, in things that the question does not name
 _TOTALLED = 3.0  # for the sum of a property that is called as what "how many" asks for
 _REVENUE = 6.0  # for a number times a price, if a revenue is asked for
@@ -114,6 +116,7 @@ class WholeSearch:
         base = pattern.score + state.score
         near = self._read.mentions.of_best if ORDERED.search(self._read.question) else set()
         ordered = any(near & {*self._read.words_of(place)} for place in places)
+        by_nothing = not self._read.plain and ranks_by_nothing(self._read.question)
         for aggregate, odds in self._aggregates(pattern, places, state):
             plain = isinstance(aggregate, NodeRef)
             grouped = not plain and not isinstance(aggregate, _Total)
@@ -129,6 +132,9 @@ class WholeSearch:
                 if plain:
                     for place in places:
                         ref, weight = self._order(place, places, descending)
+                        spent = place.owned in state.used or not self._read.words_of(place)
+                        if spent and place.ref.owner != NodeRef(0) and by_nothing:
+                            weight -= _OF_OTHERS
                         if FREQUENT.search(self._read.question):
                             weight -= _THEN
                         if weight > -4:

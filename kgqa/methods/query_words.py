@@ -268,6 +268,24 @@ def unexplained(question: str, names: Iterable[str]) -> list[str]:
     ]
 
 
+_LINKING_WORDS = """
+but since through exactly using named called associated linked connected located related listed
+belonging relationship connection respective respectively provide fetch result exceeding exceed
+fewer directly indirectly commonly frequently mostly often recent recently can you like
+million thousand billion
+"""
+_LINKING = frozenset(map(stem, _LINKING_WORDS.split()))
+
+
+def lost(words: Iterable[str]) -> set[str]:
+    """Return those of the unexplained words that ask for something, not those that link others.
+
+    >>> sorted(lost(["associated", "same", "community"]))
+    ['community', 'same']
+    """
+    return {*words} - _LINKING
+
+
 _MEASURED = re.compile(
     r"\b(total|combined|average|mean|sum of|number of|most|fewest|highest|lowest|greatest|largest"
     r"|in terms of|based on|by)"

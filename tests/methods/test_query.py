@@ -13,6 +13,7 @@ from kgqa.errors import LinkingError
 from kgqa.evaluation.query_run import same_rows
 from kgqa.linking.literals import stated
 from kgqa.methods.query import is_idle
+from kgqa.queries.plan import Aggregate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -506,3 +507,62 @@ def test_classes_that_a_question_mentions_are_joined_through_those_between(
     bank: kgqa.KG, question: str, names: set[str]
 ) -> None:
     assert {one.name for one in bank.ask(question).answers} == names
+
+
+MEMBERS = (
+    ":ID,name,rating:long,wins:long,:LABEL\nm1,Ada,5,1,Member\nm2,Bo,7,8,Member\nm3,Cy,2,9,Member\n"
+)
+GUESTS = ":ID,name,:LABEL\ng1,Dee,Guest\ng2,Eli,Guest\n"
+CLUBS = (
+    ":ID,name,motto,:LABEL\nc1,Rooks,play on,Club\nc2,Knights,no rest,Club\nc3,Pawns,a step,Club\n"
+)
+HELPERS = (
+    ":START_ID,:END_ID,:TYPE\nc1,m1,HAS_HELPER\nc1,g1,HAS_HELPER\nc1,g2,HAS_HELPER\n"
+    "c2,m2,HAS_HELPER\nc2,m3,HAS_HELPER\n"
+)
+TOWNS = ":ID,name,:LABEL\nt1,Lund,Town\nt2,Bergen,Town\nt3,Vaasa,Town\n"
+SEATS = ":START_ID,:END_ID,:TYPE\nc1,t1,PLAYS_IN\nc2,t2,PLAYS_IN\nc3,t2,PLAYS_IN\n"
+
+
+@pytest.fixture(scope="module")
+def clubs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
+    """A relation that leads to things of two classes, and a town that two clubs share."""
+    folder = tmp_path_factory.mktemp("clubs")
+    tables = {"Member": MEMBERS, "Guest": GUESTS, "Club": CLUBS, "Town": TOWNS,
+              "HAS_HELPER": HELPERS, "PLAYS_IN": SEATS}  # fmt: skip
+    for name, text in tables.items():
+        (folder / f"{name}.csv").write_text(text)
+    home: Path = tmp_path_factory.mktemp("home")
+    with kgqa.ingest("tables", folder, kg="clubs", home=home) as kg:
+        yield kg
+
+
+def test_what_a_relation_leads_to_is_of_any_class_if_none_is_named(clubs: kgqa.KG) -> None:
+    answer = clubs.ask("Which club has the most helpers?", method="query")
+    assert [one.name for one in answer.answers] == ["Rooks"]  # three, two of them guests
+    assert "HAS_HELPER> *" in str(answer.plan)
+    members = clubs.ask("Which club has the most helpers who are members?", method="query")
+    assert "HAS_HELPER> Member" in str(members.plan)
+
+
+def test_a_number_holds_for_each_of_two_properties_before_it(clubs: kgqa.KG) -> None:
+    answer = clubs.ask("Which members have a rating and wins over 4?", method="query")
+    assert [one.name for one in answer.answers] == ["Bo"]
+
+
+def test_the_top_few_are_not_ordered_by_what_something_else_has(clubs: kgqa.KG) -> None:
+    answer = clubs.ask("What are the top 2 towns that clubs play in?", method="query")
+    assert answer.plan is not None
+    assert isinstance(answer.plan.order[0].by, Aggregate)
+
+
+def test_what_is_asked_for_and_has_no_place_in_a_plan_is_not_answered(clubs: kgqa.KG) -> None:
+    sure = clubs.ask("Which clubs play in Bergen?", method="query")
+    assert len(sure.answers) == 2
+    for question in (
+        "Which clubs have the most elaborate historical uniforms?",
+        "Which members share the same wins?",
+        "Which clubs have the code 'step'?",
+    ):
+        answer = clubs.ask(question, method="query")
+        assert (answer.confidence or 0.0) < 0.3, answer.plan
