@@ -1,17 +1,19 @@
-"""The script that compares methods and ablations: its ways are real commands."""
+"""The script that compares methods and ablations: its ways are methods with options they have."""
 
 from __future__ import annotations
 
 import runpy
 from pathlib import Path
+from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from kgqa.cli.app import app
+from kgqa.api.evaluation import evaluate
+from kgqa.api.home import Home
+from kgqa.errors import DataError
 from kgqa.registry import METHODS, Entry
 
-WAYS: dict[str, tuple[str, str]] = runpy.run_path(
+WAYS: dict[str, tuple[str, dict[str, Any]]] = runpy.run_path(
     str(Path(__file__).resolve().parent.parent / "scripts" / "bench_methods")
 )["WAYS"]
 
@@ -24,9 +26,8 @@ def unconstrained(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("unconstrained")
 @pytest.mark.parametrize("way", WAYS)
-def test_every_way_is_a_command_that_eval_takes(way: str) -> None:
-    """Read by the command line itself, which complains of the file only where flags are right."""
-    flags = WAYS[way][1].split()
-    done = CliRunner().invoke(app, ["eval", "jsonl", "no such file", "--kg", "x", *flags])
-    assert done.exit_code != 2, done.output  # 2: the flags are wrong
-    assert "DataError" in repr(done.exception), done.exception
+def test_every_way_is_a_method_with_options_that_it_has(way: str, tmp_path: Path) -> None:
+    """The library complains of the file only where the options are right."""
+    options = dict(WAYS[way][1])
+    with pytest.raises(DataError, match="no such file"):
+        evaluate(Home(tmp_path), None, "no such file", "jsonl", options.pop("method"), options)

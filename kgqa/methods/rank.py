@@ -76,7 +76,8 @@ if TYPE_CHECKING:
 ANSWER_THRESHOLD = 0.7  # chosen on the graphs of scripts/bench_own
 MOST_ANSWERS = 500  # with a path each
 MOST_EXPLAINED = 10  # relation paths of a topic entity that an answer keeps
-# Weights of what an answer's log-odds are made of, as of `evidence_of`: bench_own --fit.
+# Weights of what an answer's log-odds are made of, as of `evidence_of`: a logistic regression on
+# the questions of tests/data/own and own_later, conditions.jsonl too
 EVIDENCE = (0.36, 0.30, 3.1, 1.8, -0.09)
 # of "yes", fitted on the 104 questions of tests/data/own*/*/yes_no.jsonl
 YES_CALIBRATION, LEAST_YES = (0.6, 2.4), 1e-4

@@ -196,16 +196,14 @@ def print_goals(figures: Mapping[str, Any], goals: Mapping[str, tuple[float, boo
             print(f"goal {name} {value:.4g} {target:g} {'met' if met else 'missed'}")
 
 
-def write_between(place: str, text: str) -> None:
-    """Write ``text`` between two comments of a Markdown file; ``place``: FILE#NAME of both."""
-    file, _, name = place.partition("#")
+def with_between(document: Path, name: str, text: str) -> str:
+    """Return a Markdown file with ``text`` between its comments ``name: begin`` and ``: end``."""
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-    document = Path(file)
     whole = document.read_text("utf-8")
     if whole.count(begin) != 1 or whole.count(end) != 1 or whole.index(begin) > whole.index(end):
-        raise SystemExit(f"{document} has no place for the tables: {begin} and {end}, once each.")
-    pattern = re.compile(re.escape(begin) + ".*" + re.escape(end), re.DOTALL)
-    document.write_text(pattern.sub(lambda _: f"{begin}\n{text}\n{end}", whole), "utf-8")
+        raise SystemExit(f"{document} has no place for the text: {begin} and {end}, once each.")
+    before, after = whole.partition(begin)[0], whole.partition(end)[2]
+    return f"{before}{begin}\n{text}\n{end}{after}"
 
 
 def worked(work: Callable[..., T], *given: Any) -> tuple[float, T]:

@@ -1,6 +1,4 @@
-"""`kgqa` with one more method, gcr without the constraint: how often are free paths in the graph?
-
-    python -m scripts.benchmarks.unconstrained eval … --method unconstrained
+"""A method beside those of `kgqa`, gcr without the constraint: how often are free paths real?
 
 K paths by beam search over the whole vocabulary; each is then looked up, token by token, under the
 constraint that it was not held to. One that is not there stays as text with no grounding, so that
@@ -23,7 +21,6 @@ from kgqa.methods.grounding import composed, ground_all
 from kgqa.methods.options import KgLlmOptions
 from kgqa.methods.resources import model_and_adapter
 from kgqa.models.kg_llm import load_kg_llm
-from kgqa.registry import METHODS, Entry
 from kgqa.trie.composed import ComposedConstraint
 
 if TYPE_CHECKING:
@@ -118,10 +115,3 @@ def followed(constraint: ComposedConstraint, tokens: Sequence[int]) -> int:
             return -1
         state = led[0]
     return state if constraint.is_end([state])[0] else -1
-
-
-if __name__ == "__main__":
-    from kgqa.cli import main
-
-    METHODS.add(Entry("unconstrained", "scripts.benchmarks.unconstrained:Unconstrained"))
-    main()

@@ -11,22 +11,28 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from collections import defaultdict
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from kgqa.models.plan_scorer import WHOLE, Part
+from kgqa.graph.schema import EntityType, GraphSchema, Property, RelationPattern
+from kgqa.methods.query_parts import SchemaParts
+from kgqa.methods.query_words import stem
+from kgqa.models.plan_scorer import WHOLE, Kind, Part
 from kgqa.paths.words import relation_phrase
 from scripts.planner.gold import PlanGold, plan_gold, schema_relations
-from scripts.universal.domains import DATA
+from scripts.universal.domains import DATA, DOMAINS, HELD_OUT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
     from random import Random
 
-Hop = tuple[str, str, str]
+    from kgqa.graph.schema import ValueType
+
 Owned = tuple[str, str]
-_MADE_KINDS = ("number", "number", "date", "text", "yes or no")
+ASIDE = ("twitch", "bluesky")  # databases that are only checked on
+_MADE_TYPES: tuple[ValueType, ...] = ("float", "float", "date", "text", "boolean")
 _FEWEST, _MOST = 8, 20  # parts that a question is shown with
 _RENAMED = 0.5  # part of the questions whose schema is called otherwise
 _MARKED = 0.9  # part of the conditions on text whose value is known to be the graph's
@@ -38,8 +44,10 @@ TEMPLATES: list[tuple[str, str, dict[str, Any]]] = [
     for group in json.loads((DATA / "query_templates.json").read_text("utf-8"))
     for form in group["forms"]
 ]
-_NUMERIC = {"INTEGER": "number", "FLOAT": "number", "DATE": "date", "DATE_TIME": "date"}
-_OTHER = {"BOOLEAN": "yes or no", "LIST": "list", "POINT": "place", "STRING": "text"}
+_TYPES: dict[str, ValueType] = {
+    "INTEGER": "integer", "FLOAT": "float", "DATE": "date", "DATE_TIME": "datetime",
+    "BOOLEAN": "boolean", "POINT": "point",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,73 +60,38 @@ class Example:
     whole: dict[str, int]
 
 
-class Words:
-    """The parts of a schema in words; ``renamed``: words that are exchanged, by their stems."""
-
-    def __init__(
-        self, kinds: Mapping[Owned, str], renamed: Mapping[str, str] | None = None
-    ) -> None:
-        self._kinds = kinds
-        self._renamed = renamed or {}
-
-    def name(self, name: str) -> str:
-        """Return a name in words."""
-        words = relation_phrase(name).split()
-        return " ".join(self._renamed.get(stem(word), word) for word in words)
-
-    def class_(self, name: str) -> Part:
-        """Return a class in words."""
-        return Part("class", f"class {self.name(name)}")
-
-    def hop(self, hop: Hop) -> Part:
-        """Return a relation between two classes in words."""
-        head, relation, tail = hop
-        words = f"link {self.name(head)} {relation_phrase(relation)} {self.name(tail)}"
-        return Part("hop", words)
-
-    def property(self, owned: Owned, value: str = "") -> Part:
-        """Return a property of a class or a relation in words, with a value of the question's."""
-        owner, name = owned
-        kind, stated = self._kinds.get(owned, "text"), f" = {value.lower()}" if value else ""
-        return Part("property", f"{kind} {self.name(owner)} : {self.name(name)}{stated}")
-
-    def question(self, text: str) -> str:
-        """Return a question with words exchanged as those of the schema are."""
-
-        def other(match: re.Match[str]) -> str:
-            word = match.group()
-            new = self._renamed.get(stem(word))
-            if new is None:
-                return word
-            plural = word.lower().endswith("s") and not word.lower().endswith("ss")
-            return new + "s" if plural else new
-
-        return re.sub(r"[A-Za-z]+", other, text) if self._renamed else text
+def collection(data: Path) -> tuple[dict[str, dict[str, Any]], list[dict[str, str]]]:
+    """Return the schemas of databases, and questions (database, question, cypher) about them."""
+    schemas = json.loads((data / "schemas.json").read_text("utf-8"))
+    return schemas, [json.loads(line) for line in (data / "train.jsonl").open(encoding="utf-8")]
 
 
-def stem(word: str) -> str:
-    """Return a word without its plural, in small letters."""
-    word = word.lower()
-    if word.endswith(("sses", "xes", "ches", "shes")):
-        return word[:-2]
-    if word.endswith("s") and not word.endswith("ss") and len(word) > 3:
-        word = word[:-1]
-    return word[:-1] + "ie" if word.endswith("y") else word
+def schema_of(schema: Mapping[str, Any]) -> GraphSchema:
+    """Return a schema of ``schemas.json``."""
+
+    def properties(owner: str, owners: Mapping[str, Any]) -> tuple[Property, ...]:
+        return tuple(
+            Property(row["property"], _TYPES.get(row.get("type", ""), "text"),
+                     many=row.get("type") == "LIST")
+            for row in owners.get(owner, ())
+        )  # fmt: skip
+
+    types = [EntityType(name, 100, properties(name, schema["node_props"]), names=("name",))
+             for name in sorted(schema["node_props"])]  # fmt: skip
+    relations = [
+        RelationPattern(relation, head, tail, 100,
+                        properties(relation, schema.get("rel_props") or {}))
+        for head, relation, tail in schema_relations(schema)
+    ]  # fmt: skip
+    return GraphSchema(tuple(types), tuple(relations))
 
 
 class Database:
     """A database of ``schemas.json`` with its questions; ``unread``: how many are not read."""
 
     def __init__(self, schema: Mapping[str, Any], rows: Sequence[Mapping[str, str]]) -> None:
-        self.relations = schema_relations(schema)
-        self.classes = sorted(schema["node_props"])
-        self.kinds: dict[Owned, str] = {}
-        for owners in (schema["node_props"], schema.get("rel_props") or {}):
-            for owner, properties in owners.items():
-                for one in properties:
-                    kind = one.get("type", "STRING")
-                    self.kinds[owner, one["property"]] = {**_NUMERIC, **_OTHER}.get(kind, "text")
-        relations = self.relations
+        self.schema = schema_of(schema)
+        relations = schema_relations(schema)
         read = [(row["question"], plan_gold(row["cypher"], relations)) for row in rows]
         self.questions = [(question, gold) for question, gold in read if gold is not None]
         self.unread = len(read) - len(self.questions)
@@ -135,53 +108,75 @@ class Database:
 
         ``phrases``: of relations that are added as if the schema had them.
         """
-        renamed: dict[str, str] = {}
+        schema, renamed = self.schema, dict[str, str]()
         if nouns and random.random() < _RENAMED:
-            for name in (*self.classes, *(name for _, name in self.kinds)):
-                for word in relation_phrase(name).split():
-                    if len(word) > 3 and word not in GENERIC and random.random() < 0.7:
-                        renamed.setdefault(stem(word), random.choice(nouns))
-        hops, kinds = list(self.relations), dict(self.kinds)
+            owners = [*schema.types, *schema.relations]
+            names = [type_.name for type_ in schema.types]
+            names += [property_.name for owner in owners for property_ in owner.properties]
+            for word in " ".join(map(relation_phrase, names)).split():
+                if len(word) > 3 and word not in GENERIC and random.random() < 0.7:
+                    renamed.setdefault(stem(word), random.choice(nouns))
         if phrases:  # other relations and properties of the same classes, as graphs have them
-            for head, _, tail in random.choices(sorted(gold.hops) or hops, k=random.randint(0, 5)):
+            hops = sorted(gold.hops) or [(one.head, "", one.tail) for one in schema.relations]
+            relations, added = list(schema.relations), defaultdict[str, list[Property]](list)
+            for head, _, tail in random.choices(hops, k=random.randint(0, 5)):
                 ends = (head, tail) if random.random() < 0.7 else (tail, head)
-                hops.append((ends[0], random.choice(phrases), ends[1]))
+                relations.append(RelationPattern(random.choice(phrases), *ends, 100))
             for owner in random.choices(sorted(gold.classes), k=random.randint(0, 4)):
-                kinds.setdefault((owner, random.choice(phrases)), random.choice(_MADE_KINDS))
-        words = Words(kinds, renamed)
-        return _example(
-            random, words.question(question), gold, words, self.classes, hops, list(kinds)
-        )
+                made = Property(random.choice(phrases), random.choice(_MADE_TYPES))
+                added[owner].append(made)
+            types = [
+                replace(type_, properties=(*type_.properties, *added[type_.name]))
+                for type_ in schema.types
+            ]
+            schema = GraphSchema(tuple(types), tuple(relations))
+        return _example(random, question, gold, schema, renamed)
+
+
+def _exchanged(text: str, renamed: Mapping[str, str]) -> str:
+    """Return a text with words exchanged; ``renamed`` has the others by the words' stems."""
+
+    def other(match: re.Match[str]) -> str:
+        word = match.group()
+        bare = stem(word.lower())
+        return word if bare not in renamed else renamed[bare] + "s" * (bare != word.lower())
+
+    return re.sub(r"[A-Za-z]+", other, text) if renamed else text
 
 
 def _example(
     random: Random,
     question: str,
     gold: PlanGold,
-    words: Words,
-    classes: Sequence[str],
-    hops: Sequence[Hop],
-    properties: Sequence[Owned],
+    schema: GraphSchema,
+    renamed: Mapping[str, str] | None = None,
 ) -> Example:
+    shown, renamed = SchemaParts(schema), renamed or {}
+    question = _exchanged(question, renamed)
     used = {*gold.conditions, *gold.order, *gold.given, *gold.aggregated}
     near = {*gold.classes, *(hop[1] for hop in gold.hops)}
     gold_parts: list[tuple[Part, tuple[float, ...]]] = []
     others: list[tuple[float, Part, tuple[float, ...]]] = []
 
-    def add(part: Part, roles: Sequence[bool], is_gold: bool, weight: float) -> None:
-        row = tuple(map(float, roles))
+    def add(
+        kind: Kind, text: str, roles: Sequence[bool], is_gold: bool, weight: float, value: str = ""
+    ) -> None:
+        stated = f" = {value.lower()}" if value else ""
+        part, row = Part(kind, _exchanged(text, renamed) + stated), tuple(map(float, roles))
         if is_gold:
             gold_parts.append((part, row))
         else:
             others.append((random.random() ** (1 / weight), part, row))
 
-    for name in classes:
+    for name, text in shown.classes.items():
         roles = (name in gold.classes, name in gold.answer, name in gold.counted)
-        add(words.class_(name), roles, roles[0], 3.0)
-    for hop in hops:
+        add("class", text, roles, roles[0], 3.0)
+    for hop, text in shown.hops.items():
         roles = (hop in gold.hops, gold.hops.get(hop, False), hop in gold.without)
-        add(words.hop(hop), roles, roles[0], 3.0 if {hop[0], hop[2]} & gold.classes else 1.0)
-    for owned in properties:
+        weight = 3.0 if {hop[0], hop[2]} & gold.classes else 1.0
+        add("hop", text, roles, roles[0], weight)
+    for (_, owner, name), (_, text) in shown.properties.items():
+        owned = (owner, name)
         value = gold.conditions.get(owned, "")
         if not (value and value.lower() in question.lower() and random.random() < _MARKED):
             value = ""
@@ -197,7 +192,8 @@ def _example(
             owned in gold.conditions, owned in gold.order, owned in gold.given,
             owned in gold.aggregated,
         )  # fmt: skip
-        add(words.property(owned, value), roles4, owned in used, 3.0 if owned[0] in near else 1.0)
+        weight = 3.0 if owner in near else 1.0
+        add("property", text, roles4, owned in used, weight, value)
     count = max(random.randint(_FEWEST, _MOST) - len(gold_parts), 3)
     chosen = gold_parts + [(part, row) for _, part, row in sorted(others, reverse=True)[:count]]
     random.shuffle(chosen)
@@ -209,7 +205,7 @@ def _example(
         "without": int(bool(gold.without)),
         "hops": min(len({hop[1] for hop in gold.hops}), 3),
     }
-    return Example(question, [one for one, _ in chosen], [row for _, row in chosen], whole)
+    return Example(question, [part for part, _ in chosen], [row for _, row in chosen], whole)
 
 
 class MadeSchema:
@@ -219,36 +215,39 @@ class MadeSchema:
         content = json.loads(file.read_text("utf-8"))
         self.types: dict[str, dict[str, Any]] = content["types"]
         values = {
-            name: one["is"]
-            for name, one in self.types.items()
-            if one.get("is") in ("date", "year", "quantity", "money", "number")
+            name: type_["is"]
+            for name, type_ in self.types.items()
+            if type_.get("is") in ("date", "year", "quantity", "money", "number")
         }
         self.nouns = [
-            noun for one in self.types.values() for noun in one["nouns"] if noun.isalpha()
+            noun for type_ in self.types.values() for noun in type_["nouns"] if noun.isalpha()
         ]
         self.classes = [name for name in self.types if name not in values]
-        self.relations = {one["name"]: one for one in content["relations"]}
+        self.relations = {relation["name"]: relation for relation in content["relations"]}
         self.chains = content["two_hops"]
-        self.hops: list[Hop] = []
-        self.kinds: dict[Owned, str] = {}
-        for one in content["relations"]:
-            if one["head"] in values:
-                continue
-            if one["tail"] in values:
-                kind = "date" if values[one["tail"]] in ("date", "year") else "number"
-                self.kinds[one["head"], one["name"]] = kind
-            else:
-                self.hops.append((one["head"], one["name"], one["tail"]))
-        for name in self.classes:
-            self.kinds[name, "name"] = "text"
+        self.kinds: dict[Owned, str] = {}  # of properties but names: date or number
+        patterns = []
+        for name, relation in self.relations.items():
+            head, tail = relation["head"], relation["tail"]
+            if head not in values and tail in values:
+                kind = "date" if values[tail] in ("date", "year") else "number"
+                self.kinds[head, name] = kind
+            elif head not in values:
+                patterns.append(RelationPattern(name, head, tail, 100))
+        self.hops = [(pattern.head, pattern.relation, pattern.tail) for pattern in patterns]
+        types = [EntityType(name, 100, self._properties(name), names=("name",))
+                 for name in self.classes]  # fmt: skip
+        self.schema = GraphSchema(tuple(types), tuple(patterns))
+
+    def _properties(self, class_: str) -> tuple[Property, ...]:
+        own = [(name, kind) for (owner, name), kind in self.kinds.items() if owner == class_]
+        typed = [Property(name, "date" if kind == "date" else "float") for name, kind in own]
+        return *typed, Property("name", "text")
 
     def example(self, random: Random) -> Example | None:
         """Return a question of people's, or one made of a template."""
         asked = self.asked(random)
-        if asked is None:
-            return None
-        words = Words(self.kinds)
-        return _example(random, *asked, words, self.classes, self.hops, list(self.kinds))
+        return asked and _example(random, *asked, self.schema)
 
     def asked(self, random: Random) -> tuple[str, PlanGold] | None:
         """Return a question with what it uses of the schema."""
@@ -262,29 +261,33 @@ class MadeSchema:
             chain = random.choice(self.chains)
             steps, texts = chain["path"], chain["questions"]
         else:
-            one = random.choice(list(self.relations.values()))
-            back = random.random() < 0.4 and bool(one.get("backward"))
-            steps = [("^" if back else "") + one["name"]]
-            texts = one["backward" if back else "forward"]
+            relation = random.choice(list(self.relations.values()))
+            back = random.random() < 0.4 and bool(relation.get("backward"))
+            steps = [("^" if back else "") + relation["name"]]
+            texts = relation["backward" if back else "forward"]
         gold = PlanGold()
         at = ""
         for place, step in enumerate(steps):
-            one = self.relations[step.lstrip("^")]
+            relation = self.relations[step.lstrip("^")]
             back = step.startswith("^")
-            start, end = (one["tail"], one["head"]) if back else (one["head"], one["tail"])
+            start, end = (
+                (relation["tail"], relation["head"])
+                if back
+                else (relation["head"], relation["tail"])
+            )
             if place == 0:
                 topic = start
             at = end
             if end not in self.classes:
-                gold.given.add((start, one["name"]))
+                gold.given.add((start, relation["name"]))
                 gold.classes.add(start)
                 at = start
             elif start not in self.classes:
-                gold.conditions[end, one["name"]] = ""
+                gold.conditions[end, relation["name"]] = ""
                 gold.classes.add(end)
             else:
                 gold.classes |= {start, end}
-                gold.hops[one["head"], one["name"], one["tail"]] = not back
+                gold.hops[relation["head"], relation["name"], relation["tail"]] = not back
         gold.answer.add(at)
         if topic in self.classes:
             name = self._name(random, topic)
@@ -298,7 +301,6 @@ class MadeSchema:
         return plural_of(noun) if plural else noun
 
     def _made(self, random: Random) -> tuple[str, PlanGold] | None:
-        numbers = [owned for owned in self.kinds if owned[1] != "name"]
         form, needs, setting = random.choice(TEMPLATES)
         gold = PlanGold(**{key: value for key, value in setting.items() if key != "role"})
         fill: dict[str, str] = {"n": str(random.randint(2, 10)), "k": _number(random)}
@@ -325,13 +327,13 @@ class MadeSchema:
                     gold.counted = {a}
             fill["r"] = relation_phrase(hop[1])
         elif "p" in needs:
-            if not numbers:
+            if not self.kinds:
                 return None
-            a = random.choice(numbers)[0]
+            a = random.choice(list(self.kinds))[0]
         else:
             a = random.choice(self.classes)
         if "p" in needs:
-            own = [owned for owned in numbers if owned[0] == a]
+            own = [owned for owned in self.kinds if owned[0] == a]
             if not own:
                 return None
             owned = random.choice(own)
@@ -349,6 +351,17 @@ class MadeSchema:
             gold.counted.add(a)
         fill |= {"A": self._noun(random, a), "a": self._noun(random, a, False)}
         return form.format(**fill), gold
+
+
+def taught_domains() -> list[MadeSchema]:
+    """Return the invented domains but those held out."""
+    files = sorted(DOMAINS.glob("*.json"))
+    return [MadeSchema(file) for file in files if file.stem not in HELD_OUT]
+
+
+def nouns_of(domains: Sequence[MadeSchema]) -> list[str]:
+    """Return the nouns of domains that words of other schemas are exchanged for."""
+    return sorted({noun.lower() for made in domains for noun in made.nouns if 3 < len(noun) < 12})
 
 
 def plural_of(noun: str) -> str:

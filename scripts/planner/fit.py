@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from itertools import islice
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -17,9 +16,8 @@ from kgqa.models.path_ranker import UNIVERSAL, ranker_changes
 from kgqa.models.plan_scorer import ROLES, SCORERS, WHOLE, PartTokens, ScorerCard
 from kgqa.paths.words import relation_phrase
 from kgqa.training.loop import Checked, Fit, Schedule
-from scripts.planner.examples import Database, MadeSchema
-from scripts.universal.domains import DOMAINS, HELD_OUT
-from scripts.universal.ranker import lora_changes
+from scripts.planner.examples import ASIDE, Database, collection, nouns_of, taught_domains
+from scripts.universal.ranker import lora_changes, with_lora
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,10 +31,8 @@ if TYPE_CHECKING:
 
     Loop: TypeAlias = Fit[Sequence[Example]]
 
-_TARGETS = ["query", "key", "value", "dense"]
 _HIDDEN = 128
 _RANK, _RATE, _BATCH, _SEED = 32, 4e-4, 16, 1
-_ASIDE = ("twitch", "bluesky")  # databases that are only checked on
 _CHECKED, _EVERY = 240, 250  # questions of a check, and steps between two
 _MADE = 0.45  # part of the questions that are of invented domains
 
@@ -45,7 +41,6 @@ class PlanFit:
     """An encoder of transformers with heads, in training."""
 
     def __init__(self, folder: Path, start: Changes, rank: int) -> None:
-        from peft import LoraConfig, get_peft_model
         from tokenizers import Tokenizer
         from transformers import AutoModel
 
@@ -55,12 +50,10 @@ class PlanFit:
         self.tokens = PartTokens(tokenizer)
         # the fused attention is slow to differentiate on a CPU
         bare = AutoModel.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
-        bare.requires_grad_(False)
         weights = dict(bare.named_parameters())
         for name, (down, up) in start.items():
             weights[name].data += torch.from_numpy(up @ down)
-        lora = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=_TARGETS)
-        self.model = get_peft_model(bare, lora).eval()
+        self.model = with_lora(bare, rank)
         width = bare.config.hidden_size
         sizes = {kind: (3 * width, len(roles)) for kind, roles in ROLES.items()}
         sizes |= {name: (2 * width, len(values)) for name, values in WHOLE.items()}
@@ -191,8 +184,7 @@ def train(data: Path, out: Path, steps: int) -> None:
     Labs text2cypher collection has them. Of the checks on the databases held out the best is kept.
     """
     random = Random(_SEED)
-    schemas = json.loads((data / "schemas.json").read_text("utf-8"))
-    rows = [json.loads(line) for line in (data / "train.jsonl").open(encoding="utf-8")]
+    schemas, rows = collection(data)
     databases = {
         name: Database(schema, [row for row in rows if row["database"] == name])
         for name, schema in schemas.items()
@@ -201,7 +193,7 @@ def train(data: Path, out: Path, steps: int) -> None:
         print(f"{name}: {len(database.questions)} questions read, {database.unread} not")
     checks = [
         databases[name].example(random, *asked)
-        for name in _ASIDE
+        for name in ASIDE
         for asked in databases[name].questions
     ]
     random.shuffle(checks)
@@ -212,22 +204,20 @@ def train(data: Path, out: Path, steps: int) -> None:
     assert loop.best is not None  # the last step is always checked
     described = {
         "data": "text2cypher collection of Neo4j Labs (CC0 1.0), invented domains",
-        "held_out": _ASIDE, "step": loop.best.step, "right": loop.best.checked.figures,
+        "held_out": ASIDE, "step": loop.best.step, "right": loop.best.checked.figures,
     }  # fmt: skip
     fit.save(out, ScorerCard(encoder="all-MiniLM-L6-v2", described=described))
 
 
 def _examples(databases: dict[str, Database], random: Random) -> Iterator[Example]:
     """Yield questions of databases and of invented domains without end."""
-    made = [
-        MadeSchema(file) for file in sorted(DOMAINS.glob("*.json")) if file.stem not in HELD_OUT
-    ]
-    nouns = sorted({noun.lower() for one in made for noun in one.nouns if 3 < len(noun) < 12})
-    phrases = sorted({relation_phrase(name) for one in made for name in one.relations})
+    made = taught_domains()
+    nouns = nouns_of(made)
+    phrases = sorted({relation_phrase(name) for domain in made for name in domain.relations})
     learnt = [
         (database, *asked)
         for name, database in databases.items()
-        if name not in _ASIDE
+        if name not in ASIDE
         for asked in database.questions
     ]
     while True:

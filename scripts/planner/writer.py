@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from itertools import islice
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
 from kgqa.cli.terminal import TerminalProgress
 from kgqa.config import Settings
+from kgqa.methods.query_words import stem
 from kgqa.methods.query_writer import CARD, described, nearest
 from kgqa.models.kg_llm import NO_ADAPTER, load_kg_llm
 from kgqa.paths.format import PathFormat
@@ -17,19 +17,16 @@ from kgqa.queries.language import PlanLanguage
 from kgqa.training.fit import IGNORED
 from kgqa.training.fit import train as fit
 from kgqa.training.options import TrainingSettings
-from scripts.planner.examples import MadeSchema, stem
+from scripts.planner.examples import ASIDE, collection, nouns_of, schema_of, taught_domains
 from scripts.planner.gold import schema_relations
 from scripts.planner.written import (
     exchanged,
     literals_of,
     made_plan,
-    made_schema,
     parts_of,
     plan_of,
-    schema_of,
     written,
 )
-from scripts.universal.domains import DOMAINS, HELD_OUT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +37,6 @@ if TYPE_CHECKING:
     from kgqa.queries.plan import Plan
     from kgqa.training.fit import Row
 
-_ASIDE = ("twitch", "bluesky")  # databases that are only checked on
 _CHECKED, _BATCH = 96, 8
 _LONGEST = 190  # tokens of a prompt with its plan
 _EXCHANGED = 0.5  # part of the questions whose schema is called otherwise
@@ -90,39 +86,36 @@ def row_of(asked: Asked, kg_llm: KgLLM, random: Random, nouns: Sequence[str] = (
 def rows(data: Path, kg_llm: KgLLM, count: int) -> tuple[list[Row], list[Row]]:
     """Return so many rows to learn, and those of the databases left out."""
     random = Random(1)
-    schemas = json.loads((data / "schemas.json").read_text("utf-8"))
+    schemas, questions = collection(data)
     graphs = {name: schema_of(schema) for name, schema in schemas.items()}
     learnt: list[Asked] = []
     aside: list[Asked] = []
-    for line in (data / "train.jsonl").open(encoding="utf-8"):
-        one = json.loads(line)
-        name = one["database"]
-        plan = plan_of(one["cypher"], schema_relations(schemas[name]))
+    for asked_of in questions:
+        name = asked_of["database"]
+        plan = plan_of(asked_of["cypher"], schema_relations(schemas[name]))
         if plan is not None:
-            group = aside if name in _ASIDE else learnt
-            group.append(Asked(graphs[name], one["question"], plan))
-    domains = [
-        MadeSchema(file) for file in sorted(DOMAINS.glob("*.json")) if file.stem not in HELD_OUT
-    ]
-    nouns = sorted({noun.lower() for one in domains for noun in one.nouns if 3 < len(noun) < 12})
+            group = aside if name in ASIDE else learnt
+            group.append(Asked(graphs[name], asked_of["question"], plan))
+    domains = taught_domains()
+    nouns = nouns_of(domains)
     random.shuffle(aside)
-    every = (row_of(one, kg_llm, random) for one in aside)
-    held = list(islice((row for row in every if row is not None), _CHECKED))
+    held_out = (row_of(asked, kg_llm, random) for asked in aside)
+    held = list(islice((row for row in held_out if row is not None), _CHECKED))
     made: list[Row] = []
     while True:
         random.shuffle(learnt)
-        for one in learnt:
+        for asked in learnt:
             if len(made) == count:
                 return made, held
             if random.random() < _MADE:
                 domain = random.choice(domains)
-                asked = domain.asked(random)
-                plan = made_plan(*asked) if asked else None
-                if not asked or plan is None:
+                question = domain.asked(random)
+                plan = made_plan(*question) if question else None
+                if not question or plan is None:
                     continue
-                row = row_of(Asked(made_schema(domain), asked[0], plan), kg_llm, random)
+                row = row_of(Asked(domain.schema, question[0], plan), kg_llm, random)
             else:
-                row = row_of(one, kg_llm, random, nouns if random.random() < _EXCHANGED else ())
+                row = row_of(asked, kg_llm, random, nouns if random.random() < _EXCHANGED else ())
             if row is not None:
                 made.append(row)
 
@@ -143,6 +136,6 @@ def train(data: Path, out: Path, steps: int) -> None:
     )  # fmt: skip
     described = {
         "questions": "text2cypher collection of Neo4j Labs (CC0 1.0), invented domains",
-        "held out": _ASIDE,
+        "held out": ASIDE,
     }
     fit(kg_llm, learnt, held, PathFormat(), out, settings, data=described, progress=progress)

@@ -9,8 +9,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from kgqa.errors import PlanError
-from kgqa.graph.schema import EntityType, GraphSchema, Property, RelationPattern
 from kgqa.linking.literals import stated
+from kgqa.methods.query_words import stem
 from kgqa.methods.query_writer import plan_literals
 from kgqa.paths.words import relation_phrase
 from kgqa.queries.plan import (
@@ -26,20 +26,17 @@ from kgqa.queries.plan import (
     Without,
     default_group,
 )
-from scripts.planner.examples import GENERIC, stem
+from scripts.planner.examples import GENERIC
 from scripts.planner.gold import CypherReader, split_list
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from random import Random
 
+    from kgqa.graph.schema import GraphSchema
     from kgqa.queries.language import Owned, PlanLanguage, PlanLiterals
-    from scripts.planner.examples import MadeSchema
     from scripts.planner.gold import PlanGold
 
-_TYPES = {"INTEGER": "integer", "FLOAT": "float", "DATE": "date", "DATE_TIME": "datetime",
-          "BOOLEAN": "boolean", "POINT": "point"}  # fmt: skip
-_KINDS = {"number": "float", "date": "date", "yes or no": "boolean"}
 _AGGREGATES = {"count": "count", "sum": "sum", "avg": "average", "min": "least", "max": "most"}
 _CALL = re.compile(r"(count|sum|avg|min|max)\s*\(\s*(?:DISTINCT\s+)?([\w.*`]+)\s*\)", re.I)
 _COUNTED = re.compile(r"(?:count|size)\s*[({]\s*(.*?)\s*[)}]\s*", re.I)
@@ -194,26 +191,6 @@ def _literal(text: str) -> str | int | float | bool:
     return int(text) if re.fullmatch(r"-?\d+", text) else float(text)
 
 
-def schema_of(schema: Mapping[str, Any]) -> GraphSchema:
-    """Return a schema of ``schemas.json``."""
-
-    def properties(owner: str, owners: Mapping[str, Any]) -> tuple[Property, ...]:
-        return tuple(
-            Property(one["property"], _TYPES.get(one.get("type", ""), "text"),  # type: ignore[arg-type]
-                     many=one.get("type") == "LIST")
-            for one in owners.get(owner, ())
-        )  # fmt: skip
-
-    types = [EntityType(name, 100, properties(name, schema["node_props"]))
-             for name in sorted(schema["node_props"])]  # fmt: skip
-    relations = [
-        RelationPattern(one["type"], one["start"], one["end"], 100,
-                        properties(one["type"], schema.get("rel_props") or {}))
-        for one in schema["relationships"]
-    ]  # fmt: skip
-    return GraphSchema(tuple(types), tuple(relations))
-
-
 def exchanged(random: Random, schema: GraphSchema, nouns: Sequence[str]) -> Callable[[str], str]:
     """Return what exchanges words of a schema in a text, in names as in sentences, for others."""
     names = {one.name for one in schema.types} | {one.relation for one in schema.relations}
@@ -226,10 +203,10 @@ def exchanged(random: Random, schema: GraphSchema, nouns: Sequence[str]) -> Call
 
     def other(match: re.Match[str]) -> str:
         word = match.group()
-        new = renamed.get(stem(word), "")
+        new = renamed.get(stem(word.lower()), "")
         if not new:
             return word
-        new += "s" if word.lower() != stem(word) and word[-1] in "sS" else ""
+        new += "s" if word.lower() != stem(word.lower()) and word[-1] in "sS" else ""
         return new.upper() if word.isupper() else new.title() if word[0].isupper() else new
 
     return lambda text: re.sub(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", other, text)
@@ -260,22 +237,6 @@ def _owned(plan: Plan, item: Any) -> Owned:
     if isinstance(item.owner, NodeRef):
         return plan.nodes[item.owner.node], item.name
     return plan.all_hops[item.owner.hop].relation, item.name
-
-
-def made_schema(made: MadeSchema) -> GraphSchema:
-    """Return the schema of an invented domain."""
-    properties = {
-        name: tuple(
-            Property(property_, _KINDS.get(kind, "text"))  # type: ignore[arg-type]
-            for (owner, property_), kind in made.kinds.items()
-            if owner == name
-        )
-        for name in sorted(made.classes)
-    }
-    relations = [RelationPattern(relation, head, tail, 100) for head, relation, tail in made.hops]
-    return GraphSchema(
-        tuple(EntityType(name, 100, own) for name, own in properties.items()), tuple(relations)
-    )
 
 
 def made_plan(question: str, gold: PlanGold) -> Plan | None:

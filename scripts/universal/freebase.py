@@ -23,7 +23,7 @@ from kgqa.questions.base import is_held_out
 from kgqa.training.adapters import about
 from kgqa.training.data import read_file
 from kgqa.training.rankers import batch_of, fit_head, kg_questions, rights
-from scripts.benchmarks.evals import loaded
+from scripts.benchmarks.evals import opened
 
 if TYPE_CHECKING:
     from kgqa.training.rankers import Head
@@ -60,7 +60,8 @@ def train(data: Path, out: Path, steps: int) -> None:
     """
     cache, progress = Settings().cache_folder, TerminalProgress()  # type: ignore[call-arg]
     start = load_path_ranker(UNIVERSAL, device=None, cache=cache, progress=progress)
-    with loaded("fbsub", data, out.parents[1] / "home") as store:
+    with opened("fbsub", data, out.parents[1] / "home") as graph:
+        store = graph.store
         words = RankWords(store, WalkRules(start.card.hops, "both"))
         taught, apart, counts = [], [], []
         for file, form, topics in FILES:

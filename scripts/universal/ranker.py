@@ -68,16 +68,10 @@ def fit_ranker(
 
     The ``changes`` are those of this fit alone.
     """
-    from peft import LoraConfig, get_peft_model
-
     torch.manual_seed(seed)
     encoder, card = start.encoder, start.card
     assert isinstance(encoder, TorchSentenceEncoder)  # one that is loaded to be trained
-    bare = encoder.model
-    bare.requires_grad_(False)
-    lora = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=_TARGETS)
-    with quiet():
-        model = get_peft_model(bare, lora).eval()  # without dropout, as it will be used
+    model = with_lora(encoder.model, rank)
     weights = [weight for weight in model.parameters() if weight.requires_grad]
     numbers = torch.tensor([card.scale, card.none, *card.hop_bias]) / card.temperature
     beside = torch.nn.Parameter(numbers)
@@ -114,6 +108,16 @@ def _loss(encoder: TorchSentenceEncoder, beside: Tensor, batch: RankingBatch) ->
         right = torch.logsumexp(logits[row, gold], 0) if gold else none
         losses.append(whole - right)
     return torch.stack(losses).mean()
+
+
+def with_lora(encoder: Any, rank: int) -> Any:
+    """Return an encoder of BERT's family with changes of ``rank``, which alone are trained."""
+    from peft import LoraConfig, get_peft_model
+
+    encoder.requires_grad_(False)
+    lora = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=_TARGETS)
+    with quiet():
+        return get_peft_model(encoder, lora).eval()  # without dropout, as it will be used
 
 
 def lora_changes(model: Any) -> Changes:

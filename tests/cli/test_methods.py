@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
+from kgqa.registry import METHODS, Entry
 from tests.cli.conftest import QUESTION
 
 if TYPE_CHECKING:
@@ -40,17 +38,12 @@ def general(server: OpenAIServer) -> tuple[str, str, str, str]:
 
 @pytest.mark.long
 def test_free_paths_are_looked_up_and_only_those_of_the_graph_are_grounded(
-    plain_home: Path, file: Path, model_cache: Path
+    kgqa: Kgqa, plain_home: Path, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    entry = Entry("unconstrained", "scripts.benchmarks.unconstrained:Unconstrained")
+    monkeypatch.setitem(METHODS._added, entry.name, entry)
     command = ["eval", "jsonl", str(file), "--method", "unconstrained", "--k", "2"]
-    more = ["--out", str(file.parent / "out"), "--home", str(plain_home), "--json"]
-    done = subprocess.run(
-        [sys.executable, "-m", "scripts.benchmarks.unconstrained", *command, *more],
-        env={**os.environ, "KGQA_CACHE": str(model_cache)},
-        capture_output=True,
-        check=True,
-    )
-    found = json.loads(done.stdout)
+    found = kgqa(*command, "--out", file.parent / "out", "--home", plain_home, "--json").json
     assert (found["questions"], found["answered"]) == (2, 1)
     results = (file.parent / "out" / "results.jsonl").read_text("utf-8").splitlines()
     grounded = [path["relation_path"] is not None for path in json.loads(results[0])["paths"]]
