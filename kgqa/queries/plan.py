@@ -277,11 +277,6 @@ class Plan:
         """The comparisons of groups."""
         return tuple(one for one in self.where if isinstance(one.left, Aggregate))
 
-    @property
-    def chains(self) -> tuple[tuple[Hop, ...], ...]:
-        """The hops of the pattern, in chains: a hop that starts elsewhere starts a new one."""
-        return chains_of(self.hops)
-
     def text_of(self, item: object) -> str:
         """Return a part of the plan as it stands in its text."""
         return _Writer(self).item(item)
