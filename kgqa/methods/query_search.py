@@ -23,7 +23,16 @@ from kgqa.methods.query_words import EXTREME, NO, TOTAL
 from kgqa.paths.words import relation_phrase
 from kgqa.queries.check import check
 from kgqa.queries.groups import wants_empty
-from kgqa.queries.plan import Aggregate, Arithmetic, HopRef, NodeRef, Plan, PropertyRef, owners
+from kgqa.queries.plan import (
+    Aggregate,
+    Arithmetic,
+    HopRef,
+    NodeRef,
+    Plan,
+    PropertyRef,
+    leaves,
+    owners,
+)
 
 if TYPE_CHECKING:
     from kgqa.methods.query_reading import Reading
@@ -186,13 +195,11 @@ class PlanSearch:
 
     def _names(self, plan: Plan) -> list[str]:
         """Return the classes, relations and properties that a plan speaks of."""
-        items = [*plan.items(), *plan.group, *(one.right for one in plan.where)]
-        items += [one.of for one in items if isinstance(one, Aggregate)]
-        names = [*plan.nodes, *(hop.relation for hop in plan.all_hops)]
-        names += [one.name for one in items if isinstance(one, PropertyRef)]
-        if plan.first is not None:
-            first = plan.first
-            names += [*first.nodes, *(hop.relation for hop in first.all_hops)]
+        items = [*plan.items(), *plan.group, *plan.where]
+        names = [leaf.name for one in items for leaf in leaves(one)
+                 if isinstance(leaf, PropertyRef)]  # fmt: skip
+        for one in (plan, plan.first) if plan.first else (plan,):
+            names += [*one.nodes, *(hop.relation for hop in one.all_hops)]
         return names
 
     def _groups_each(self, plan: Plan) -> bool:

@@ -57,6 +57,8 @@ if TYPE_CHECKING:
     from kgqa.queries.plan import Item
     from kgqa.queries.result import Cell
 
+_NO_KEY = (1, (0, ""))  # of a row that has nothing to be ordered by
+
 
 def run_plan(
     plan: Plan,
@@ -268,11 +270,8 @@ class _Run:
         """Return the rows in order, and what each was ordered by."""
         plan = self.plan
         self._read_ahead()
-        sorts = {row: [self._empty_key] * len(plan.order) for row in self.kept}
-        for place, sort in enumerate(plan.order):
-            for row, value in self._sort_values(sort.by, sort.descending).items():
-                if row in sorts:
-                    sorts[row][place] = value
+        keys = [self._sort_values(sort.by, sort.descending) for sort in plan.order]
+        sorts = {row: tuple(key.get(row, _NO_KEY) for key in keys) for row in self.kept}
         self._names = self._names_of_nodes()
         rows = sorted(
             self.kept, key=lambda row: [self._cell_key(cell) for cell in self._shown(row)]
@@ -281,9 +280,7 @@ class _Run:
             descending = plan.order[place].descending
             rows.sort(key=lambda row: sorts[row][place][1:], reverse=descending)
             rows.sort(key=lambda row: sorts[row][place][0])
-        return rows, [tuple(sorts[row]) for row in rows]
-
-    _empty_key = (1, (0, ""))
+        return rows, [sorts[row] for row in rows]
 
     def _read_ahead(self) -> None:
         """Read the properties of all rows at once, not one row after the other."""

@@ -98,8 +98,8 @@ class Solver:
         self.read: dict[tuple[str, int], list[Value]] = {}
         self._apart = {
             (NodeRef(one), NodeRef(other))
-            for chains in [plan.chains, *(chains_of(part.hops) for part in plan.without)]
-            for chain in chains
+            for hops in [plan.hops, *(part.hops for part in plan.without)]
+            for chain in chains_of(hops)
             for nodes in [[chain[0].source, *(hop.target for hop in chain)]]
             for one in nodes
             for other in nodes
