@@ -67,6 +67,7 @@ from kgqa.queries.plan import (
     NodeRef,
     Plan,
     PropertyRef,
+    leaves,
     owners,
 )
 from kgqa.queries.result import QueryLimits, QueryResult
@@ -152,6 +153,7 @@ class Query(Method[QueryOptions]):
     _values: ValueIndex | None = None
     _version: str = ""
     _writer: PlanWriter | None = None
+    _last: tuple[tuple[str, str], tuple[Asked, Stated, list[FoundValue]]] | None = None
 
     def __init__(
         self, options: QueryOptions, resources: Resources, *, general: bool = True
@@ -189,7 +191,7 @@ class Query(Method[QueryOptions]):
         graph: Any = queryable(cast("Any", store)) if isinstance(store, PropertyGraph) else None
         if graph is None or not 0 < len(graph.schema().types) <= MOST_CLASSES:
             return False
-        items = self._asked(graph, question).items  # of plain triples one is a path's end
+        items = self._asked(graph, question)[0].items  # of plain triples one is a path's end
         return bool(SHOWN_WITH.search(question)) or len(items) > bool(self.nouns)
 
     def read(self, store: GraphStore, question: str, among: frozenset[str] = frozenset()) -> Read:
@@ -201,9 +203,7 @@ class Query(Method[QueryOptions]):
         graph = queryable(_property_graph(store))
         stored = SchemaIndex(_property_graph(store).schema())  # the classes that Cypher knows
         parts, values = self._of(graph)
-        question, items = self._asked(graph, question)
-        literals = stated(question)
-        found = values.find(question, literals.literals)
+        (question, items), literals, found = self._asked(graph, question)
         # without values: whether they are used, `unused` says
         bare = blanked(question, ((one.start, one.end) for one in found))
         use, passes, temperature = NO_KG_LLM, 1, WRITTEN_TEMPERATURE
@@ -217,8 +217,8 @@ class Query(Method[QueryOptions]):
             scorer = self.resources.plan_scorer(self.options.scorer)
             texts, refs = parts.read(question, found)
             scores = scorer.read(question, texts)
-            texts_ = {str(one.value) for one in literals.literals if one.kind == "text"}
-            lacking = {text: values.lacking(text) for text in texts_}
+            quoted = {str(one.value) for one in literals.literals if one.kind == "text"}
+            lacking = {text: values.lacking(text) for text in quoted}
             reading = Reading(question, parts, refs, scores, literals, found, lacking)
             plans = PlanSearch(reading).plans(self.options.plans)
             temperature = scorer.card.temperature
@@ -355,9 +355,19 @@ class Query(Method[QueryOptions]):
                 return True
         return False
 
-    def _asked(self, graph: Any, question: str) -> Asked:
+    def _asked(self, graph: Any, question: str) -> tuple[Asked, Stated, list[FoundValue]]:
+        """Return what a question asks for, with what it states and the graph's values in it."""
         parts, values = self._of(graph)
-        return asked_for(question, parts, values.find(question, stated(question).literals))
+        last, key = self._last, (self._version, question)
+        if last is None or last[0] != key:
+            literals = stated(question)
+            found = values.find(question, literals.literals)
+            asked = asked_for(question, parts, found)
+            if asked.question != question:
+                literals = stated(asked.question)
+                found = values.find(asked.question, literals.literals)
+            last = self._last = key, (asked, literals, found)
+        return last[1]
 
     def _unmeasured(self, question: str, best: Candidate, words: Sequence[str]) -> list[str]:
         """Return what is asked for the sum or the most of, and nothing there is called like.
@@ -366,7 +376,7 @@ class Query(Method[QueryOptions]):
         """
         plan = best.plan
         counted = [one.of for one in plan.items() if isinstance(one, Aggregate)]
-        if any(isinstance(one, Arithmetic) for one in _inner(plan)):
+        if any(isinstance(one, Arithmetic) for one in [*plan.items(), *counted]):
             return []
         if self.nouns and ("" in best.nouns or any(isinstance(one, NodeRef) for one in counted)):
             return []  # what classes without types are called is not said
@@ -588,19 +598,15 @@ def has_words_of(
         return True
     if any(isinstance(one, Aggregate) and isinstance(one.of, Arithmetic) for one in plan.give):
         return True  # what it is called, no name says
-    items: list[object] = [*plan.give, *plan.group, *(sort.by for sort in plan.order)]
-    items += [one.of for one in items if isinstance(one, Aggregate)]
-    names = [
-        *plan.nodes,
-        *(hop.relation for hop in plan.all_hops),
-    ]
+    items = [*plan.give, *plan.group, *(sort.by for sort in plan.order)]
+    names = [*plan.nodes, *(hop.relation for hop in plan.all_hops)]
     if nouns:  # a plan over plain triples leaves out what its hops say
         ends = {end for one in schema.relations if one.relation in names
                 for end in (one.head, one.tail)}  # fmt: skip
         if ends & nameless(schema, nouns):
             return True
         names += [name for one in {*ends, *plan.nodes} for name in (one, nouns.get(one, ""))]
-    names += [one.name for one in items if isinstance(one, PropertyRef)]
+    names += [leaf.name for one in items for leaf in leaves(one) if isinstance(leaf, PropertyRef)]
     names += [name for one in schema.types if one.name in names for name in one.also]
     names += [name for one in schema.relations if one.relation in names for name in one.also]
     if any(measured(question, one) for one in names):  # "tall", of a height
@@ -708,10 +714,6 @@ def _shown(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:.10g}" if isinstance(value, float) else str(value)
-
-
-def _inner(plan: Plan) -> list[object]:
-    return [one.of if isinstance(one, Aggregate) else one for one in plan.items()]
 
 
 def _joins(plan: Plan) -> bool:

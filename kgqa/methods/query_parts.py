@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kgqa.graph.schema import Property
 from kgqa.methods.query_classes import ClassWords
-from kgqa.methods.query_words import stem
+from kgqa.methods.query_words import stem, stems
 from kgqa.models.plan_scorer import Part
 from kgqa.paths.words import relation_phrase
 from kgqa.queries.check import SchemaIndex
@@ -201,7 +201,7 @@ class SchemaParts:
         """
         size = {one.name: one.count for one in self.index.schema.types}
         typical = {*self._typical.values()}
-        named = {one for one in self.classes if {*map(stem, relation_phrase(one).split())} <= asked}
+        named = {one for one in self.classes if {*stems(one)} <= asked}
         first: dict[str, str] = {}
         for name in sorted(
             typical | named, key=lambda one: (one not in typical, -size.get(one, 0), one)

@@ -31,6 +31,7 @@ from kgqa.queries.plan import (
     NodeRef,
     Plan,
     PropertyRef,
+    leaves,
     owners,
 )
 
@@ -243,13 +244,11 @@ class PlanSearch:
 
     def _names(self, plan: Plan) -> list[str]:
         """Return the classes, relations and properties that a plan speaks of."""
-        items = [*plan.items(), *plan.group, *(one.right for one in plan.where)]
-        items += [one.of for one in items if isinstance(one, Aggregate)]
-        names = [*plan.nodes, *(hop.relation for hop in plan.all_hops)]
-        names += [one.name for one in items if isinstance(one, PropertyRef)]
-        if plan.first is not None:
-            first = plan.first
-            names += [*first.nodes, *(hop.relation for hop in first.all_hops)]
+        items = [*plan.items(), *plan.group, *plan.where]
+        names = [leaf.name for one in items for leaf in leaves(one)
+                 if isinstance(leaf, PropertyRef)]  # fmt: skip
+        for one in (plan, plan.first) if plan.first else (plan,):
+            names += [*one.nodes, *(hop.relation for hop in one.all_hops)]
         return names
 
     def _groups_each(self, plan: Plan) -> bool:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from kgqa.errors import PlanError
 from kgqa.graph.schema import Property
 from kgqa.queries.plan import (
+    TEXT_OPERATORS,
     Aggregate,
     Arithmetic,
     Comparison,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 NUMBERS = ("integer", "float")
 DATES = ("date", "datetime")
-_ORDERED = (*NUMBERS, *DATES, "time", "text")
+ORDERED = (*NUMBERS, *DATES, "time", "text")
 _EQUALITY = ("=", "<>", "in", "not in")
 _SHOWN = 8  # names that an error lists
 _CLOCK = r"\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)?"
@@ -157,7 +158,7 @@ class SchemaIndex:
                     )
                 if found.many and kind in ("sum", "average"):
                     raise PlanError(f"{plan.text_of(item)}: {found.name} is {_a(found)}.")
-                allowed = NUMBERS if kind in ("sum", "average") else _ORDERED
+                allowed = NUMBERS if kind in ("sum", "average") else ORDERED
                 if found.type not in allowed:
                     raise PlanError(f"{plan.text_of(item)}: {found.name} is {_a(found)}.")
                 return Property("", "float" if kind == "average" else found.type)
@@ -185,7 +186,7 @@ def check(plan: Plan, schema: GraphSchema | SchemaIndex) -> None:
         index.kind(plan, item)
     for sort in plan.order:
         kind = index.kind(plan, sort.by)
-        if isinstance(sort.by, HopRef) or (kind is not None and kind.type not in _ORDERED):
+        if isinstance(sort.by, HopRef) or (kind is not None and kind.type not in ORDERED):
             raise PlanError(f"Nothing can be ordered by {plan.text_of(sort.by)}.")
 
 
@@ -260,13 +261,12 @@ def _check_comparison(plan: Plan, one: Comparison, index: SchemaIndex) -> None:
 
 def operators(type_: str) -> tuple[str, ...]:
     """Return the operators, ``missing`` left out, that a property of this type takes."""
-    if type_ not in _ORDERED:
+    if type_ not in ORDERED:
         return _EQUALITY
     ordered = (*_EQUALITY, "<", "<=", ">", ">=")
     if type_ != "text":
         return ordered
-    words = ("contains", "starts with", "ends with")
-    return (*ordered, *words, *(f"not {word}" for word in words))
+    return (*ordered, *TEXT_OPERATORS, *(f"not {word}" for word in TEXT_OPERATORS))
 
 
 def fits(value: Value, type_: str) -> bool:

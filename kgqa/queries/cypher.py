@@ -32,13 +32,14 @@ from kgqa.queries.plan import (
     PropertyRef,
     chains_of,
     owners,
+    refs_of,
 )
-from kgqa.queries.values import interval
+from kgqa.queries.values import DATE_PARTS, interval
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from kgqa.graph.schema import GraphSchema, Value
+    from kgqa.graph.schema import GraphSchema
     from kgqa.queries.plan import Hop, Item
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -139,25 +140,13 @@ class _Statement:
             ]
         )
         lines += self._grouped() if plan.grouped else self._rows()
-        if start:
-            (given,) = plan.give
-            distinct = "" if self.named or plan.grouped else "DISTINCT "
-            lines.append(f"WITH {distinct}{self.item(given)} AS {start}")
-            if distinct:
-                self.named[given] = start
-            order = self._order()
-        else:
-            names = self._columns()
-            distinct = "" if self.named or plan.grouped else "DISTINCT "
-            lines.append(
-                f"RETURN {distinct}"
-                + ", ".join(
-                    f"{self.item(item)} AS {name}"
-                    for item, name in zip(plan.give, names, strict=True)
-                )
-            )
-            self.named |= dict(zip(plan.give, names, strict=True))
-            order = self._order()
+        given = list(zip(plan.give, [start] if start else self._columns(), strict=True))
+        distinct = "" if self.named or plan.grouped else "DISTINCT "
+        texts = [f"{self.item(item)} AS {name}" for item, name in given]
+        lines.append(f"{'WITH' if start else 'RETURN'} {distinct}{', '.join(texts)}")
+        if distinct or not start:
+            self.named |= dict(given)
+        order = self._order()
         if order and (plan.order or self.limit is not None):
             lines.append("ORDER BY " + ", ".join(order))
         if plan.skip:
@@ -194,9 +183,9 @@ class _Statement:
     def _matches(self) -> list[str]:
         plan = self.plan
         where = [one for one in plan.where if not isinstance(one.left, Aggregate)]
-        nodes, needed = required(plan) if wants_empty(plan) else (None, set())
-        if nodes is None:
-            nodes, needed = set(range(plan.pattern_size)), set(range(len(plan.hops)))
+        required_ = (required(plan) if wants_empty(plan) else None) or plan.refs
+        nodes = {ref.node for ref in required_ if isinstance(ref, NodeRef)}
+        needed = {ref.hop for ref in required_ if isinstance(ref, HopRef)}
         optional = [number for number in range(len(plan.hops)) if number not in needed]
         if optional and 0 in self.bound and 0 not in nodes:
             raise PlanError("This plan cannot be written as one statement of Cypher.")
@@ -210,7 +199,8 @@ class _Statement:
             path = self._path(chain) if chain else self._node(ends[0])
             self.bound |= set(ends)
             reached |= set(chain)
-            now = [one for one in where if self._speaks_of(one, self.bound, reached)]
+            bound = {*map(NodeRef, self.bound), *map(HopRef, reached)}
+            now = [one for one in where if bound.issuperset(owners(one))]
             where = [one for one in where if one not in now]
             conditions = [*self._different(), *map(self.comparison, now)]
             if place + 1 >= len(parts):
@@ -266,13 +256,6 @@ class _Statement:
     def _chain_nodes(self, chain: Sequence[int]) -> list[int]:
         return [self._ends(chain[0])[0], *(self._ends(number)[1] for number in chain)]
 
-    def _speaks_of(self, one: Comparison, nodes: set[int], hops: set[int]) -> bool:
-        return all(
-            ref.node in nodes if isinstance(ref, NodeRef) else ref.hop in hops
-            for side in (one.left, one.right)
-            for ref in owners(side)
-        )
-
     def _node(self, node: int, known: Iterable[int] = ()) -> str:
         class_ = self.plan.nodes[node]
         label = f":{quoted(class_)}" if class_ and node not in known else ""
@@ -314,10 +297,9 @@ class _Statement:
 
     def _without(self, number: int) -> str:
         part = self.plan.without[number]
-        start = len(self.plan.hops) + sum(len(one.hops) for one in self.plan.without[:number])
         bound, pairs, lines = set(self.bound), self.pairs, []
         self.pairs = self._pairs(part.hops)
-        for chain in self._chains_of(range(start, start + len(part.hops))):
+        for chain in self._chains_of(self.plan.hops_without(number)):
             lines.append("MATCH " + self._path(chain))
             self.bound |= set(self._chain_nodes(chain))
         conditions = self._different()
@@ -387,7 +369,7 @@ class _Statement:
         )
         lines = []
         sensitive = [one for one in aggregates if one.kind in ("sum", "average")]
-        sets = {tuple(dict.fromkeys(owners(one.of))) for one in aggregates}
+        sets = {tuple(refs_of(one)) for one in aggregates}
         once = (not plan.hops or (len(plan.hops) == 1 and sets <= {(HopRef(0),)})) and not (
             self.members
         )
@@ -415,7 +397,7 @@ class _Statement:
             text = f"toString({text})"
         if one.kind in ("least", "most") or not lists:
             return f"{_FUNCTIONS[one.kind]}({text})"
-        of = ", ".join(self.item(ref) for ref in dict.fromkeys(owners(one.of)))
+        of = ", ".join(self.item(ref) for ref in refs_of(one))
         each = f"collect(DISTINCT {{of: [{of}], value: {text}}})"
         numbers = f"[one IN {each} WHERE one.value IS NOT NULL | one.value]"
         total = f"reduce(total = 0, number IN {numbers} | total + number)"
@@ -493,7 +475,7 @@ class _Statement:
                 if kept.as_text and kept.type in _CASTS and not part:
                     return f"{_CASTS[kept.type]}{'List' * kept.many}({text})"
                 if part:
-                    start, length = {"year": (0, 4), "day": (8, 2)}.get(part, (5, 2))
+                    start, length = DATE_PARTS[part]
                     text = f"toInteger(substring(toString({text}), {start}, {length}))"
                     return f"({text} + 2) / 3" if part == "quarter" else text
                 return text
@@ -510,33 +492,31 @@ class _Statement:
         """Return a comparison as an expression."""
         if isinstance(one.left, NodeRef):
             names = [f"{self.item(one.left)}.{quoted(name)}" for name in self._names(one.left)]
-            values = self.values.put([str(value) for value in _listed(one)])
+            values = self.values.put([str(value) for value in one.right])  # type: ignore[union-attr]
             some = " OR ".join(f"{name} IN {values}" for name in names)
-            negated = one.operator in ("<>", "not in")
-            if negated:
+            if one.negated:
                 some = " OR ".join(f"coalesce({name} IN {values}, false)" for name in names)
                 return f"NOT ({some})"
             return f"({some})" if len(names) > 1 else some
         text = self.item(one.left)
         kind = self.index.kind(self.plan, one.left)
-        if one.operator.endswith("missing"):
-            negated = one.operator.startswith("not")
+        if one.affirmed == "missing":
             if kind is not None and kind.type == "text" and not kind.many:
-                return f"{'NOT ' * negated}coalesce({text}, '') IN {_NULLS}"
-            return f"{text} IS {'NOT ' * negated}NULL"
-        negated = one.operator == "<>" or one.operator.startswith("not ")
-        plain = "=" if one.operator == "<>" else one.operator.removeprefix("not ")
+                return f"{'NOT ' * one.negated}coalesce({text}, '') IN {_NULLS}"
+            return f"{text} IS {'NOT ' * one.negated}NULL"
         many = kind is not None and kind.many and one.left not in self.named
-        test = self._test("one" if many else text, plain, one, kind.type if kind else "text")
+        test = self._test("one" if many else text, one, kind.type if kind else "text")
         if many:
-            return f"{'none' if negated else 'any'}(one IN {text} WHERE {test})"
-        if not negated:
+            return f"{'none' if one.negated else 'any'}(one IN {text} WHERE {test})"
+        if not one.negated:
             return test
         if one.operator == "<>" and test.count(" = ") == 1 and test.startswith(f"{text} = "):
             return test.replace(" = ", " <> ", 1)
         return f"NOT {test}" if " OR " not in test else f"NOT ({test})"
 
-    def _test(self, text: str, operator: str, one: Comparison, type_: str) -> str:
+    def _test(self, text: str, one: Comparison, type_: str) -> str:
+        """Return a comparison of ``text`` without its negation."""
+        operator = one.affirmed
         if not isinstance(one.right, tuple):
             right = one.right
             other = self.averages[right] if isinstance(right, Aggregate) else self.item(right)
@@ -566,7 +546,3 @@ class _Statement:
             case ">":
                 return f"{text} >= {end}"
         return f"{start} <= {text} < {end}"
-
-
-def _listed(one: Comparison) -> tuple[Value, ...]:
-    return one.right if isinstance(one.right, tuple) else ()

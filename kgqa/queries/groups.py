@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kgqa.queries.plan import Aggregate, Comparison, HopRef, owners
+from kgqa.queries.plan import Aggregate, Comparison, HopRef, NodeRef, owners
 from kgqa.queries.values import satisfies
 
 if TYPE_CHECKING:
@@ -33,18 +33,16 @@ def _holds_empty(one: Comparison) -> bool:
     return satisfies(values, one, one.right, dates=False)
 
 
-def required(plan: Plan) -> tuple[set[int] | None, set[int]]:
+def required(plan: Plan) -> set[NodeRef | HopRef] | None:
     """Return the nodes and hops of the pattern that groups need, without what is counted in them.
 
-    The nodes are None if no group can be without what is counted: that lies between what is
-    grouped by, or is it.
+    None if no group can be without what is counted: that lies between what is grouped by, or is it.
     """
     groups: set[int] = set()
-    for item in plan.group:
-        for ref in owners(item):
-            if isinstance(ref, HopRef):
-                return None, set()
-            groups.add(ref.node)
+    for ref in (ref for item in plan.group for ref in owners(item)):
+        if isinstance(ref, HopRef):
+            return None
+        groups.add(ref.node)
     # parts that hang together without the nodes that are grouped by
     part = list(range(plan.pattern_size))
 
@@ -65,17 +63,16 @@ def required(plan: Plan) -> tuple[set[int] | None, set[int]]:
         return "hop", number
 
     if not groups:
-        return None, set()
+        return None
     counted: set[tuple[str, int]] = set()
-    for given in plan.items():
-        if isinstance(given, Aggregate):
-            for ref in owners(given):
-                if isinstance(ref, HopRef):
-                    counted.add(part_of_hop(ref.hop))
-                elif ref.node in groups:
-                    return None, set()
-                else:
-                    counted.add(("node", root(ref.node)))
+    aggregates = [one for one in plan.items() if isinstance(one, Aggregate)]
+    for ref in (ref for one in aggregates for ref in owners(one)):
+        if isinstance(ref, HopRef):
+            counted.add(part_of_hop(ref.hop))
+        elif ref.node in groups:
+            return None
+        else:
+            counted.add(("node", root(ref.node)))
     hops = {number for number in range(len(plan.hops)) if part_of_hop(number) not in counted}
     nodes = {*groups, *(end for number in hops for end in _ends(plan, number))}
     # what is left has to hang together
@@ -86,8 +83,8 @@ def required(plan: Plan) -> tuple[set[int] | None, set[int]]:
             if ends & joined:
                 joined |= ends
     if joined != nodes or any(_mixed(plan, one, nodes) for one in plan.without):
-        return None, set()
-    return nodes, hops
+        return None
+    return {*map(NodeRef, nodes), *map(HopRef, hops)}
 
 
 def _ends(plan: Plan, number: int) -> tuple[int, int]:

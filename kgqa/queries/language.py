@@ -19,14 +19,22 @@ import numpy as np
 
 from kgqa.errors import PlanError
 from kgqa.paths.walk import empty_paths
-from kgqa.queries.check import DATES, NUMBERS, SchemaIndex, check
-from kgqa.queries.plan import ANY, Aggregate, HopRef, NodeRef, Plan, PropertyRef, quoted_name
-from kgqa.queries.plan import quoted_value as quoted
+from kgqa.queries.check import DATES, NUMBERS, ORDERED, SchemaIndex, check
+from kgqa.queries.plan import (
+    ANY,
+    TEXT_OPERATORS,
+    Aggregate,
+    NodeRef,
+    Plan,
+    PropertyRef,
+    quoted_name,
+    quoted_value,
+)
 from kgqa.queries.text import parse_plan
 from kgqa.trie.constraint import Expansion
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from kgqa.graph.model import BoolArray
     from kgqa.graph.schema import GraphSchema, Property, Value
@@ -58,37 +66,15 @@ class PlanLiterals:
 
 @dataclass(frozen=True, slots=True)
 class PlanState:
-    """A prefix of a plan's text. ``open``: what a begun comparison compares, and its operator."""
+    """A prefix of a plan's text. ``open``: the kind of literal that a comparison goes on with."""
 
     text: str = ""
     stage: int = _START
-    open: tuple[str, str] | None = None
+    open: str = ""
 
 
 Option: TypeAlias = tuple[str, PlanState]
 _Places: TypeAlias = frozenset[tuple[PlanState, tuple[int, ...]]]
-
-
-def opened(
-    schema: GraphSchema, near: Callable[[Sequence[str]], Sequence[float]], most: int = 120
-) -> GraphSchema:
-    """Return the part of a large schema that is nearest to a question.
-
-    ``near`` gives each text its score, larger is nearer; the ``most`` nearest relation patterns are
-    opened, with their classes, and as many of the nearest classes.
-    """
-    patterns = schema.relations
-    scores = near([f"{one.head} {one.relation} {one.tail}" for one in patterns])
-    order = sorted(range(len(patterns)), key=lambda place: -scores[place])[:most]
-    kept = {end for place in order for end in (patterns[place].head, patterns[place].tail)}
-    classes = near([type_.name for type_ in schema.types])
-    best = sorted(range(len(classes)), key=lambda place: -classes[place])[:most]
-    kept |= {schema.types[place].name for place in best}
-    return replace(
-        schema,
-        types=tuple(type_ for type_ in schema.types if type_.name in kept),
-        relations=tuple(patterns[place] for place in sorted(order)),
-    )
 
 
 class PlanLanguage:
@@ -126,32 +112,33 @@ class PlanLanguage:
         if state.stage == _END:
             return
         if state.stage == _START:
-            for type_ in self.index.schema.types:
-                yield self._on(state, quoted_name(type_.name) if type_.name else ANY, _PATTERN)
+            classes = [type_.name for type_ in self.index.schema.types]
+            starts = [quoted_name(name) if name else ANY for name in classes]
+            yield from (self._on(state, start, _PATTERN) for start in starts)
             return
-        if state.open is not None:
-            yield from self._literals(state, *state.open)
+        if state.open:
+            yield from self._literals(state)
             return
+        plan = self._plan(state.text)
         if state.stage == _GIVE:
-            plan = self._plan(state.text)
             yield "", replace(state, stage=_END)
             if len(plan.give) < _GIVEN:
                 yield from self._given(state, plan, ",")
             return
-        plan = self._plan(state.text)
         if state.stage == _PATTERN and len(plan.hops) < self._hops:
-            yield from self._on_hops(state, plan)
+            steps = self._steps(plan, plan.hops[-1].target if plan.hops else 0)
+            yield from (self._on(state, step, _PATTERN) for step in steps)
         if state.stage <= _WHERE and len(plan.where) < _COMPARISONS:
             there = {(plan.text_of(one.left), one.operator) for one in plan.where}
             for text, kind, owned in self._fields(plan):
                 yield from self._comparisons(state, text, kind, owned, there)
         if state.stage < _WITHOUT:
-            yield from self._withouts(state, plan)
-        counted = [f"count {plan.text_of(ref)}" for ref in self._refs(plan)] if plan.hops else []
+            yield from (self._on(state, text, _WITHOUT) for text in self._withouts(plan))
+        counted = [f"count {plan.text_of(ref)}" for ref in plan.refs] if plan.hops else []
         if state.stage < _HAVING and self.stated.numbers:
             for text in counted:
                 for operator in _COMPARED:
-                    yield from self._begun(state, f" | {text} {operator}", _HAVING, (text, "count"))
+                    yield from self._begun(state, f" | {text} {operator}", _HAVING, "count")
         if state.stage < _ORDER:
             for text in [*self._sortable(plan), *counted, *self._numbers(plan, ("sum", "average"))]:
                 for word in ("desc", "asc"):
@@ -165,17 +152,13 @@ class PlanLanguage:
     # -- steps -------------------------------------------------------------------------------
 
     @staticmethod
-    def _on(
-        state: PlanState, text: str, stage: int, open_: tuple[str, str] | None = None
-    ) -> Option:
+    def _on(state: PlanState, text: str, stage: int, open_: str = "") -> Option:
         return text, PlanState(state.text + text, stage, open_)
 
-    def _begun(
-        self, state: PlanState, text: str, stage: int, open_: tuple[str, str]
-    ) -> Iterator[Option]:
-        after = PlanState(state.text + text, stage, open_)
-        if any(True for _ in self._literals(after, *open_)):
-            yield text, after
+    def _begun(self, state: PlanState, text: str, stage: int, open_: str) -> Iterator[Option]:
+        option = self._on(state, text, stage, open_)
+        if any(True for _ in self._literals(option[1])):
+            yield option
 
     def _plan(self, text: str) -> Plan:
         """Return the plan that a prefix is where it ends now: it gives its first node."""
@@ -183,27 +166,28 @@ class PlanLanguage:
         check(plan, self.index)
         return plan
 
-    def _on_hops(self, state: PlanState, plan: Plan) -> Iterator[Option]:
-        last = plan.hops[-1].target if plan.hops else 0
-        class_ = plan.nodes[last]
+    def _steps(self, plan: Plan, node: int) -> Iterator[str]:
+        """Yield the texts of hops from a node to another one."""
         for pattern in self.index.schema.relations:
             name = quoted_name(pattern.relation)
             for here, there, step in (
                 (pattern.head, pattern.tail, f"{name}>"),
                 (pattern.tail, pattern.head, f"<{name}"),
             ):
-                if class_ in ("", here):
+                if plan.nodes[node] in ("", here):
                     again = plan.nodes.count(there) + 1
                     number = f"#{again}" if again > 1 else ""
                     target = quoted_name(there) if there else ANY
-                    yield self._on(state, f" {step} {target}{number}", _PATTERN)
+                    yield f" {step} {target}{number}"
 
-    def _refs(self, plan: Plan) -> list[NodeRef | HopRef]:
-        return [*map(NodeRef, range(plan.pattern_size)), *map(HopRef, range(len(plan.hops)))]
+    def _withouts(self, plan: Plan) -> Iterator[str]:
+        for node in range(plan.pattern_size):
+            start = plan.text_of(NodeRef(node))
+            yield from (f" | without {start}{step}" for step in self._steps(plan, node))
 
     def _fields(self, plan: Plan) -> Iterator[tuple[str, Property | None, Owned]]:
         """Yield the text of each property in reach, and of each node as it is called."""
-        for ref in self._refs(plan):
+        for ref in plan.refs:
             if isinstance(ref, NodeRef):
                 owner = plan.nodes[ref.node]
                 properties = self.index.properties(owner)
@@ -228,27 +212,25 @@ class PlanLanguage:
         found: list[tuple[str, str]] = []
         if kind is None or kind.type == "text":
             found += [(operator, "\0".join(held)) for operator in ("=", "<>") if held]
-        if kind is None:
-            pass
-        elif kind.type == "text":
-            words = "\0".join(self.stated.words)
-            operators = ("contains", "starts with", "ends with")
-            found += [(operator, words) for operator in operators if words]
-        elif kind.type in NUMBERS or kind.type in DATES:
-            found += [(operator, kind.type) for operator in _COMPARED]
-        elif kind.type == "boolean":
-            found.append(("=", "boolean"))
+        type_ = "" if kind is None else kind.type
+        if type_ == "text" and self.stated.words:
+            found += [(operator, "\0".join(self.stated.words)) for operator in TEXT_OPERATORS]
+        elif type_ in (*NUMBERS, *DATES):
+            found += [(operator, type_) for operator in _COMPARED]
+        elif type_ == "boolean":
+            found.append(("=", type_))
         for operator, literals in found:
             if (text, operator) not in there:
-                yield from self._begun(state, f" | {text} {operator}", _WHERE, (text, literals))
+                yield from self._begun(state, f" | {text} {operator}", _WHERE, literals)
         if kind is not None:
             for operator in ("missing", "not missing"):
                 if (text, operator) not in there:
                     yield self._on(state, f" | {text} {operator}", _WHERE)
 
-    def _literals(self, state: PlanState, text: str, kind: str) -> Iterator[Option]:
+    def _literals(self, state: PlanState) -> Iterator[Option]:
         """Yield the literals that can stand after an operator."""
         values: Sequence[Value]
+        kind = state.open
         if kind == "boolean":
             values = (True, False)
         elif kind in (*NUMBERS, "count"):
@@ -259,31 +241,13 @@ class PlanLanguage:
         else:
             values = kind.split("\0")
         for value in values:
-            after = f" {quoted(value)}"
-            yield self._on(state, after, state.stage)
-
-    def _withouts(self, state: PlanState, plan: Plan) -> Iterator[Option]:
-        for node in range(plan.pattern_size):
-            source = plan.text_of(NodeRef(node))
-            for pattern in self.index.schema.relations:
-                name = quoted_name(pattern.relation)
-                for here, there, step in (
-                    (pattern.head, pattern.tail, f"{name}>"),
-                    (pattern.tail, pattern.head, f"<{name}"),
-                ):
-                    if plan.nodes[node] in ("", here):
-                        again = plan.nodes.count(there) + 1
-                        number = f"#{again}" if again > 1 else ""
-                        target = quoted_name(there) if there else ANY
-                        text = f" | without {source} {step} {target}{number}"
-                        yield self._on(state, text, _WITHOUT)
+            yield self._on(state, f" {quoted_value(value)}", state.stage)
 
     def _sortable(self, plan: Plan) -> list[str]:
-        ordered = (*NUMBERS, *DATES, "time", "text")
         return [
             text
             for text, kind, _ in self._fields(plan)
-            if kind is not None and kind.type in ordered
+            if kind is not None and kind.type in ORDERED
         ]
 
     def _numbers(self, plan: Plan, kinds: Sequence[str]) -> list[str]:
@@ -295,7 +259,7 @@ class PlanLanguage:
         ]
 
     def _given(self, state: PlanState, plan: Plan, lead: str) -> Iterator[Option]:
-        refs = [plan.text_of(ref) for ref in self._refs(plan)]
+        refs = [plan.text_of(ref) for ref in plan.refs]
         nodes = refs[: plan.pattern_size]
         counted = [f"count {text}" for text in refs]
         used = [plan.text_of(item) for item in plan.items() if isinstance(item, Aggregate)]
@@ -311,16 +275,13 @@ class PlanConstraint:
     """The tokens of a plan language: a :class:`kgqa.trie.constraint.Constraint`.
 
     Several options may begin with the same tokens, so a state is a set of places in the tries of
-    options; states are numbered as they are reached. ``closing``: the token that ends a plan.
+    options; states are numbered as they are reached.
     """
 
     paths = None
 
-    def __init__(
-        self, language: PlanLanguage, encoder: TokenEncoder, closing: int | None = None
-    ) -> None:
+    def __init__(self, language: PlanLanguage, encoder: TokenEncoder) -> None:
         self.language = language
-        self.closing = encoder.eos_id if closing is None else closing
         self._encoder = encoder
         self._tries: dict[PlanState, _Node] = {}
         first: _Places = frozenset([(language.start(), ())])
@@ -380,7 +341,7 @@ class PlanConstraint:
             texts = self._encoder.encode([text for text, _ in options])
             for (text, after), tokens in zip(options, texts, strict=True):
                 node = root
-                for token in tokens if text else [self.closing]:
+                for token in tokens if text else [self._encoder.eos_id]:
                     node = node.below.setdefault(int(token), _Node())
                 node.ends.append(after)
             self._tries[state] = root

@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 from kgqa.errors import PlanError
 
@@ -33,6 +33,7 @@ Operator: TypeAlias = Literal[
     "not contains", "not starts with", "not ends with", "not in", "not missing",
 ]  # fmt: skip
 AggregateKind: TypeAlias = Literal["count", "sum", "average", "least", "most"]
+Sign: TypeAlias = Literal["+", "-", "*", "/"]
 Part: TypeAlias = Literal["", "size", "year", "quarter", "month", "day"]
 OPERATORS: tuple[str, ...] = get_args(Operator)
 AGGREGATES: tuple[str, ...] = get_args(AggregateKind)
@@ -74,7 +75,7 @@ class Arithmetic:
     """A number calculated from numbers: what a revenue is, or a delay."""
 
     left: Operand
-    operator: Literal["+", "-", "*", "/"]
+    operator: Sign
     right: Operand
 
 
@@ -103,6 +104,17 @@ class Comparison:
     left: Item
     operator: Operator
     right: tuple[Value, ...] | PropertyRef | Arithmetic | Aggregate = ()
+
+    @property
+    def negated(self) -> bool:
+        """Whether it holds where another operator does not: ``<>``, ``not in``."""
+        return self.operator == "<>" or self.operator.startswith("not ")
+
+    @property
+    def affirmed(self) -> Operator:
+        """The operator without a negation."""
+        plain = "=" if self.operator == "<>" else self.operator.removeprefix("not ")
+        return cast("Operator", plain)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,15 +192,13 @@ class Plan:
             raise PlanError("The limit of a plan is at least 1.")
         if self.skip and (self.skip < 0 or not self.order):
             raise PlanError("A plan leaves out the first rows of an order, and has none.")
-        outer = {*range(self.pattern_size)}, {*range(len(self.hops))}
+        outer = set(self.refs)
         items = [*self.give, *self.group, *(sort.by for sort in self.order)]
-        self._check_refs([*items, *_sides(self.where)], *outer)
-        start = len(self.hops)
-        for part in self.without:
-            seen = {end for hop in part.hops for end in (hop.source, hop.target)}
-            hops = {*range(start, start + len(part.hops))}
-            self._check_refs(_sides(part.where), outer[0] | seen, outer[1] | hops)
-            start += len(part.hops)
+        self._check_refs([*items, *self.where], outer)
+        for number, part in enumerate(self.without):
+            joined = {NodeRef(end) for hop in part.hops for end in (hop.source, hop.target)}
+            own = {*map(HopRef, self.hops_without(number))}
+            self._check_refs(part.where, outer | joined | own)
             if any(isinstance(one.left, Aggregate) for one in part.where):
                 raise PlanError("What a plan is to be without has no groups to compare.")
         if self.group and not self.grouped:
@@ -201,16 +211,14 @@ class Plan:
                         f"Group by it, too: `| by {', '.join(map(self.text_of, self.group))}"
                         f"{', ' if self.group else ''}{self.text_of(item)}`.",
                     )
-        if self.first is not None and (
-            len(self.first.give) != 1 or not isinstance(self.first.give[0], NodeRef)
-        ):
-            raise PlanError("What comes before `then` gives the nodes to go on from.")
-        if self.first is not None and self.nodes[0] != self._before():
-            raise PlanError("What comes after `then` starts with the class that comes before it.")
-
-    def _before(self) -> str | None:
-        given = self.first.give[0] if self.first is not None else None
-        return self.first.nodes[given.node] if self.first and isinstance(given, NodeRef) else None
+        if self.first is not None:
+            given = self.first.give[0]
+            if len(self.first.give) != 1 or not isinstance(given, NodeRef):
+                raise PlanError("What comes before `then` gives the nodes to go on from.")
+            if self.nodes[0] != self.first.nodes[given.node]:
+                raise PlanError(
+                    "What comes after `then` starts with the class that comes before it."
+                )
 
     def _in_group(self, item: Item) -> bool:
         if item in self.group or isinstance(item, float | int):
@@ -219,9 +227,9 @@ class Plan:
             return item.owner in self.group
         return isinstance(item, Arithmetic) and all(map(self._in_group, (item.left, item.right)))
 
-    def _check_refs(self, items: Iterable[object], nodes: set[int], hops: set[int]) -> None:
+    def _check_refs(self, items: Iterable[object], there: set[NodeRef | HopRef]) -> None:
         for ref in (ref for item in items for ref in owners(item)):
-            if ref.node not in nodes if isinstance(ref, NodeRef) else ref.hop not in hops:
+            if ref not in there:
                 raise PlanError("A plan speaks of a node or hop that is not in its pattern.")
             if isinstance(ref, HopRef) and self.all_hops[ref.hop].repeated:
                 raise PlanError(
@@ -234,6 +242,16 @@ class Plan:
     def all_hops(self) -> tuple[Hop, ...]:
         """The hops of the pattern, then those of each ``without``."""
         return (*self.hops, *(hop for part in self.without for hop in part.hops))
+
+    @property
+    def refs(self) -> list[NodeRef | HopRef]:
+        """The nodes and hops of the pattern, without those of ``without``."""
+        return [*map(NodeRef, range(self.pattern_size)), *map(HopRef, range(len(self.hops)))]
+
+    def hops_without(self, number: int) -> range:
+        """Return the numbers of the hops of one part of ``without``."""
+        start = len(self.hops) + sum(len(part.hops) for part in self.without[:number])
+        return range(start, start + len(self.without[number].hops))
 
     @property
     def is_bare(self) -> bool:
@@ -260,11 +278,6 @@ class Plan:
         """The comparisons of groups."""
         return tuple(one for one in self.where if isinstance(one.left, Aggregate))
 
-    @property
-    def chains(self) -> tuple[tuple[Hop, ...], ...]:
-        """The hops of the pattern, in chains: a hop that starts elsewhere starts a new one."""
-        return chains_of(self.hops)
-
     def text_of(self, item: object) -> str:
         """Return a part of the plan as it stands in its text."""
         return _Writer(self).item(item)
@@ -273,23 +286,27 @@ class Plan:
         return _Writer(self).plan()
 
 
+def leaves(item: object) -> Iterator[NodeRef | HopRef | PropertyRef]:
+    """Yield the nodes, facts and properties that an item, operand or comparison speaks of."""
+    match item:
+        case NodeRef() | HopRef() | PropertyRef():
+            yield item
+        case Arithmetic() | Comparison():
+            yield from leaves(item.left)
+            yield from leaves(item.right)
+        case Aggregate():
+            yield from leaves(item.of)
+
+
 def owners(item: object) -> Iterator[NodeRef | HopRef]:
-    """Yield the nodes and facts that an item or operand speaks of."""
-    if isinstance(item, NodeRef | HopRef):
-        yield item
-    elif isinstance(item, PropertyRef):
-        yield item.owner
-    elif isinstance(item, Arithmetic):
-        yield from owners(item.left)
-        yield from owners(item.right)
-    elif isinstance(item, Aggregate):
-        yield from owners(item.of)
+    """Yield the nodes and facts that something speaks of, for a property what has it."""
+    for leaf in leaves(item):
+        yield leaf.owner if isinstance(leaf, PropertyRef) else leaf
 
 
-def _sides(where: Iterable[Comparison]) -> Iterator[object]:
-    for one in where:
-        yield one.left
-        yield one.right
+def refs_of(item: object) -> list[NodeRef | HopRef]:
+    """Return the nodes and facts that something speaks of, each once."""
+    return list(dict.fromkeys(owners(item)))
 
 
 def chains_of(hops: tuple[Hop, ...]) -> tuple[tuple[Hop, ...], ...]:

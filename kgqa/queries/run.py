@@ -33,7 +33,9 @@ from kgqa.queries.plan import (
     NodeRef,
     Plan,
     PropertyRef,
+    leaves,
     owners,
+    refs_of,
 )
 from kgqa.queries.result import (
     RUNNERS_UP,
@@ -43,7 +45,7 @@ from kgqa.queries.result import (
     QueryLimits,
     QueryResult,
 )
-from kgqa.queries.solve import HopFacts, QueryStore, Solutions, Solver, refs_of, unique_rows
+from kgqa.queries.solve import HopFacts, QueryStore, Solutions, Solver, unique_rows
 from kgqa.queries.values import calculated, satisfies, sort_key
 
 if TYPE_CHECKING:
@@ -54,6 +56,8 @@ if TYPE_CHECKING:
     from kgqa.graph.schema import Value
     from kgqa.queries.plan import Item
     from kgqa.queries.result import Cell
+
+_NO_KEY = (1, (0, ""))  # of a row that has nothing to be ordered by
 
 
 def run_plan(
@@ -117,17 +121,17 @@ class _Columns:
         return found
 
     def _per_solution(self, item: object, found: Solutions) -> tuple[list[list[Value]], IntArray]:
-        refs = list(dict.fromkeys(owners(item)))
+        refs = refs_of(item)
         if not refs:
             rows, back = np.zeros((1, 0), dtype=np.int64), np.zeros(found.count, dtype=np.int64)
         else:
-            rows, back = unique_rows([found.column(ref) for ref in refs])
+            rows, back = unique_rows([found.columns[ref] for ref in refs])
         return self.solver.values(item, refs, rows), back
 
     def codes(self, item: Item, found: Solutions) -> tuple[IntArray, list[Any]]:
         """Return a number for each solution, and what each number stands for."""
         if isinstance(item, NodeRef | HopRef):
-            keys, back = np.unique(found.column(item), return_inverse=True)
+            keys, back = np.unique(found.columns[item], return_inverse=True)
             return back, keys.tolist()
         if isinstance(item, PropertyRef) and item in self.members:
             return self.members[item], self.texts[item]
@@ -200,35 +204,32 @@ class _Run:
     # -- aggregates --------------------------------------------------------------------------
 
     def _aggregate(self, item: Aggregate) -> list[Value | None]:
-        groups = len(self.keys)
-        sets: list[list[Value]] = [[] for _ in range(groups)]
-        if isinstance(item.of, NodeRef | HopRef):
-            pairs, _ = unique_rows([self.row_of, self.found.column(item.of)])
-            counts = np.bincount(pairs[:, 0], minlength=groups)
-            return [int(count) for count in counts]
-        refs = list(dict.fromkeys(owners(item.of)))
-        pairs, _ = unique_rows([self.row_of, *(self.found.column(ref) for ref in refs)])
-        values = self.solver.values(item.of, refs, pairs[:, 1:])
-        for group, found in zip(pairs[:, 0].tolist(), values, strict=True):
-            sets[group] += found
-        return [calculated(item.kind, found) for found in sets]
+        sets: list[list[Value]] = [[] for _ in self.keys]
+        for group, values in self._by_row(item.of):
+            sets[group] += values
+        return [calculated(item.kind, values) for values in sets]
+
+    def _by_row(self, item: Item) -> list[tuple[int, list[Value]]]:
+        """Return the values of an item with their rows, those of a thing or fact once in a row."""
+        refs = refs_of(item)
+        pairs, _ = unique_rows([self.row_of, *(self.found.columns[ref] for ref in refs)])
+        if isinstance(item, NodeRef | HopRef):
+            return [(row, [key]) for row, key in pairs.tolist()]
+        values = self.solver.values(item, refs, pairs[:, 1:])
+        return list(zip(pairs[:, 0].tolist(), values, strict=True))
 
     def _add_empty(self) -> None:
         """Add the groups in which nothing is counted, if they are asked for."""
         plan = self.plan
-        nodes, hops = required(plan)
-        if nodes is None or not wants_empty(plan):
+        needed = required(plan)
+        if needed is None or not wants_empty(plan):
             return
         part = replace(
             plan,
             where=tuple(
                 one
                 for one in plan.where
-                if all(
-                    ref.node in nodes if isinstance(ref, NodeRef) else ref.hop in hops
-                    for ref in refs_of(one)
-                )
-                and not isinstance(one.left, Aggregate)
+                if needed.issuperset(owners(one)) and not isinstance(one.left, Aggregate)
             ),
             group=(),
             order=(),
@@ -240,7 +241,7 @@ class _Run:
         start = self.solver.start
         solver = Solver(part, self.store, self.index, self.limits, start=start, until=self.until)
         columns = _Columns(plan, self.index, solver)
-        found = columns.by_members(solver.solve(sorted(nodes), sorted(hops)))
+        found = columns.by_members(solver.solve(needed))
         there = set(self.keys)
         self.keys += [key for key in columns.rows(plan.group, found)[0] if key not in there]
 
@@ -257,7 +258,7 @@ class _Run:
             return self.aggregates[item][row]
         if item in self.by:
             return self.keys[row][self.by.index(item)]
-        refs = list(dict.fromkeys(owners(item)))
+        refs = refs_of(item)
         keys = [self.keys[row][self.by.index(ref)] for ref in refs]
         values = self.solver.values(item, refs, keys_array(keys)[None, :])[0]
         kind = self.index.kind(self.plan, item)
@@ -269,11 +270,8 @@ class _Run:
         """Return the rows in order, and what each was ordered by."""
         plan = self.plan
         self._read_ahead()
-        sorts = {row: [self._empty_key] * len(plan.order) for row in self.kept}
-        for place, sort in enumerate(plan.order):
-            for row, value in self._sort_values(sort.by, sort.descending).items():
-                if row in sorts:
-                    sorts[row][place] = value
+        keys = [self._sort_values(sort.by, sort.descending) for sort in plan.order]
+        sorts = {row: tuple(key.get(row, _NO_KEY) for key in keys) for row in self.kept}
         self._names = self._names_of_nodes()
         rows = sorted(
             self.kept, key=lambda row: [self._cell_key(cell) for cell in self._shown(row)]
@@ -282,16 +280,14 @@ class _Run:
             descending = plan.order[place].descending
             rows.sort(key=lambda row: sorts[row][place][1:], reverse=descending)
             rows.sort(key=lambda row: sorts[row][place][0])
-        return rows, [tuple(sorts[row]) for row in rows]
-
-    _empty_key = (1, (0, ""))
+        return rows, [sorts[row] for row in rows]
 
     def _read_ahead(self) -> None:
         """Read the properties of all rows at once, not one row after the other."""
         if not self.grouped:
             return
         for item in self.plan.items():
-            refs = list(dict.fromkeys(owners(item)))
+            refs = refs_of(item)
             if not isinstance(item, Aggregate | NodeRef | HopRef) and set(refs) <= set(self.by):
                 places = [self.by.index(ref) for ref in refs]
                 rows = [[self.keys[row][place] for place in places] for row in self.kept]
@@ -301,34 +297,20 @@ class _Run:
     def _sort_values(self, item: Item, descending: bool) -> dict[int, Any]:
         best = max if descending else min
         found: dict[int, Any] = {}
+        listed: list[tuple[int, Sequence[Any]]]
         if isinstance(item, Aggregate) or (self.grouped and self.by):
-            all_cells = {row: self._cell(item, row) for row in self.kept}
-            names = self._described(set(all_cells.values())) if isinstance(item, NodeRef) else {}
-            for row, cell in all_cells.items():
-                cell = names[cell].name if isinstance(item, NodeRef) else cell
-                cells = cell if isinstance(cell, tuple) else () if cell is None else (cell,)
-                if cells:
-                    found[row] = (0, best(map(sort_key, cells)))
-            return found
-        if isinstance(item, NodeRef):
-            column = self.found.column(item)
-            entities = self.store.entities(np.unique(column))
-            labels = {
-                key: entities.label(place) for place, key in enumerate(entities.keys.tolist())
-            }
-            pairs, _ = unique_rows([self.row_of, column])
-            listed: list[tuple[int, list[Value]]] = [
-                (row, [labels[key]]) for row, key in pairs.tolist()
-            ]
+            cells = [(row, self._cell(item, row)) for row in self.kept]
+            listed = [(row, one if isinstance(one, tuple) else [one]) for row, one in cells]
         else:
-            refs = list(dict.fromkeys(owners(item)))
-            pairs, _ = unique_rows([self.row_of, *(self.found.column(ref) for ref in refs)])
-            values = self.solver.values(item, refs, pairs[:, 1:])
-            listed = list(zip(pairs[:, 0].tolist(), values, strict=True))
+            listed = self._by_row(item)  # type: ignore[assignment]
+        if isinstance(item, NodeRef):
+            names = self._described({key for _, several in listed for key in several})
+            listed = [(row, [names[key].name for key in several]) for row, several in listed]
         for row, several in listed:
             for one in several:
                 key = (0, sort_key(one))
-                found[row] = best(found[row], key) if row in found else key
+                if one is not None:
+                    found[row] = best(found.get(row, key), key)
         return found
 
     def _names_of_nodes(self) -> dict[int, Node]:
@@ -424,9 +406,11 @@ class _Run:
         number = self.final[row]
         mine = self.found.take(np.flatnonzero(self.row_of == number))
         triples: dict[tuple[int, int, int, int], None] = {}
-        for hop, places in mine.hops.items():
-            relation = self.solver.relations[self.plan.all_hops[hop].relation]
-            for head, tail, fact in _stored(self.solver.facts[hop], np.unique(places)):
+        for ref, places in mine.columns.items():
+            if isinstance(ref, NodeRef):
+                continue
+            relation = self.solver.relations[self.plan.all_hops[ref.hop].relation]
+            for head, tail, fact in _stored(self.solver.facts[ref.hop], np.unique(places)):
                 triples[head, relation, tail, fact] = None
         chosen = list(triples)[:limit]
         self._verify(chosen)
@@ -471,24 +455,21 @@ class _Run:
         return list(zip(self.plan.give, self.cells(number), strict=True))
 
     def _owners(self, ref: NodeRef | HopRef, mine: Solutions, number: int) -> list[int]:
-        if isinstance(ref, HopRef) and ref.hop in mine.hops:
-            facts = self.solver.facts[ref.hop].fact[np.unique(mine.hops[ref.hop])]
-            return [fact for fact in facts.tolist() if fact >= 0]
-        if isinstance(ref, NodeRef) and ref.node in mine.nodes:
-            keys: list[int] = np.unique(mine.nodes[ref.node]).tolist()
-            if not keys and ref in self.by:
-                return [self.keys[number][self.by.index(ref)]]
-            return keys
-        return []
+        if ref not in mine.columns:
+            return []
+        there = np.unique(mine.columns[ref])
+        if isinstance(ref, HopRef):
+            there = self.solver.facts[ref.hop].fact[there]
+        elif not len(there) and ref in self.by:
+            return [self.keys[number][self.by.index(ref)]]
+        return [key for key in there.tolist() if key >= 0]
 
     def _members(self, item: Aggregate, mine: Solutions) -> tuple[int, list[Any]]:
-        if isinstance(item.of, NodeRef):
-            keys: list[Any] = np.unique(mine.nodes[item.of.node]).tolist()
-            return len(keys), keys
-        refs = list(dict.fromkeys(owners(item.of)))
-        if isinstance(item.of, HopRef):
-            return len(np.unique(mine.hops[item.of.hop])), []
-        columns = [mine.column(ref) for ref in refs]
+        if isinstance(item.of, NodeRef | HopRef):
+            there = np.unique(mine.columns[item.of]).tolist()
+            return len(there), there if isinstance(item.of, NodeRef) else []
+        refs = refs_of(item.of)
+        columns = [mine.columns[ref] for ref in refs]
         rows = unique_rows(columns)[0] if refs else np.zeros((min(mine.count, 1), 0), np.int64)
         values = [value for one in self.solver.values(item.of, refs, rows) for value in one]
         if item.kind == "count":
@@ -522,16 +503,5 @@ def _stored(facts: HopFacts, places: IntArray) -> list[tuple[int, int, int]]:
 
 
 def _properties(plan: Plan) -> list[PropertyRef]:
-    items: list[object] = [*plan.give, *plan.group, *(sort.by for sort in plan.order)]
-    for one in plan.where:
-        items += [one.left, one.right]
-    found: list[PropertyRef] = []
-    while items:
-        item = items.pop(0)
-        if isinstance(item, PropertyRef):
-            found.append(item)
-        elif isinstance(item, Aggregate):
-            items.append(item.of)
-        elif hasattr(item, "left"):
-            items += [item.left, item.right]  # type: ignore[attr-defined]
-    return found
+    items = [*plan.give, *plan.group, *(sort.by for sort in plan.order), *plan.where]
+    return [leaf for one in items for leaf in leaves(one) if isinstance(leaf, PropertyRef)]

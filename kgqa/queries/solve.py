@@ -29,8 +29,9 @@ from kgqa.queries.plan import (
     PropertyRef,
     chains_of,
     owners,
+    refs_of,
 )
-from kgqa.queries.values import calculated, part_of, satisfies
+from kgqa.queries.values import calculated, combined, part_of, satisfies
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -62,28 +63,17 @@ class Solutions:
     """Columns of keys by node, and of places in ``facts`` by hop."""
 
     count: int
-    nodes: dict[int, IntArray] = field(default_factory=dict)
-    hops: dict[int, IntArray] = field(default_factory=dict)
+    columns: dict[NodeRef | HopRef, IntArray] = field(default_factory=dict)
 
     def take(self, places: IntArray | BoolArray) -> Solutions:
         """Return some of the solutions."""
-        columns = [
-            {name: column[places] for name, column in part.items()}
-            for part in (self.nodes, self.hops)
-        ]
+        columns = {ref: column[places] for ref, column in self.columns.items()}
         count = int(places.sum()) if places.dtype == np.bool_ else len(places)
-        return Solutions(count, *columns)
+        return Solutions(count, columns)
 
-    def column(self, ref: NodeRef | HopRef) -> IntArray:
-        """Return the column of a node or hop."""
-        return self.nodes[ref.node] if isinstance(ref, NodeRef) else self.hops[ref.hop]
-
-    def bound(self, refs: Iterable[NodeRef | HopRef]) -> bool:
+    def binds(self, refs: Iterable[NodeRef | HopRef]) -> bool:
         """Return whether all of ``refs`` have a column."""
-        return all(
-            ref.node in self.nodes if isinstance(ref, NodeRef) else ref.hop in self.hops
-            for ref in refs
-        )
+        return self.columns.keys() >= {*refs}
 
 
 class Solver:
@@ -96,46 +86,37 @@ class Solver:
         index: SchemaIndex,
         limits: QueryLimits,
         *,
+        until: float,
         start: IntArray | None = None,
-        until: float | None = None,
     ) -> None:
         self.plan, self.store, self.index, self.limits = plan, store, index, limits
-        self.start = start
-        self.until = time.monotonic() + limits.seconds if until is None else until
+        self.start, self.until = start, until
         self._hops = plan.all_hops
         self.facts: dict[int, HopFacts] = {}
         self.relations = {name: key for key, name in enumerate(store.relations().ids) if name}
         self._instances: dict[str, IntArray] = {}
         self.read: dict[tuple[str, int], list[Value]] = {}
         self._apart = {
-            (one, other)
-            for chains in [plan.chains, *(chains_of(part.hops) for part in plan.without)]
-            for chain in chains
+            (NodeRef(one), NodeRef(other))
+            for hops in [plan.hops, *(part.hops for part in plan.without)]
+            for chain in chains_of(hops)
             for nodes in [[chain[0].source, *(hop.target for hop in chain)]]
             for one in nodes
             for other in nodes
             if one < other
         }
 
-    def solve(
-        self,
-        nodes: Collection[int] | None = None,
-        hops: Sequence[int] | None = None,
-        extend: Solutions | None = None,
-    ) -> Solutions:
-        """Return the solutions of the pattern, or of the part of it with ``nodes`` and ``hops``."""
+    def solve(self, part: Collection[NodeRef | HopRef] | None = None) -> Solutions:
+        """Return the solutions of the pattern, or of a part of it."""
         plan = self.plan
-        nodes = range(plan.pattern_size) if nodes is None else nodes
-        left = list(range(len(plan.hops)) if hops is None else hops)
+        refs = [ref for ref in plan.refs if part is None or ref in part]
         where = [one for one in plan.where if not isinstance(one.left, Aggregate)]
-        if extend is None:
-            first = min(nodes, key=self._estimate)
-            keys = self._candidates(first)
-            extend = Solutions(len(keys), {first: keys})
-        found, where = self._compare(extend, where)
-        found = self._join(found, left, where)
+        first = min((ref.node for ref in refs if isinstance(ref, NodeRef)), key=self._estimate)
+        keys = self._candidates(first)
+        found, where = self._compare(Solutions(len(keys), {NodeRef(first): keys}), where)
+        found = self._join(found, [ref.hop for ref in refs if isinstance(ref, HopRef)], where)
         for number in range(len(plan.without)):
-            if found.bound(self._outer(number)):
+            if found.binds(self._outer(number)):
                 found = self._leave_out(found, number)
         return found
 
@@ -154,7 +135,7 @@ class Solver:
 
     def _known_ends(self, found: Solutions, number: int) -> int:
         hop = self._hops[number]
-        return (hop.source in found.nodes) + (hop.target in found.nodes)
+        return found.binds([NodeRef(hop.source)]) + found.binds([NodeRef(hop.target)])
 
     # -- where to start ----------------------------------------------------------------------
 
@@ -210,10 +191,10 @@ class Solver:
 
     def _expand(self, found: Solutions, number: int) -> Solutions:
         hop = self._hops[number]
-        forward = hop.source in found.nodes
+        forward = found.binds([NodeRef(hop.source)])
         at, to = (hop.source, hop.target) if forward else (hop.target, hop.source)
         inverse = hop.inverse == forward
-        keys, places = np.unique(found.nodes[at], return_inverse=True)
+        keys, places = np.unique(found.columns[NodeRef(at)], return_inverse=True)
         if hop.repeated:
             row, other, facts = self._closure(keys, hop, inverse=inverse)
         else:
@@ -234,15 +215,15 @@ class Solver:
         chosen = kept[np.repeat(starts[places], again) + within]
         source = np.repeat(np.arange(found.count), again)
         reached = found.take(source)
-        reached.hops[number] = keys_array(chosen)
-        new = other[chosen]
-        if to in found.nodes:
-            return reached.take(reached.nodes[to] == new)
-        reached.nodes[to] = new
+        columns, new = reached.columns, other[chosen]
+        columns[HopRef(number)] = keys_array(chosen)
+        if NodeRef(to) in columns:
+            return reached.take(columns[NodeRef(to)] == new)
+        columns[NodeRef(to)] = new
         apart = np.ones(reached.count, dtype=np.bool_)
         for one, two in self._apart:
-            if to in (one, two) and one in reached.nodes and two in reached.nodes:
-                apart &= reached.nodes[one] != reached.nodes[two]
+            if NodeRef(to) in (one, two) and reached.binds((one, two)):
+                apart &= columns[one] != columns[two]
         return reached if apart.all() else reached.take(apart)
 
     def _closure(
@@ -300,7 +281,7 @@ class Solver:
         """Keep the solutions that satisfy what can be compared now; return the rest of it."""
         later = []
         for one in where:
-            if found.bound(refs_of(one)):
+            if found.binds(owners(one)):
                 found = found.take(self.holds(found, one))
                 self._in_limits(found.count)
             else:
@@ -310,12 +291,10 @@ class Solver:
     def holds(self, found: Solutions, one: Comparison) -> BoolArray:
         """Return which solutions satisfy a comparison. Shape ``[found.count]``."""
         refs = refs_of(one)
-        rows, back = unique_rows([found.column(ref) for ref in refs])
+        rows, back = unique_rows([found.columns[ref] for ref in refs])
         if isinstance(one.left, NodeRef):
-            good = self._are_called(rows[:, 0], [str(value) for value in one.right])  # type: ignore[union-attr]
-            if one.operator in ("<>", "not in"):
-                good = ~good
-            return good[back]
+            called = self._are_called(rows[:, 0], [str(value) for value in one.right])  # type: ignore[union-attr]
+            return (~called if one.negated else called)[back]
         kind = self.index.kind(self.plan, one.left)
         dates = kind is not None and kind.type in DATES
         left = self.values(one.left, refs, rows)
@@ -356,7 +335,7 @@ class Solver:
                 return found
             case Arithmetic(left, operator, right):
                 sides = (self.values(left, refs, rows), self.values(right, refs, rows))
-                return [_calculate(one, operator, two) for one, two in zip(*sides, strict=True)]
+                return [combined(one, operator, two) for one, two in zip(*sides, strict=True)]
             case Aggregate(kind, PropertyRef(NodeRef(node), name)):
                 all_values = self._property(name, self._of_class(self.plan.nodes[node]))
                 one = calculated(kind, [value for values in all_values for value in values])
@@ -380,37 +359,24 @@ class Solver:
     # -- without -----------------------------------------------------------------------------
 
     def _outer(self, number: int) -> list[NodeRef | HopRef]:
+        """Return what a part of ``without`` speaks of that is in the pattern."""
         part = self.plan.without[number]
-        size, hops = self.plan.pattern_size, len(self.plan.hops)
-        nodes = {end for hop in part.hops for end in (hop.source, hop.target) if end < size}
-        refs: dict[NodeRef | HopRef, None] = {NodeRef(node): None for node in sorted(nodes)}
-        for one in part.where:
-            for ref in refs_of(one):
-                if ref.node < size if isinstance(ref, NodeRef) else ref.hop < hops:
-                    refs[ref] = None
-        return list(refs)
+        spoken = {NodeRef(end) for hop in part.hops for end in (hop.source, hop.target)}
+        spoken |= {ref for one in part.where for ref in owners(one)}  # type: ignore[misc]
+        return [ref for ref in self.plan.refs if ref in spoken]
 
     def _leave_out(self, found: Solutions, number: int) -> Solutions:
         part = self.plan.without[number]
         outer = self._outer(number)
-        rows, back = unique_rows([found.column(ref) for ref in outer])
-        inner = Solutions(len(rows))
-        for place, ref in enumerate(outer):
-            (inner.nodes if isinstance(ref, NodeRef) else inner.hops)[
-                ref.node if isinstance(ref, NodeRef) else ref.hop
-            ] = rows[:, place]
-        inner.hops[-1] = np.arange(len(rows))  # which row each solution goes on from
-        start = len(self.plan.hops) + sum(len(one.hops) for one in self.plan.without[:number])
+        rows, back = unique_rows([found.columns[ref] for ref in outer])
+        inner = Solutions(len(rows), dict(zip(outer, rows.T, strict=True)))
+        row = HopRef(-1)  # which row each solution goes on from
+        inner.columns[row] = np.arange(len(rows))
         inner, where = self._compare(inner, list(part.where))
-        inner = self._join(inner, list(range(start, start + len(part.hops))), where)
+        inner = self._join(inner, list(self.plan.hops_without(number)), where)
         good = np.ones(len(rows), dtype=np.bool_)
-        good[inner.hops[-1]] = False
+        good[inner.columns[row]] = False
         return found.take(good[back])
-
-
-def refs_of(one: Comparison) -> list[NodeRef | HopRef]:
-    """Return the nodes and facts that a comparison speaks of, each once."""
-    return list(dict.fromkeys([*owners(one.left), *owners(one.right)]))
 
 
 def unique_rows(columns: Sequence[IntArray]) -> tuple[IntArray, IntArray]:
@@ -424,24 +390,3 @@ def unique_rows(columns: Sequence[IntArray]) -> tuple[IntArray, IntArray]:
         return values[:, None], back
     rows, back = np.unique(table, axis=0, return_inverse=True)
     return rows, back.reshape(-1)
-
-
-def _calculate(left: list[Value], operator: str, right: list[Value]) -> list[Value]:
-    numbers = [
-        value
-        for side in (left, right)
-        for value in side[:1]
-        if isinstance(value, int | float) and not isinstance(value, bool)
-    ]
-    if len(numbers) < 2 or (operator == "/" and not numbers[1]):
-        return []
-    one, two = map(float, numbers)
-    match operator:
-        case "+":
-            return [one + two]
-        case "-":
-            return [one - two]
-        case "*":
-            return [one * two]
-        case _:
-            return [one / two]

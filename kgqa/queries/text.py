@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kgqa.graph.schema import Value
-    from kgqa.queries.plan import AggregateKind, Item, Operand, Operator, Part
+    from kgqa.queries.plan import AggregateKind, Item, Operand, Operator, Part, Sign
 
 _BRACKETS = r"\[(?:[^\]]|\]\])+\]"
 _TOKEN = re.compile(
@@ -191,7 +191,8 @@ class _Parser:
             skip=skip,
         )
 
-    def _chain(self, *, first: bool = False, start: str | None = None) -> None:
+    def _chain(self, *, first: bool = False, start: str | None = None) -> int:
+        """Read a chain, return the node that it starts at; ``start``: the class before `then`."""
         if first:
             name, number = self._class()
             if start is not None and name != start:
@@ -202,6 +203,7 @@ class _Parser:
             source = 0
         else:
             source = self._node(self._class(), new=False)
+        begin = source
         while self._token.kind in ("back", "on"):
             token = self._next()
             inverse = token.kind == "back"
@@ -210,6 +212,7 @@ class _Parser:
             target = self._node(self._class(), new=first)
             self._hops.append(Hop(source, relation, target, inverse, text.endswith("*")))
             source = target
+        return begin
 
     def _node(self, node: tuple[str, int | None], *, new: bool) -> int:
         name, number = node
@@ -249,9 +252,9 @@ class _Parser:
     def _without(self) -> Without:
         start, nodes = len(self._hops), len(self._nodes)
         while True:
-            if self._nodes_after() >= nodes:
-                self._fail("what a plan is to be without starts at a node of its pattern")
-            self._chain()
+            token = self._token
+            if self._chain() >= nodes:
+                self._fail("what a plan is to be without starts at a node of its pattern", token)
             if not self._take("&"):
                 break
         where = []
@@ -260,14 +263,6 @@ class _Parser:
             while self._keyword("and"):
                 where.append(self._comparison())
         return Without(tuple(self._hops[start:]), tuple(where))
-
-    def _nodes_after(self) -> int:
-        at = self._at
-        name, number = self._class()
-        self._at = at
-        there = [index for index, known in enumerate(self._nodes) if known == name]
-        number = number or 1
-        return there[number - 1] if number <= len(there) else len(self._nodes)
 
     def _comparison(self) -> Comparison:
         left = self._item()
@@ -322,18 +317,14 @@ class _Parser:
             return Aggregate(cast("AggregateKind", kind), self._operand())
         return self._operand()
 
-    def _operand(self) -> Operand:
-        left = self._factor()
-        while self._token.kind == "sign" and self._token.text in "+-":
-            sign = self._next().text
-            left = Arithmetic(left, "+" if sign == "+" else "-", self._factor())
-        return left
-
-    def _factor(self) -> Operand:
-        left = self._atom()
-        while self._token.kind == "sign" and self._token.text in "*/":
-            sign = self._next().text
-            left = Arithmetic(left, "*" if sign == "*" else "/", self._atom())
+    def _operand(self, signs: tuple[str, ...] = ("+-", "*/")) -> Operand:
+        """Read an operand; ``signs``: those that may join its parts, the weakest first."""
+        if not signs:
+            return self._atom()
+        left = self._operand(signs[1:])
+        while self._token.kind == "sign" and self._token.text in signs[0]:
+            sign = cast("Sign", self._next().text)
+            left = Arithmetic(left, sign, self._operand(signs[1:]))
         return left
 
     def _atom(self) -> Operand:

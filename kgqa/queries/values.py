@@ -8,8 +8,9 @@ quarter, a month or a day stands for the half-open interval that it is. Text is 
 from __future__ import annotations
 
 import math
+import operator
 import re
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,6 +23,21 @@ _TEXT: dict[str, Callable[[str, str], bool]] = {
     "starts with": str.startswith,
     "ends with": str.endswith,
 }
+_COMPARED: dict[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_CALCULATED: dict[str, Callable[[float, float], float]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+}
+DATE_PARTS = {"year": (0, 4), "quarter": (5, 2), "month": (5, 2), "day": (8, 2)}
+"""Where each part of a date stands in its text, and how long it is."""
 
 
 def interval(literal: str) -> tuple[str, str]:
@@ -51,27 +67,25 @@ def satisfies(
     values: Sequence[Value], one: Comparison, right: Sequence[Value], *, dates: bool
 ) -> bool:
     """Return whether ``values`` (of a list: its members) satisfy ``one`` with ``right``."""
-    operator = one.operator
-    if operator.endswith("missing"):
-        return bool(values) == (operator == "not missing")
+    if one.affirmed == "missing":
+        return bool(values) == one.negated
     if not values or not right:
         return False
-    negated = operator == "<>" or operator.startswith("not ")
-    plain = "=" if operator in ("<>", "in", "not in") else operator.removeprefix("not ")
+    sign = "=" if one.affirmed == "in" else one.affirmed
     spans = dates and isinstance(one.right, tuple)
-    found = any(
-        _in_interval(str(value), plain, *interval(str(other)))
+    holds = any(
+        _in_interval(str(value), sign, *interval(str(other)))
         if spans
-        else _holds(value, plain, other)
+        else _holds(value, sign, other)
         for value in values
         for other in right
     )
-    return found != negated
+    return holds != one.negated
 
 
-def _in_interval(value: str, operator: str, start: str, end: str) -> bool:
+def _in_interval(value: str, sign: str, start: str, end: str) -> bool:
     value = value.replace(" ", "T", 1)
-    match operator:
+    match sign:
         case "=":
             return start <= value < end
         case "<":
@@ -84,23 +98,10 @@ def _in_interval(value: str, operator: str, start: str, end: str) -> bool:
             return value >= start
 
 
-def _holds(value: Value, operator: str, other: Value) -> bool:
-    if operator in _TEXT:
-        return _TEXT[operator](as_text(value).lower(), as_text(other).lower())
-    if _rank(value) != _rank(other):
-        return False
-    left, right = cast("Any", value), cast("Any", other)
-    match operator:
-        case "=":
-            return bool(left == right)
-        case "<":
-            return bool(left < right)
-        case "<=":
-            return bool(left <= right)
-        case ">":
-            return bool(left > right)
-        case _:
-            return bool(left >= right)
+def _holds(value: Value, sign: str, other: Value) -> bool:
+    if sign in _TEXT:
+        return _TEXT[sign](as_text(value).lower(), as_text(other).lower())
+    return _rank(value) == _rank(other) and bool(_COMPARED[sign](value, other))
 
 
 def as_text(value: Value) -> str:
@@ -124,13 +125,27 @@ def calculated(kind: str, values: list[Value]) -> Value | None:
     if kind in ("least", "most"):
         best = min if kind == "least" else max
         return best(values, key=sort_key) if values else None
-    numbers = [
-        value for value in values if isinstance(value, int | float) and not isinstance(value, bool)
-    ]
+    numbers = _numbers(values)
     total = math.fsum(numbers) if any(isinstance(one, float) for one in numbers) else sum(numbers)
     if kind == "sum":
         return total
     return total / len(numbers) if numbers else None
+
+
+def combined(left: Sequence[Value], sign: str, right: Sequence[Value]) -> list[Value]:
+    """Return what two operands with these values come to; nothing where one is no number.
+
+    >>> combined([7], "/", [2]), combined([7], "/", [0])
+    ([3.5], [])
+    """
+    numbers = _numbers([*left[:1], *right[:1]])
+    if len(numbers) < 2 or (sign == "/" and not numbers[1]):
+        return []
+    return [_CALCULATED[sign](float(numbers[0]), float(numbers[1]))]
+
+
+def _numbers(values: Sequence[Value]) -> list[int | float]:
+    return [one for one in values if isinstance(one, int | float) and not isinstance(one, bool)]
 
 
 def part_of(value: Value, part: str) -> int | None:
@@ -140,7 +155,7 @@ def part_of(value: Value, part: str) -> int | None:
     (2, None)
     """
     text = str(value)
-    start, length = {"year": (0, 4), "day": (8, 2)}.get(part, (5, 2))
+    start, length = DATE_PARTS[part]
     digits = text[start : start + length]
     if len(digits) != length or not digits.isdecimal():
         return None

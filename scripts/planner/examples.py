@@ -117,7 +117,9 @@ class Database:
                 if len(word) > 3 and word not in GENERIC and random.random() < 0.7:
                     renamed.setdefault(stem(word), random.choice(nouns))
         if phrases:  # other relations and properties of the same classes, as graphs have them
-            hops = sorted(gold.hops) or [(one.head, "", one.tail) for one in schema.relations]
+            hops = sorted(gold.hops) or [
+                (pattern.head, "", pattern.tail) for pattern in schema.relations
+            ]
             relations, added = list(schema.relations), defaultdict[str, list[Property]](list)
             for head, _, tail in random.choices(hops, k=random.randint(0, 5)):
                 ends = (head, tail) if random.random() < 0.7 else (tail, head)

@@ -111,16 +111,19 @@ class CypherReader:
         if order:
             self._ordered(order)
         self._place(answer)
-        if gold.aggregate == "count" and any(self._plain(one) for one in returned):
+        if gold.aggregate == "count" and any(self._plain(item) for item in returned):
             gold.aggregate = "group"
         return gold if gold.classes and gold.answer else None
 
     def _clauses(self) -> Iterator[tuple[str, str]]:
         """Yield the first word of each clause, and what follows it."""
         found = list(_CLAUSE.finditer(self._text))
-        ends = [one.start() for one in found[1:]] + [len(self._text)]
-        for one, end in zip(found, ends, strict=True):
-            yield one.group(1).upper().split()[0], self._text[one.end() : end].strip().rstrip("};")
+        ends = [match.start() for match in found[1:]] + [len(self._text)]
+        for match, end in zip(found, ends, strict=True):
+            yield (
+                match.group(1).upper().split()[0],
+                self._text[match.end() : end].strip().rstrip("};"),
+            )
 
     def _patterns(self) -> None:
         for match in _PATTERN.finditer(self._text):
@@ -293,8 +296,8 @@ class CypherReader:
         while queue:
             at = queue.popleft()
             for head, _, tail, *_ in self._edges:
-                for one, other in ((head, tail), (tail, head)):
-                    if one == at and other not in away:
+                for here, other in ((head, tail), (tail, head)):
+                    if here == at and other not in away:
                         away[other] = away[at] + 1
                         queue.append(other)
         for edge in self._edges:
@@ -336,4 +339,4 @@ def split_list(text: str) -> list[str]:
 
 def schema_relations(schema: Mapping[str, Any]) -> list[Hop]:
     """Return the relation patterns of a schema in ``schemas.json``."""
-    return [(one["start"], one["type"], one["end"]) for one in schema["relationships"]]
+    return [(row["start"], row["type"], row["end"]) for row in schema["relationships"]]

@@ -22,13 +22,18 @@ PRODUCTS = "id,name,unit_price,supplier\n1,Chai,18.0,1\n2,Chang,19.0,1\n3,Ikura,
 SUPPLIERS = "id,name,city\n1,Exotic Liquids,London\n2,Tokyo Traders,Tokyo\n3,Lyngbysild,Lyngby\n"
 
 
+def ingested(factory: pytest.TempPathFactory, name: str, tables: dict[str, str]) -> kgqa.KG:
+    """Return a KG of tables, each given as the text of its file."""
+    folder = factory.mktemp(name)
+    for table, text in tables.items():
+        (folder / f"{table}.csv").write_text(text)
+    return kgqa.ingest("tables", folder, kg=name, home=factory.mktemp("home"))
+
+
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
-    folder = tmp_path_factory.mktemp("shop")
-    (folder / "products.csv").write_text(PRODUCTS)
-    (folder / "suppliers.csv").write_text(SUPPLIERS)
-    home: Path = tmp_path_factory.mktemp("home")
-    with kgqa.ingest("tables", folder, kg="shop", home=home) as kg:
+    tables = {"products": PRODUCTS, "suppliers": SUPPLIERS}
+    with ingested(tmp_path_factory, "shop", tables) as kg:
         yield kg
 
 
@@ -119,14 +124,13 @@ def test_rows_are_right_whatever_a_limit_left_open() -> None:
 @pytest.fixture(scope="module")
 def orders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
     """Orders have no names of their own, so they are called "Order 1"; a city has two kinds."""
-    folder = tmp_path_factory.mktemp("orders")
-    (folder / "customers.csv").write_text(
-        "customerID,name,city\n1,Hanna Moos,London\n2,Frida Berg,Lyngby\n3,Nils Aas,London\n"
-    )
-    (folder / "suppliers.csv").write_text("supplierID,name,city\n1,Tokyo Traders,London\n")
-    (folder / "orders.csv").write_text("orderID,customerID,freight\n1,1,2.5\n2,1,3.5\n3,2,4.0\n")
-    home: Path = tmp_path_factory.mktemp("home")
-    with kgqa.ingest("tables", folder, kg="orders", home=home) as kg:
+    tables = {
+        "customers": "customerID,name,city\n1,Hanna Moos,London\n2,Frida Berg,Lyngby\n"
+        "3,Nils Aas,London\n",
+        "suppliers": "supplierID,name,city\n1,Tokyo Traders,London\n",
+        "orders": "orderID,customerID,freight\n1,1,2.5\n2,1,3.5\n3,2,4.0\n",
+    }
+    with ingested(tmp_path_factory, "orders", tables) as kg:
         yield kg
 
 
@@ -202,25 +206,13 @@ def test_what_is_called_like_a_class_is_the_class(
 
 @pytest.fixture(scope="module")
 def league(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
-    home = tmp_path_factory.mktemp("league")
     tables = {
-        "drivers": [(1, 44, "Ada", "Birch", "1985-01-07"), (2, 4, "Bo", "Lindt", "1999-11-13")],
-        "races": [(1, 2022, "Ulm Cup"), (2, 2023, "Ulm Cup"), (3, 2023, "Bonn Cup")],
-        "results": [(1, 1, 1, 9), (2, 1, 2, 8), (3, 2, 2, 8), (4, 3, 1, 2)],
+        "drivers": "driverId,number,forename,surname,dob\n1,44,Ada,Birch,1985-01-07\n"
+        "2,4,Bo,Lindt,1999-11-13\n",
+        "races": "raceId,year,name\n1,2022,Ulm Cup\n2,2023,Ulm Cup\n3,2023,Bonn Cup\n",
+        "results": "resultId,raceId,driverId,points\n1,1,1,9\n2,1,2,8\n3,2,2,8\n4,3,1,2\n",
     }
-    columns = {
-        "drivers": ["driverId", "number", "forename", "surname", "dob"],
-        "races": ["raceId", "year", "name"],
-        "results": ["resultId", "raceId", "driverId", "points"],
-    }
-    folder = home / "tables"
-    folder.mkdir()
-    for name, rows in tables.items():
-        lines = [columns[name], *rows]
-        (folder / f"{name}.csv").write_text(
-            "".join(",".join(map(str, one)) + "\n" for one in lines)
-        )
-    with kgqa.ingest("tables", folder, kg="league", home=home) as kg:
+    with ingested(tmp_path_factory, "league", tables) as kg:
         yield kg
 
 
@@ -281,7 +273,6 @@ def test_an_answer_asked_in_one_call_keeps_what_is_behind_it(
 
 @pytest.fixture(scope="module")
 def bookshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
-    folder = tmp_path_factory.mktemp("bookshop")
     tables = {
         "branches": "id,name,opened\n1,Quay,2010\n2,Abbey,2012\n",
         "books": "id,title,genre,price,pages\n1,Red Kite,crime,10,300\n2,Salt Road,crime,20,500\n"
@@ -293,10 +284,7 @@ def bookshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
         "order_lines": "order_id,book_id,quantity,unit_price\n1,1,2,10\n1,2,1,20\n2,3,5,6\n"
         "3,1,1,9\n",
     }
-    for name, text in tables.items():
-        (folder / f"{name}.csv").write_text(text)
-    home: Path = tmp_path_factory.mktemp("home")
-    with kgqa.ingest("tables", folder, kg="bookshop", home=home) as kg:
+    with ingested(tmp_path_factory, "bookshop", tables) as kg:
         yield kg
 
 
@@ -415,7 +403,6 @@ def test_a_node_of_values_stands_for_what_it_holds(
 @pytest.fixture(scope="module")
 def regatta(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
     """Crews, boats and results, with columns called in short."""
-    folder, home = tmp_path_factory.mktemp("regatta"), tmp_path_factory.mktemp("home")
     tables = {
         "Sailor": "SaiID,LName,Fname,Age,Sex\n1,Ek,Ann,31,F\n2,Dal,Bo,25,M\n3,Moe,Cy,44,M\n",
         "Boat": "BoatID,BoatType,length,name\n7,dinghy,4.2,Tern\n8,ketch,11.5,Skua\n"
@@ -425,9 +412,7 @@ def regatta(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
         "3,Bay Cup,2023,2023-03-09\n",
         "Result": "ResultID,RaceID,SaiID,position\n1,1,1,1\n2,1,2,2\n3,2,2,1\n4,2,3,2\n5,3,1,1\n",
     }
-    for name, text in tables.items():
-        (folder / f"{name}.csv").write_text(text)
-    with kgqa.ingest("tables", folder, kg="regatta", home=home) as kg:
+    with ingested(tmp_path_factory, "regatta", tables) as kg:
         yield kg
 
 
@@ -470,7 +455,6 @@ def test_several_things_are_given_as_they_are_asked_for(
 @pytest.fixture(scope="module")
 def bank(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
     """Clients and loans, which only tables that no question mentions join."""
-    folder, home = tmp_path_factory.mktemp("bank"), tmp_path_factory.mktemp("home")
     tables = {
         "client": "client_id,name,city\n1,Ann Ek,Oslo\n2,Bo Dal,Bergen\n"
         "3,Cy Moe,Bergen\n4,Di Foss,Oslo\n",
@@ -483,9 +467,7 @@ def bank(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
         "supplier": "supplier_id,name,city\n1,Ink & Co,Oslo\n2,Paper Ltd,Bergen\n",
         "delivery": "delivery_id,supplier_id,loan_id\n1,1,7\n2,2,5\n",
     }
-    for name, text in tables.items():
-        (folder / f"{name}.csv").write_text(text)
-    with kgqa.ingest("tables", folder, kg="bank", home=home) as kg:
+    with ingested(tmp_path_factory, "bank", tables) as kg:
         yield kg
 
 

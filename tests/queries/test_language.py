@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from kgqa.graph.schema import EntityType, GraphSchema, Property, RelationPattern
-from kgqa.queries.check import SchemaIndex, check
-from kgqa.queries.language import PlanConstraint, PlanLanguage, PlanLiterals, opened
+from kgqa.queries.check import check
+from kgqa.queries.language import PlanConstraint, PlanLanguage, PlanLiterals
 from kgqa.queries.text import parse_plan
 from tests.queries.shop import SCHEMA
 
@@ -108,36 +107,3 @@ def test_tokens_write_what_options_write(data: st.DataObject) -> None:
     assert len(constraint.expand([state]).token) == 0
     assert tokens[-1] == 0
     assert str(constraint.plan(state)) == str(parse_plan(bytes(tokens[:-1]).decode()))
-
-
-def test_of_a_large_schema_what_is_near_is_opened() -> None:
-    near = opened(SCHEMA, lambda texts: [float("SUPPLIES" in text) for text in texts], 1)
-    assert [one.relation for one in near.relations] == ["SUPPLIES"]
-    assert {type_.name for type_ in near.types} >= {"Supplier", "Product"}
-
-
-@given(st.data())
-@settings(max_examples=10)
-def test_tokens_stay_in_a_schema_of_3000_relations(data: st.DataObject) -> None:
-    classes = tuple(
-        EntityType(f"Class{n}", 10, (Property("size", "integer", count=10),)) for n in range(100)
-    )
-    large = GraphSchema(
-        classes,
-        tuple(
-            RelationPattern(f"relation{n}", f"Class{n % 100}", f"Class{n % 97}", 10)
-            for n in range(3_000)
-        ),
-    )
-    wanted = data.draw(st.integers(0, 9))
-    near = opened(large, lambda texts: [float(text.endswith(str(wanted))) for text in texts])
-    language = PlanLanguage(near, PlanLiterals(numbers=(3,)), hops=2)
-    large_constraint = PlanConstraint(language, Bytes())
-    state, tokens = large_constraint.start(), []
-    random = data.draw(st.randoms(use_true_random=False))
-    while not large_constraint.is_end([state])[0]:
-        moves = large_constraint.expand([state])
-        place = random.randrange(len(moves.token))
-        tokens.append(int(moves.token[place]))
-        state = int(moves.state[place])
-    check(parse_plan(bytes(tokens[:-1]).decode()), SchemaIndex(large))

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from kgqa.errors import PlanError, TimeLimitError
 from kgqa.paths.ground import Node
 from kgqa.queries.groups import required, wants_empty
-from kgqa.queries.plan import NodeRef
 from kgqa.queries.result import QueryLimits, QueryResult
 from kgqa.queries.run import run_plan
 from kgqa.queries.text import parse_plan
@@ -37,15 +36,9 @@ def simple_zero(plan: Any) -> bool:
     """Whether the naive executor knows the groups without anything counted."""
     if plan.first is not None and not simple_zero(plan.first):
         return False
-    if not (plan.grouped and wants_empty(plan)) or required(plan)[0] is None:
-        return not (plan.grouped and wants_empty(plan))
-    _, hops = required(plan)
-    return (
-        len(plan.group) == 1
-        and isinstance(plan.group[0], NodeRef)
-        and not hops
-        and not plan.without
-    )
+    if not (plan.grouped and wants_empty(plan)):
+        return True
+    return required(plan) == {*plan.group} and len(plan.group) == 1 and not plan.without
 
 
 FILMS = MemoryGraph(
