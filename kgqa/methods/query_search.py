@@ -126,10 +126,11 @@ class PlanSearch:
         """
         if plan.first is not None or plan.without or not plan.hops:
             return plan
-        items = [*plan.items(), *plan.group]
+        items: list[object] = [*plan.items(), *plan.group]
         items += [one for each in plan.where for one in (each.left, each.right)]
         items += [one.of for one in items if isinstance(one, Aggregate)]
-        used = {ref.owner for ref in items if isinstance(ref, PropertyRef)} | {*plan.give}
+        used: set[object] = {ref.owner for ref in items if isinstance(ref, PropertyRef)}
+        used |= {*plan.give}
         nodes = list(plan.nodes)
         for hop in plan.hops:
             leaf, name = NodeRef(hop.target), plan.nodes[hop.target]
@@ -192,7 +193,8 @@ class PlanSearch:
         """Return the number of hops to what the question does not mention, and for nothing."""
         if plan.first is not None or plan.without or self._read.plain:
             return 0
-        items = [plan.give[0], *(side for one in plan.where for side in (one.left, one.right))]
+        items: list[object] = [plan.give[0]]
+        items += (side for one in plan.where for side in (one.left, one.right))
         items += [one.by for one in plan.order if not self._is_of_second(plan, one.by)]
         items += [one for one in plan.give[1:] if self._is_asked(plan, one)]
         used: set[object] = {one for item in items for one in owners(item)}
