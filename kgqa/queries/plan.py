@@ -113,7 +113,8 @@ class Comparison:
     @property
     def affirmed(self) -> Operator:
         """The operator without a negation."""
-        return "=" if self.operator == "<>" else cast("Operator", self.operator.removeprefix("not "))
+        plain = "=" if self.operator == "<>" else self.operator.removeprefix("not ")
+        return cast("Operator", plain)
 
 
 @dataclass(frozen=True, slots=True)
