@@ -42,7 +42,7 @@ from kgqa.methods.query_search import PlanSearch
 from kgqa.methods.query_values import ValueIndex
 from kgqa.methods.query_wholes import SHOWN_WITH
 from kgqa.methods.query_words import (
-    ASKED,
+    asked_noun,
     blanked,
     measured,
     measures,
@@ -552,7 +552,7 @@ def passed_over(question: str, plan: Plan) -> str:
     >>> passed_over("How many female doctors are there?", Plan(("Doctor",)))
     'female'
     """
-    first, _, rest = ASKED.sub("", question, count=1).partition(" ")
+    first, _, rest = (asked_noun(question) or question).partition(" ")
     noun = any(name and names_class(rest, name) for name in plan.nodes[:1])
     return first if noun and first.lower() in unexplained(first, _names(plan)) else ""
 

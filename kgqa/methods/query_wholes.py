@@ -268,14 +268,11 @@ class WholeSearch:
                 near = _TOTALLED * len(relation_phrase(place.property.name).split())
             elif row[3] < -2 and near <= 0:
                 continue
+            if is_id(place) or place.property.many:
+                continue
             for name, kind in _FUNCTIONS.items():
-                if (total or most) and name != "sum":
-                    continue
-                if (
-                    is_id(place)
-                    or place.property.many
-                    or (not place.is_number and name in ("sum", "avg"))
-                ):
+                fits = place.is_number or name not in ("sum", "avg")
+                if not fits or ((total or most) and name != "sum"):
                     continue
                 item = Aggregate(kind, place.ref)
                 odds = whole[name] + row[3]
@@ -312,13 +309,10 @@ class WholeSearch:
         if number.of == NodeRef(0):
             own = (one for one in places if one.of_answer)
             by = [one.ref for one in own if self._read.asks_for(one)]
-        kinds = [
-            "group",
-            "none",
-            *(one for one in ("avg", "sum") if _FUNCTIONS[one] == number.kind),
-        ]
-        for one in by:
-            yield _Grouped(one, number), max(map(whole.__getitem__, kinds)) + having
+        kinds = ["group", "none", *(kind for kind in ("avg", "sum")
+                                    if _FUNCTIONS[kind] == number.kind)]  # fmt: skip
+        odds = max(whole[kind] for kind in kinds) + having
+        yield from ((_Grouped(ref, number), odds) for ref in by)
 
     def _summed(self, place: Place) -> bool:
         """Return whether "the most points" are those of all results that nothing else names."""

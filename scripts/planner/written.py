@@ -30,7 +30,7 @@ from scripts.planner.examples import GENERIC
 from scripts.planner.gold import CypherReader, split_list
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
     from random import Random
 
     from kgqa.graph.schema import GraphSchema
@@ -191,25 +191,15 @@ def _literal(text: str) -> str | int | float | bool:
     return int(text) if re.fullmatch(r"-?\d+", text) else float(text)
 
 
-def exchanged(random: Random, schema: GraphSchema, nouns: Sequence[str]) -> Callable[[str], str]:
-    """Return what exchanges words of a schema in a text, in names as in sentences, for others."""
+def renamed_words(random: Random, schema: GraphSchema, nouns: Sequence[str]) -> dict[str, str]:
+    """Return nouns that words of a schema are exchanged for, by the words' stems."""
     names = {part.name for part in schema.types} | {part.relation for part in schema.relations}
     owners: list[Any] = [*schema.types, *schema.relations]
     names |= {property_.name for owner in owners for property_ in owner.properties}
     words = {stem(word) for name in names for word in relation_phrase(name).split()}
     words = {word for word in words if len(word) > 3} - GENERIC - KEYWORDS
     taken = [word for word in sorted(words) if random.random() < 0.5]
-    renamed = dict(zip(taken, random.sample(nouns, len(taken)), strict=True))
-
-    def other(match: re.Match[str]) -> str:
-        word = match.group()
-        new = renamed.get(stem(word.lower()), "")
-        if not new:
-            return word
-        new += "s" if word.lower() != stem(word.lower()) and word[-1] in "sS" else ""
-        return new.upper() if word.isupper() else new.title() if word[0].isupper() else new
-
-    return lambda text: re.sub(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", other, text)
+    return dict(zip(taken, random.sample(nouns, len(taken)), strict=True))
 
 
 def literals_of(question: str, plan: Plan, schema: GraphSchema, random: Random) -> PlanLiterals:
