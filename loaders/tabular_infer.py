@@ -484,7 +484,9 @@ def _mapped(
             types.append(column.name)
     if plan.joins:
         head, tail = plan.ends
-        relation = _edge_relation(plan, plans, relation_of(tail))
+        kind = plans[plan.links[tail][0]].words if tail in plan.links else []
+        short = shortens(relation_of(tail), "".join(kind))
+        relation = _edge_relation(plan, plans, " ".join(kind) if short else relation_of(tail))
         return TableMapping(
             edge=EdgeMapping(relation=relation, head=head, tail=tail), columns=columns
         )

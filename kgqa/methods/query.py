@@ -292,6 +292,8 @@ class Query(Method[QueryOptions]):
                 ranked.insert(0, (one, result))
         ran = time.perf_counter()
         strange = self._strange(question, *ranked[0], parts) if ranked else ""
+        if strange in {question[one.start : one.end].lower() for one in found}:
+            strange = ""  # a value that the graph holds is a kind of thing in it
         unsaid = unsayable(question, parts.words)
         return Read(
             ranked, unknown, confidence, (chosen - began, ran - chosen), strange, use, passes,

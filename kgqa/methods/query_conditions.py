@@ -18,8 +18,8 @@ from kgqa.methods.query_words import (
     DEATH,
     NO,
     PLACE,
-    TIME,
     TOTAL,
+    is_dated,
     is_year,
     measured,
     names_class,
@@ -249,7 +249,7 @@ class ConditionSearch:
                     size = replace(place, ref=replace(place.ref, part="size"))
                     yield self._add(state, size, operator, value, _SIZE)
                 elif type_ in NUMBERS and not many:
-                    timeless = year and not TIME.search(place.property.name)
+                    timeless = year and not is_dated(place.property)
                     near -= _TIMELESS * bool(timeless)
                     added = self._add(state, place, operator, value, near)
                     yield added

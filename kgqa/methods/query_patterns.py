@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PATTERNS = 14  # beam
+_VALUED = 3.0  # for a class of which the noun asked for is a value
 _MOST_HOPS = 3
 _HAS_VALUE = 2.5  # added where the graph holds the value that is stated
 _NEAR = 8.0  # what a class's nearness to a question counts, if it has no name of its own
@@ -51,7 +52,8 @@ class PatternSearch:
             Pattern(
                 (name,), (),
                 odds[0] + odds[1] + _NEAR * near.get(name, 0.0)
-                + max(named(self._read.question, one) for one in (name, self._read.noun(name))),
+                + max(named(self._read.question, one) for one in (name, self._read.noun(name)))
+                + _VALUED * (name in self._read.held_by),
             )
             for name, odds in self._read.classes.items()
         ]  # fmt: skip

@@ -41,7 +41,7 @@ MOST_ODDS = 7.0
 UNUSED = {
     "quoted": -10.0,
     "name": -12.0,
-    "value": -4.5,
+    "value": -5.0,
     "entity": -9.0,
     "number": -3.5,
     "date": -4.0,
@@ -145,6 +145,13 @@ class Reading:
         for hop, (used, *others) in self.hops.items():
             if held & {hop[0], hop[2]}:
                 self.hops[hop] = [max(used, _HELD), *others]
+
+    @cached_property
+    def held_by(self) -> set[str]:
+        """The classes of which the noun asked for is a value: documentaries are titles."""
+        start = len(self.question) - len(asked_noun(self.question))
+        at_noun = [one.fields for one in self.values if one.start == start]
+        return {owner for fields in at_noun for kind, owner, _ in fields if kind == "class"}
 
     def _weigh_parallel(self) -> None:
         """Of relations between the same two classes prefer those that the question has a word of.

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from kgqa.linking.asked import asks_best, asks_repeated
 from kgqa.methods.query_conditions import ConditionSearch
 from kgqa.methods.query_patterns import PatternSearch
 from kgqa.methods.query_wholes import HOW_MANY, Candidate, WholeSearch
-from kgqa.methods.query_words import EXTREME, NO, TOTAL
+from kgqa.methods.query_words import EXTREME, NO, TOTAL, measures, stem, stems
 from kgqa.paths.words import relation_phrase
 from kgqa.queries.check import check
 from kgqa.queries.groups import wants_empty
@@ -167,7 +168,7 @@ class PlanSearch:
             cost += 2 * _IN_VAIN
         if TOTAL.search(self._read.question) and "sum" not in kinds:
             names = {word for one in self._names(plan) for word in relation_phrase(one).split()}
-            cost += (0.5 if "total" in names else 1.0) * _IN_VAIN
+            cost += (0.5 if "total" in names else 2.0) * _IN_VAIN
         denied = len(plan.without) + sum(
             one.operator not in _AFFIRMED
             or (isinstance(one.right, tuple) and any(each is False for each in one.right))
@@ -184,10 +185,20 @@ class PlanSearch:
             cost += _IN_VAIN  # how many there are of one thing
         cost += 3 * _IN_VAIN * (not self._groups_each(plan))
         cost += _UNSAID * any(plan.nodes.count(one) == 1 for one in self._read.others)
+        if not self._read.plain:
+            spoken = {word for one in self._names(plan) for word in stems(one)}
+            nouns = {*map(stem, measures(self._read.question))} & self._measurable
+            cost += _IN_VAIN * len(nouns - spoken)  # "the most votes", where votes are a number
         cost += _IDLE * self._idles(plan) + _UNSAID * self._unsaid(plan)
         if plan.is_bare and not plan.group:  # it tells no things apart
             cost += 2 * _IN_VAIN * self._unsaid_properties(plan)
         return cost + 2 * _IN_VAIN * (self._read.revenue and not sums)
+
+    @cached_property
+    def _measurable(self) -> set[str]:
+        """The words of what properties and classes are called."""
+        names = [*self._read.classes, *(name for _, _, name in self._read.properties)]
+        return {word for one in names if one for word in stems(one)}
 
     def _idles(self, plan: Plan) -> int:
         """Return the number of hops to what the question does not mention, and for nothing."""
@@ -203,8 +214,11 @@ class PlanSearch:
         idle = 0
         for number, hop in enumerate(plan.hops):
             said = relations.count(hop.relation) == 1 and self._read.mentions.of(hop.relation)
-            if not (said or used & {NodeRef(hop.target), HopRef(number)}):
-                name = plan.nodes[hop.target]
+            name, source = plan.nodes[hop.target], plan.nodes[hop.source]
+            # the words of a class say no relation that is called like it
+            said = said and {*said} - {*self._read.class_words(source)}
+            round_ = len(plan.hops) > 1 and name == source and not said
+            if round_ or not (said or used & {NodeRef(hop.target), HopRef(number)}):
                 idle += plan.nodes.count(name) > 1 or not self._read.class_words(name)
         return idle
 

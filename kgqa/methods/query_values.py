@@ -131,7 +131,7 @@ class ValueIndex:
             for size in range(_LONGEST, 0, -1)
             for at in range(len(words) - size + 1)
         ]
-        spans += [_singular(one) for one in spans]
+        spans += [single for one in spans for single in _singulars(one)]
         entities = self._entities([one for one in dict.fromkeys(spans) if _key(one) not in _COMMON])
         for size in range(_LONGEST, 0, -1):
             for at in range(len(words) - size + 1):
@@ -145,9 +145,10 @@ class ValueIndex:
                 fields = {**entities.get(bare, {}), **held}
                 words_ = tuple(map(stem, text.lower().split()))
                 is_class = words_ in self._called  # itself: a novel may be a book's genre
-                if not fields and (self._plain or (text.islower() and not is_class)):
-                    single = _singular(bare)
-                    fields = {**entities.get(single, {}), **self._fields.get(_key(single), {})}
+                if not fields and (self._plain or (text[:1].islower() and not is_class)):
+                    for single in _singulars(bare):
+                        fields = {**fields, **entities.get(single, {})}
+                        fields.update(self._fields.get(_key(single), {}))
                 if not fields or key in _COMMON or key.isdigit() or (len(key) < 2):
                     continue
                 if size == 1 and (text.islower() or at == 0) and not _looks_meant(text, fields):
@@ -177,8 +178,15 @@ def _ids(value: FoundValue) -> list[str]:
     return [id_ for (kind, *_), ids in value.fields.items() if kind == ENTITY for id_ in ids]
 
 
-def _singular(text: str) -> str:
-    return text[:-1] if text.endswith("s") and not text.endswith("ss") else text
+def _singulars(text: str) -> list[str]:
+    """Return what a text may be the plural of.
+
+    >>> _singulars("smart TVs"), _singulars("comedies"), _singulars("glass")
+    (['smart TV'], ['comedie', 'comedy'], [])
+    """
+    if not text.endswith("s") or text.endswith("ss"):
+        return []
+    return [text[:-1], *([f"{text[:-3]}y"] if text.endswith("ies") else [])]
 
 
 def _looks_meant(text: str, fields: dict[Owned, tuple[str, ...]]) -> bool:

@@ -58,6 +58,7 @@ _THEN = 3.0  # the best few of another class come first
 _COUNTED = 3.0  # "how many" counts those that a number holds for
 HOW_MANY = re.compile(r"\W*(?:how many|count|what is the (?:number|count))\b", re.I)
 _FIRST = re.compile(r"\b(?:first|earliest)\b", re.I)
+_LAST = re.compile(r"\b\w+ed last\b", re.I)
 _DIFFERENT = re.compile(r"different|distinct|unique|diverse|diversity|variety|various")
 _AGGREGATED = re.compile(r"average|mean|total|sum|combined|highest|lowest|maximum|minimum|overall")
 _AGED = re.compile(r"\b(?:young|old|new|lat|earli)est\b|\bmost recent", re.I)
@@ -189,9 +190,14 @@ class WholeSearch:
         worth = superlative(question, place.property, descending)
         first = place.of_answer
         weight += worth + (0.7 if worth > 0 and first else 0.0)
-        if _FIRST.search(question) and is_dated(place.property) and first and not descending:
-            none, asc = (self._read.whole["direction"][one] for one in ("none", "asc"))
-            weight = max(weight, none - asc + _EARLIEST)
+        near = self._read.mentions.after(_MOST, 1) & {*self._read.words_of(place)}
+        if near and not place.of_answer and not exactly:
+            weight -= 2 * _CALLED  # the most hours are a sum of hours, "most expensive" is not
+        when = _LAST if descending else _FIRST
+        if when.search(question) and is_dated(place.property) and first:
+            odds = self._read.whole["direction"]
+            weight = max(weight, odds["none"] - odds["desc" if descending else "asc"] + _EARLIEST)
+            weight += _CALLED * bool(self._read.words_of(place))
         return place.ref, weight
 
     def _cut_first(self, plan: Plan, by: PropertyRef) -> float:
@@ -253,8 +259,9 @@ class WholeSearch:
             if owner != NodeRef(0) and self._near(_DIFFERENT, place, places) > 0:
                 item = Aggregate("count", place.ref)
                 yield _Grouped(NodeRef(0), item), whole["group"] + having + _CALLED
-            if row[2] > -2 and place.of_answer and not self._read.is_name(place):
-                odds = self._read.classes[answer][2] + row[2]
+            each_of = bool(self._read.of_each & {*self._read.words_of(place)})
+            if (row[2] > -2 or each_of) and place.of_answer and not self._read.is_name(place):
+                odds = self._read.classes[answer][2] + max(row[2], -2.0)
                 yield (
                     _Grouped(place.ref, Aggregate("count", NodeRef(0))),
                     whole["group"] + odds + having - 1,

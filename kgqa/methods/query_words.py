@@ -127,7 +127,8 @@ DATE_PART = re.compile(
 FREQUENT = re.compile(r"\b(?:frequently|often|commonly|most common|most popular)\b", re.I)
 ORDERED = re.compile(  # all of them, in an order
     r"\b(?:(?:(?:order|sort|rank)(?:ed)?|arranged?)(?: \w+)? by"
-    r"|in (?:\w+ )?(?:\w+cending|alphabetical)|from (?:the )?\w+est to)\b", re.IGNORECASE,
+    r"|in (?:\w+ )?(?:\w+cending|alphabetical)|from (?:the )?\w+est to|\w+est first)\b",
+    re.IGNORECASE,
 )  # fmt: skip
 REVENUE = re.compile(r"\b(?:revenues?|turnover|sales|spent|spend|income|earn(?:ed|ings)?)\b", re.I)
 _SUPERLATIVE = re.compile(
@@ -317,6 +318,7 @@ def measures(question: str) -> list[str]:
         sign, noun = match[1].lower(), match[2].lower()
         loose = sign == "by" and (not ordered or any(map(_PARTICIPLE.fullmatch, before)))
         adjective = sign in ("most", "fewest") and not re.match(r".*[^s]s$", noun)
+        adjective = adjective or noun == "times"  # as often as that
         if not (loose or adjective or _PARTICIPLE.fullmatch(noun) or noun.endswith("ing")):
             found.append(noun)
     return found
@@ -465,7 +467,7 @@ def place_won(question: str) -> int:
 _OF_WHAT = (
     (
         "long|short|length",
-        "duration length millisecond second minute hour runtime running page distance",
+        "duration length millisecond second minute min hour runtime running run page distance",
     ),
     ("long|short", "time"), ("age", "age"),
     ("short|tall|high", "height"), ("tall|high|low", "elevation altitude"),
@@ -514,6 +516,7 @@ _MUCH = re.compile(
     r"|\b(?:maximum|most expensive|most populous)\b",
     re.I,
 )
+_LASTED = re.compile(r"\b(?:long|short)est\b", re.IGNORECASE)
 _LITTLE = re.compile(
     r"\b(?:low|small|short|cheap|light|narrow|slow|weak|cold|few|l)est\b|\bworst\b"
     r"|\b(?:least|fewest|minimum)\b",
@@ -527,7 +530,8 @@ TIME = re.compile(
 
 def is_dated(property_: Property) -> bool:
     """Return whether a property says when something was."""
-    return property_.type in ("date", "datetime") or bool(TIME.search(property_.name))
+    name = relation_phrase(property_.name)  # ``built_yr`` is a year
+    return property_.type in ("date", "datetime") or bool(TIME.search(name))
 
 
 @lru_cache(8192)
@@ -546,6 +550,8 @@ def superlative(question: str, property_: Property, descending: bool) -> float:
         first_is_high = late == dated
         return 4.0 if descending == first_is_high else -4.0
     much, little = bool(_MUCH.search(question)), bool(_LITTLE.search(question))
+    if property_.type in ("date", "datetime") and _LASTED.search(question):
+        much, little = little, much  # there the longest is there since the earliest date
     return 0.0 if much == little else 1.0 if descending == much else -1.0
 
 

@@ -548,3 +548,32 @@ def test_what_is_asked_for_and_has_no_place_in_a_plan_is_not_answered(clubs: kgq
     ):
         answer = clubs.ask(question, method="query")
         assert (answer.confidence or 0.0) < 0.3, answer.plan
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
+    tables = {
+        "boats": "bt_id,bt_nm,bt_kind,built_yr,dt_launched\n1,Heron,yawl,1988,2019-05-02\n"
+        "2,Teal,cutter,1975,2021-04-01\n3,Gull,yawl,2001,2020-07-09\n4,Tern,ferry,1999,2018-01-04\n",
+        "sailors": "slr_id,full_nm,dt_hired,home_port\n1,Ada Byng,2009-01-05,Lyme\n"
+        "2,Ole Dahl,2001-03-01,Lyme\n3,Per Lie,2015-09-09,Cowes\n",
+        "boat_sailors": "bt_id,slr_id,hrs\n1,1,50\n2,2,30\n3,2,30\n3,3,10\n",
+    }
+    with ingested(tmp_path_factory, "fleet", tables) as kg:
+        yield kg
+
+
+@pytest.mark.parametrize(
+    ("question", "names"),
+    [
+        ("Which boat is the oldest?", {"Teal"}),  # the year is called yr
+        ("Which yawls were launched before 2020?", {"Heron"}),  # boats, by a value
+        ("How many boats are there of each kind?", {"yawl", "cutter", "ferry"}),
+        ("Which boat was launched last?", {"Teal"}),
+        ("Which sailor has sailed the most hours?", {"Ole Dahl"}),  # all of them together
+    ],
+)
+def test_tables_with_short_names_are_asked_in_whole_words(
+    fleet: kgqa.KG, question: str, names: set[str]
+) -> None:
+    assert {one.name for one in fleet.ask(question, method="query").answers} == names

@@ -76,6 +76,8 @@ def test_a_name_written_as_in_the_schema_means_no_other() -> None:
     assert mentions.of("rank1Score") == [4]
     assert mentions.of("rank2Score") == [10]
     assert superlative("by age, in ascending order", Property("age", "integer"), False) > 0
+    hired = Property("dt_hired", "date")  # the longest is there since the earliest
+    assert superlative("Who is there the longest?", hired, False) > 0
 
 
 def test_what_no_plan_can_say_is_refused(tmp_path: Path) -> None:
