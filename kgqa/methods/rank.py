@@ -47,6 +47,7 @@ from kgqa.methods.rank_asked import (
     TURNED,
     adjustment,
     evidence_of,
+    is_other_kind,
     next_said,
     other_role,
     says_a_part,
@@ -223,17 +224,21 @@ class Rank(Method[RankOptions]):
             share = weighed[0].probability
             signs = evidence_of(best ** (1 / len(weighed)), share, asked, relations)
             confidence = sureness((*signs, float(bool(narrowed.conditions)), 1.0))
-        if chosen and not choices and (
-            narrowed.left_out
-            or narrowed.over is None
-            or all(one.likeliest[0].missing for one in weighed)
-            or any(
-                says_a_part(asked, words, paths.steps[int(np.argmax(one.probability))])
+        if chosen and not choices:
+            likeliest = [
+                paths.steps[int(np.argmax(one.probability))]
                 for paths, one in zip(found, weighed, strict=True)
                 if paths.steps
+            ]
+            unsure = (
+                narrowed.left_out
+                or narrowed.over is None
+                or all(one.likeliest[0].missing for one in weighed)
+                or any(says_a_part(asked, words, one) for one in likeliest)
+                or is_other_kind(asked, words, likeliest[0], order[0])
             )
-        ):  # fmt: skip
-            confidence = min(confidence, UNSURE)
+            if unsure:
+                confidence = min(confidence, UNSURE)
         shown, expanded = _shown(evidence, self.options.k)
         grounded = time.perf_counter()
         return Findings(

@@ -176,6 +176,17 @@ def says_a_part(asked: str, words: RankWords, steps: Sequence[Hop]) -> bool:
     return first or is_turned(asked, words, steps) or other_measure(asked, said)
 
 
+def is_other_kind(asked: str, words: RankWords, steps: Sequence[Hop], key: int) -> bool:
+    """Return whether a graph has things of the kind asked for, and what a path led to is none.
+
+    A graph with nurses says of a receptionist what it is. Raises GraphError.
+    """
+    kind = asked_kind(asked) & stems_of(" ".join(words.kinds)) - _LITTLE - _ANY
+    said = stems_of(normalise(words.hop(steps[-1])))
+    unsaid = bool(kind) and steps[-1][0] % 2 == 0 and not kind & said
+    return unsaid and not _fits(words.store, kind, keys_array([key]))[0]
+
+
 def says_kind(asked: str, text: str) -> bool:
     """Return whether a text says the noun asked for, as any does if a question has none.
 

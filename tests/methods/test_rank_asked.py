@@ -52,6 +52,8 @@ Bureau|audited|Ward 3
 Tom Reed|age|61
 Porto|mayor|Rui Alves
 Porto|deputy mayor|Ana Lopes
+Ward 3|head nurse|Flo Gray
+Moot Hall|receptionist|Gus Hill
 """.strip().splitlines()
 ]
 
@@ -136,6 +138,7 @@ def test_what_is_missing_is_said(kg: kgqa.KG, question: str, said: str) -> None:
     ("question", "wrong", "right"),
     [
         ("who audited Board", "Bureau", "who audited Bureau"),  # nobody did
+        ("nurses at Moot Hall", "Gus Hill", "receptionist at Moot Hall"),
         ("how tall is Tom Reed?", "61", "how old is Tom Reed?"),
         ("who steps in for the mayor of Porto", "Rui Alves", "who is the mayor of Porto"),
     ],
