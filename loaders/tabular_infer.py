@@ -34,6 +34,7 @@ from kgqa.loaders.tabular_mapping import (
     from_header,
     relation_of,
     says_whether,
+    shortens,
     singular,
     type_name,
     type_words,
@@ -53,6 +54,7 @@ _LINK = 0.95  # the same where only the values say it
 _NAME_ONCE = 0.9  # share of names that must differ
 _CLASSES = 30  # values of a column `kind` that are types
 _WORDY = r"^[\p{L}\p{M}.,:'’&()/ +-]*\p{L}[\p{L}\p{M}.,:'’&() +-]*$"
+_PERSON = r"^\p{Lu}[\p{L}\p{M}.'’-]*( \p{Lu}[\p{L}\p{M}.'’-]*){1,3}$"
 _MOSTLY = 0.8
 _FIRST = frozenset({"first", "given", "fore", "firstname", "givenname", "forename", "fname"})
 _LAST = frozenset({"last", "family", "sur", "lastname", "familyname", "surname", "lname"})
@@ -187,6 +189,7 @@ def _find_key(plan: _Plan, plans: dict[str, _Plan]) -> None:
             joined in ("id", "uid", "uuid", "key")
             or (base == own and (joined != own or not _is_other(column, plan, plans)))
             or (joined.endswith("id") and own.startswith(joined[:-2]))  # ``StuID`` of a student
+            or (joined != base and shortens(base, own))  # ``vsl_no`` of a vessel
         )
         if is_id and column.unique and column.kind not in ("float", "boolean"):
             plan.key, plan.strong = (column.name,), True
@@ -236,9 +239,16 @@ def find_name(
         for column in texts:
             if column.words in names and column.once >= once and column.filled:
                 return (column.name,)
-    for endings, most in ((("name", "title"), 2 * _SHORT), (("description",), _SHORT)):
+    for column in texts:  # ``ttl`` of a title
+        if shortens("".join(column.words), "".join(type_)) and column.once >= _NAME_ONCE:
+            return (column.name,)
+    for endings, most in (
+        (("name", "title"), 2 * _SHORT),
+        (("description",), _SHORT),
+        (("address",), _SHORT),
+    ):
         for column in texts:
-            is_other = column.words[0] in ("contact", "file", "user")
+            is_other = column.words[0] in ("contact", "file", "user", "email", "ip", "mac", "web")
             fits = column.words[-1] in endings and column.length <= most
             if fits and column.once >= _NAME_ONCE and not is_other:
                 return (column.name,)
@@ -302,10 +312,20 @@ def _people(column: _Column, plan: _Plan, plans: dict[str, _Plan]) -> _Plan | No
     others = [to for to in plans.values() if to is not plan and len(to.key) == 1]
     people = [to for to in others if to.words[-1] in PERSON_WORDS]
     people = people or [to for to in others if len(to.name) > 1]  # first and last names
+    if not people and len(plan.key) == 1 and _are_people(plan):
+        people = [plan]  # ``referred_by`` of a subscriber is another one
     if len(people) != 1:
         return None
     fits = _has_all(people[0].columns[people[0].key[0]], column)
     return people[0] if fits else None
+
+
+def _are_people(plan: _Plan) -> bool:
+    """Return whether the rows are called as people are: forename and surname."""
+    if len(plan.name) != 1:
+        return len(plan.name) > 1
+    fits = pc.match_substring_regex(plan.columns[plan.name[0]].values, _PERSON)
+    return bool((pc.mean(fits.cast(pa.int8())).as_py() or 0) >= _MOSTLY)
 
 
 def _has_all(column: _Column, of: _Column) -> bool:
@@ -355,6 +375,9 @@ def _hint(column: _Column, plan: _Plan, to: _Plan, target: _Column) -> float:
         return 3
     if same and (target.name,) == to.key and column.words[-1] in ID_WORDS:
         return 2.5  # ``dept_id``, which is the key of departments
+    of_key = relation_of(target.name).replace(" ", "")
+    if (target.name,) == to.key and base == of_key and shortens(base, to.called):
+        return 2.5  # ``vsl``, where the key of vessels is ``vsl_id``
     if base.endswith(to.called) or to.words[-1] == words(relation_of(column.name))[-1]:
         return 2.5  # ``head_doctor_id`` of a department is a doctor, not another department
     if any(len(word) > 3 and to.called.startswith(word) for word in column.words):
@@ -493,9 +516,9 @@ def _column(
         if is_whole:
             relation = " ".join(dict.fromkeys([*_shared_words(column.name.split("/")), *kind]))
         begins = any(len(word) > 3 and "".join(kind).startswith(word) for word in column.words)
-        if "".join(kind).startswith(relation):  # ``StuID`` is of a student
-            relation = " ".join(kind)
-        own, other = {*column.words}, {*kind}
+        if "".join(kind).startswith(relation) or shortens(relation, "".join(kind)):
+            relation = " ".join(kind)  # ``StuID`` is of a student
+        own, other = {*relation.split()}, {*kind}
         if begins and not other <= own and not own <= other:  # ``shipVia`` does not name shippers
             relation = f"{relation} {' '.join(kind)}"
         kept = column.name if column.name in plan.key else ""

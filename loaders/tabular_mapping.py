@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from kgqa.errors import UsageError
 from kgqa.graph.files import toml_key, toml_value
+from kgqa.graph.names import ABBREVIATIONS
 from kgqa.graph.schema import ValueType
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ LINK_WORDS = _set(  # of a table's name that say only that it joins two others
 )
 SELF_WORDS = _set(  # that name a thing of the same kind
     "manager parent boss supervisor superior mother father spouse partner predecessor successor "
-    "mentor reports replaces replaced follows sequel prequel lead child head"
+    "mentor reports replaces replaced follows sequel prequel lead child head foreman"
 )
 PERSON_WORDS = _set(
     "person employee staff user member player worker people personnel teacher doctor physician "
@@ -66,8 +67,23 @@ def words(name: str) -> list[str]:
 
     >>> words("unitsInStock"), words("customerID"), words("ACTED_IN")
     (['units', 'in', 'stock'], ['customer', 'id'], ['acted', 'in'])
+    >>> words("cust_nm"), words("dt_hired")
+    (['customer', 'name'], ['date', 'hired'])
     """
-    return [word.lower() for word in _WORD.findall(name)] or [name.lower()]
+    found = [word.lower() for word in _WORD.findall(name)] or [name.lower()]
+    return [word for one in found for word in ABBREVIATIONS.get(one, one).split(" ")]
+
+
+def shortens(short: str, word: str) -> bool:
+    """Return whether some letters of a word, from its first on, are a short form of it.
+
+    >>> shortens("vsl", "vessel"), shortens("ps", "pollingstation"), shortens("dt", "hired")
+    (True, True, False)
+    """
+    if not 1 < len(short) < len(word) or short[0] != word[0]:
+        return False
+    letters = iter(word)
+    return all(letter in letters for letter in short)
 
 
 def spoken(name: str) -> str:

@@ -31,6 +31,9 @@ _PIECE = 40  # characters that a member of a list has at most, on the mean
 _LONGEST = 32  # numbers; a longer list of them is an embedding
 _MILLIS = pa.timestamp("us")
 _NUMBER_LIKE = r"^[+-]?0[0-9]|[A-DF-Za-df-z_]"  # a code, or a word that Arrow reads as a number
+_AMOUNT = r"[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?"
+_UNIT = r"\p{Sc}|%|EUR|USD|GBP|CHF|kr"
+_PRICE = rf"^(?P<before>{_UNIT})? ?(?P<amount>{_AMOUNT}) ?(?P<after>{_UNIT})?$"
 _DATE = r"^\d{4}-\d{2}-\d{2}([ T]00:00(:00(\.0+)?)?)?$"
 _TIME = r"^([01]?\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d+)?)?$"
 _DURATION = r"^-?P(\d+[YMWD])*(T(\d+(\.\d+)?[HMS])+)?$"
@@ -101,6 +104,8 @@ def value_type(texts: pa.Array) -> ValueType:
     """Return the type that all of a column's distinct values (none null) have."""
     if not len(texts):
         return "text"
+    amounts, units = _amounts(texts)
+    texts = amounts if units == 1 else texts  # of several currencies they are not to be compared
     if not pc.any(pc.match_substring_regex(texts, _NUMBER_LIKE)).as_py():
         if _all(texts, r"^-?[0-9]+$") and _casts(texts, pa.int64()):
             return "integer"
@@ -123,6 +128,18 @@ def value_type(texts: pa.Array) -> ValueType:
         if _all(texts, _DURATION) and not pc.any(pc.equal(texts, "P")).as_py():
             return "duration"
     return "point" if _all(texts, _POINT) else "text"
+
+
+def _amounts(texts: pa.Array) -> tuple[pa.Array, int]:
+    """Return amounts as plain numbers ("€1,200.50", "12 EUR"), and how many units they have.
+
+    What is not an amount stays as it is, and is of a unit of its own.
+    """
+    parts = pc.extract_regex(texts, pattern=_PRICE)
+    fields = (pc.struct_field(parts, name) for name in ("before", "after"))
+    units = pc.unique(pc.binary_join_element_wise(*fields, "|"))
+    amounts = pc.replace_substring(pc.struct_field(parts, "amount"), ",", "")
+    return pc.coalesce(amounts, texts), len(units)
 
 
 def other_date(texts: pa.Array) -> str:
@@ -181,11 +198,12 @@ def _cast(texts: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _integers(texts: pa.Array) -> pa.Array:
+    texts, _ = _amounts(texts)
     return pc.cast(_cast(pc.utf8_ltrim(texts, "+"), pa.int64()), pa.string())
 
 
 def _floats(texts: pa.Array) -> pa.Array:
-    numbers = _cast(texts, pa.float64())
+    numbers = _cast(_amounts(texts)[0], pa.float64())
     numbers = pc.if_else(pc.is_finite(numbers), numbers, pa.scalar(None, pa.float64()))
     written = pc.cast(numbers, pa.string())
     whole = pc.fill_null(pc.match_substring_regex(written, "^-?[0-9]+$"), False)

@@ -125,7 +125,6 @@ def choice_paths(
     topics: IntArray,
     choices: Sequence[AnswerChoice],
     rules: WalkRules,
-    most: int = MOST_PATHS,
 ) -> tuple[PathTable, list[str]]:
     """Return every path from ``topics`` to a choice, and notes.
 
@@ -133,7 +132,7 @@ def choice_paths(
     EmptyLanguageError if no choice can be reached.
     """
     ends = np.unique(np.array([key for choice in choices for key in choice.keys], np.int64))
-    table, cut = paths_between(store, topics, ends, rules, most)
+    table, cut = paths_between(store, topics, ends, rules)
     reached = set(table.ends().tolist())
     missing = [choice.text for choice in choices if not reached.intersection(choice.keys)]
     unknown = [choice.text for choice in choices if not choice.keys]
@@ -149,7 +148,8 @@ def choice_paths(
         notes.append(f"No path leads to: {', '.join(map(said_name, missing))}.")
     if cut:
         notes.append(
-            f"There are more than {most:,} paths to the choices; only the shortest ones are used."
+            f"There are more than {MOST_PATHS:,} paths to the choices; only the shortest ones are "
+            "used."
         )
     return ordered(table), notes
 

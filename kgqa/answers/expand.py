@@ -177,18 +177,17 @@ def reached_by(
     topics: IntArray,
     entities: IntArray,
     rules: WalkRules,
-    most_edges: int = MOST_EDGES,
 ) -> tuple[dict[int, frozenset[int]], IntArray]:
     """Return which of ``entities`` a path leads to by topic entity, and keys that were left out.
 
     Found from both ends: all hops but the last out of each topic entity, the last one back from the
-    entities. Topic entities and others with more than ``most_edges`` edges are left out, and
+    entities. Topic entities and others with more than ``MOST_EDGES`` edges are left out, and
     forward frontiers that grow beyond it are not followed further: what is reached is never wrong,
     but there may be more. (A mediator that a walk passes twice is not noticed.)
     """
     topics, entities = np.unique(topics), np.unique(entities)
-    few_topics = topics[store.degrees(topics) <= most_edges]
-    few = entities[store.degrees(entities) <= most_edges]
+    few_topics = topics[store.degrees(topics) <= MOST_EDGES]
+    few = entities[store.degrees(entities) <= MOST_EDGES]
     back = WalkRules(1, AGAINST[rules.direction], rules.mediators)
     row, before = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     if rules.hops > 1:
@@ -198,7 +197,7 @@ def reached_by(
     ends, sources = np.concatenate(row), np.concatenate(before)
     by = {}
     for topic in few_topics.tolist():
-        inside, onward = _within(store, topic, rules, max(1, rules.hops - 1), most_edges)
+        inside, onward = _within(store, topic, rules, max(1, rules.hops - 1), MOST_EDGES)
         beyond = ends[np.isin(sources, onward)]
         by[topic] = frozenset(np.intersect1d(entities, np.union1d(beyond, inside)).tolist())
     left = np.union1d(np.setdiff1d(topics, few_topics), np.setdiff1d(entities, few))

@@ -9,6 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 _NOT_WORD = re.compile(r"[\W_]+")
+ABBREVIATIONS = {  # in names of columns and properties
+    "dob": "date of birth", "dod": "date of death", "qty": "quantity", "amt": "amount",
+    "dept": "department", "addr": "address", "lat": "latitude", "lng": "longitude",
+    "lon": "longitude", "fname": "first name", "lname": "last name", "yr": "year",
+    "pop": "population", "nm": "name", "dt": "date", "cd": "code", "typ": "type", "num": "number",
+    "nbr": "number", "ctry": "country", "eml": "email", "tel": "telephone", "cust": "customer",
+    "emp": "employee", "mgr": "manager", "hrs": "hours", "mins": "minutes", "pct": "percent",
+}  # fmt: skip
 
 
 def normalise(name: str) -> str:

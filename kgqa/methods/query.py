@@ -42,8 +42,10 @@ from kgqa.methods.query_search import PlanSearch
 from kgqa.methods.query_values import ValueIndex
 from kgqa.methods.query_wholes import SHOWN_WITH
 from kgqa.methods.query_words import (
-    ASKED,
+    Mentions,
+    asked_noun,
     blanked,
+    lost,
     measured,
     measures,
     names_class,
@@ -65,6 +67,7 @@ from kgqa.queries.plan import (
     NodeRef,
     Plan,
     PropertyRef,
+    leaves,
     owners,
 )
 from kgqa.queries.result import QueryLimits, QueryResult
@@ -89,6 +92,7 @@ RANKED = 0.8  # if it asks for the top few, and not by what
 PASSED = 0.3  # if it states a value that its plan does not compare with, or asks for more
 VAIN = -12.0  # from which words ask for what a plan leaves out
 UNEXPLAINED = 0.9  # and if it has words that its plan does not account for
+LOST = 0.5  # and for each further one of them that asks for something
 NOTHING_FOUND = 4.0  # off the score of a plan that finds nothing
 NOTHING_THERE = 1.0  # and says every word of the question
 _NEAR, _COMPARED = 3.0, 6  # temperatures, and readings, that rows are compared of
@@ -149,6 +153,7 @@ class Query(Method[QueryOptions]):
     _values: ValueIndex | None = None
     _version: str = ""
     _writer: PlanWriter | None = None
+    _last: tuple[tuple[str, str], tuple[Asked, Stated, list[FoundValue]]] | None = None
 
     def __init__(
         self, options: QueryOptions, resources: Resources, *, general: bool = True
@@ -186,7 +191,7 @@ class Query(Method[QueryOptions]):
         graph: Any = queryable(cast("Any", store)) if isinstance(store, PropertyGraph) else None
         if graph is None or not 0 < len(graph.schema().types) <= MOST_CLASSES:
             return False
-        items = self._asked(graph, question).items  # of plain triples one is a path's end
+        items = self._asked(graph, question)[0].items  # of plain triples one is a path's end
         return bool(SHOWN_WITH.search(question)) or len(items) > bool(self.nouns)
 
     def read(self, store: GraphStore, question: str, among: frozenset[str] = frozenset()) -> Read:
@@ -198,9 +203,7 @@ class Query(Method[QueryOptions]):
         graph = queryable(_property_graph(store))
         stored = SchemaIndex(_property_graph(store).schema())  # the classes that Cypher knows
         parts, values = self._of(graph)
-        question, items = self._asked(graph, question)
-        literals = stated(question)
-        found = values.find(question, literals.literals)
+        (question, items), literals, found = self._asked(graph, question)
         # without values: whether they are used, `unused` says
         bare = blanked(question, ((one.start, one.end) for one in found))
         use, passes, temperature = NO_KG_LLM, 1, WRITTEN_TEMPERATURE
@@ -214,8 +217,8 @@ class Query(Method[QueryOptions]):
             scorer = self.resources.plan_scorer(self.options.scorer)
             texts, refs = parts.read(question, found)
             scores = scorer.read(question, texts)
-            texts_ = {str(one.value) for one in literals.literals if one.kind == "text"}
-            lacking = {text: values.lacking(text) for text in texts_}
+            quoted = {str(one.value) for one in literals.literals if one.kind == "text"}
+            lacking = {text: values.lacking(text) for text in quoted}
             reading = Reading(question, parts, refs, scores, literals, found, lacking)
             plans = PlanSearch(reading).plans(self.options.plans)
             temperature = scorer.card.temperature
@@ -318,6 +321,13 @@ class Query(Method[QueryOptions]):
         unknown += self._unmeasured(question, best, words)
         stray = unused(question, plan, found, literals, parts.names)
         part = UNKNOWN ** bool(unknown) * UNEXPLAINED ** bool(words) * PASSED ** bool(stray)
+        if not self.nouns:
+            spans = ((one.start, one.end) for one in literals.literals)
+            rest = unexplained(blanked(bare, spans), [*_names(plan), *best.nouns])
+            without_place = lost(rest)
+            part *= LOST ** max(0, len(without_place) - 1)
+            part *= UNKNOWN ** ("same" in without_place and not _joins(plan))
+            part *= PASSED ** self._guesses(bare, plan, literals, parts)
         part *= PASSED ** (best.vain <= VAIN)
         things = plan.is_bare and not any(isinstance(one, PropertyRef) for one in plan.give)
         known = set() if self.nouns or _HAVING.search(question) else _known(parts)
@@ -327,9 +337,37 @@ class Query(Method[QueryOptions]):
             part *= RANKED ** ranks_by_nothing(question)
         return part, unknown, [*stray, *words]
 
-    def _asked(self, graph: Any, question: str) -> Asked:
+    @staticmethod
+    def _guesses(bare: str, plan: Plan, literals: Stated, parts: SchemaParts) -> bool:
+        """Return whether a plan looks for a quoted text in what the question does not name."""
+        mentions = Mentions(blanked(bare, ((one.start, one.end) for one in literals.literals)))
+        quoted = {str(one.value) for one in literals.literals
+                  if one.kind == "text" and one.operator == "="}  # fmt: skip
+        for one in plan.where:
+            left = one.left
+            if not isinstance(left, PropertyRef) or not isinstance(left.owner, NodeRef):
+                continue
+            type_ = parts.index.types.get(plan.nodes[left.owner.node])
+            names = (type_.names if type_ is not None else ()) or ("name", "title")
+            held = isinstance(one.right, tuple) and bool(quoted & {*map(str, one.right)})
+            guessed = held and one.operator == "contains" and left.name not in names
+            if guessed and not mentions.of(left.name, plan.nodes[left.owner.node]):
+                return True
+        return False
+
+    def _asked(self, graph: Any, question: str) -> tuple[Asked, Stated, list[FoundValue]]:
+        """Return what a question asks for, with what it states and the graph's values in it."""
         parts, values = self._of(graph)
-        return asked_for(question, parts, values.find(question, stated(question).literals))
+        last, key = self._last, (self._version, question)
+        if last is None or last[0] != key:
+            literals = stated(question)
+            found = values.find(question, literals.literals)
+            asked = asked_for(question, parts, found)
+            if asked.question != question:
+                literals = stated(asked.question)
+                found = values.find(asked.question, literals.literals)
+            last = self._last = key, (asked, literals, found)
+        return last[1]
 
     def _unmeasured(self, question: str, best: Candidate, words: Sequence[str]) -> list[str]:
         """Return what is asked for the sum or the most of, and nothing there is called like.
@@ -338,7 +376,7 @@ class Query(Method[QueryOptions]):
         """
         plan = best.plan
         counted = [one.of for one in plan.items() if isinstance(one, Aggregate)]
-        if any(isinstance(one, Arithmetic) for one in _inner(plan)):
+        if any(isinstance(one, Arithmetic) for one in [*plan.items(), *counted]):
             return []
         if self.nouns and ("" in best.nouns or any(isinstance(one, NodeRef) for one in counted)):
             return []  # what classes without types are called is not said
@@ -542,7 +580,7 @@ def passed_over(question: str, plan: Plan) -> str:
     >>> passed_over("How many female doctors are there?", Plan(("Doctor",)))
     'female'
     """
-    first, _, rest = ASKED.sub("", question, count=1).partition(" ")
+    first, _, rest = (asked_noun(question) or question).partition(" ")
     noun = any(name and names_class(rest, name) for name in plan.nodes[:1])
     return first if noun and first.lower() in unexplained(first, _names(plan)) else ""
 
@@ -560,19 +598,15 @@ def has_words_of(
         return True
     if any(isinstance(one, Aggregate) and isinstance(one.of, Arithmetic) for one in plan.give):
         return True  # what it is called, no name says
-    items: list[object] = [*plan.give, *plan.group, *(sort.by for sort in plan.order)]
-    items += [one.of for one in items if isinstance(one, Aggregate)]
-    names = [
-        *plan.nodes,
-        *(hop.relation for hop in plan.all_hops),
-    ]
+    items = [*plan.give, *plan.group, *(sort.by for sort in plan.order)]
+    names = [*plan.nodes, *(hop.relation for hop in plan.all_hops)]
     if nouns:  # a plan over plain triples leaves out what its hops say
         ends = {end for one in schema.relations if one.relation in names
                 for end in (one.head, one.tail)}  # fmt: skip
         if ends & nameless(schema, nouns):
             return True
         names += [name for one in {*ends, *plan.nodes} for name in (one, nouns.get(one, ""))]
-    names += [one.name for one in items if isinstance(one, PropertyRef)]
+    names += [leaf.name for one in items for leaf in leaves(one) if isinstance(leaf, PropertyRef)]
     names += [name for one in schema.types if one.name in names for name in one.also]
     names += [name for one in schema.relations if one.relation in names for name in one.also]
     if any(measured(question, one) for one in names):  # "tall", of a height
@@ -682,8 +716,15 @@ def _shown(value: object) -> str:
     return f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
-def _inner(plan: Plan) -> list[object]:
-    return [one.of if isinstance(one, Aggregate) else one for one in plan.items()]
+def _joins(plan: Plan) -> bool:
+    """Return whether two things of a plan have something in common: a node, or a property."""
+    ends = [hop.target for hop in plan.hops]
+    compared = any(isinstance(one.right, PropertyRef) for one in plan.where)
+    turned = {(hop.source, hop.relation, hop.inverse) for hop in plan.hops}
+    common = any(
+        (hop.target, hop.relation, not hop.inverse) in turned for hop in plan.hops
+    )  # by one relation to a node and back
+    return compared or common or len(ends) > len({*ends})
 
 
 def _names(plan: Plan) -> list[str]:

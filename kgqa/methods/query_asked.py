@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kgqa.errors import PlanError
 from kgqa.methods.query_parts import ENTITY
 from kgqa.methods.query_then import with_hop
-from kgqa.methods.query_words import EACH, names_class, stem
+from kgqa.methods.query_words import EACH, names_class, stem, stems
 from kgqa.paths.words import relation_phrase
 from kgqa.queries.check import NUMBERS, check
 from kgqa.queries.plan import Aggregate, AggregateKind, NodeRef, PropertyRef
@@ -165,8 +165,8 @@ def _found(
     bare = [word for word in asked if word not in own] or asked
     known = {one: _stems(one) for one in parts.index.properties(class_)}
     for said in (asked, bare):
-        for name, stems in known.items():
-            if said in (stems, [word for word in stems if word not in own]):
+        for name, called in known.items():
+            if said in (called, [word for word in called if word not in own]):
                 return None, name
     if bare == ["name"] or bare == own:
         return None, ""
@@ -179,15 +179,15 @@ def _found(
             for name in parts.index.properties(tail) if len(rest) < len(asked) else ():
                 if rest == _stems(name):
                     return (relation, tail), name
-    for name, stems in known.items():  # the release year of a song
-        if (len(bare) > 1 and {*bare} <= {*stems}) or (bare == ["id"] == stems[-1:]):
+    for name, called in known.items():  # the release year of a song
+        if (len(bare) > 1 and {*bare} <= {*called}) or (bare == ["id"] == called[-1:]):
             return None, name
     return None
 
 
 def _stems(name: str) -> list[str]:
-    said = relation_phrase(name).replace("gender", "sex").split()
-    return [stem(word) for word in said if word not in _SMALL]
+    said = relation_phrase(name).replace("gender", "sex")
+    return [word for word in stems(said) if word not in _SMALL]
 
 
 def _kind(item: str) -> tuple[AggregateKind | None, list[str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from heapq import nlargest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kgqa.graph.quantities import UNITS
 from kgqa.methods.query_parts import ENTITY, FoundValue, Owned
@@ -27,7 +27,7 @@ from kgqa.methods.query_words import (
     says,
 )
 from kgqa.paths.words import relation_phrase
-from kgqa.queries.check import NUMBERS, operators
+from kgqa.queries.check import DATES, NUMBERS, operators
 from kgqa.queries.plan import Aggregate, Comparison, NodeRef, PropertyRef
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ _NEAR = 9.0  # words from which a mention is not near
 _FLAG = 3.0  # what is true or not, that the question has the word of
 _WON = 4.0  # the place that who won is in
 _PAIR = 3.0  # two properties that the question compares
+_SHARED = 6  # words from one property to the next, and to the number, that both are compared with
 _BESIDE = 40  # letters from "average" to the number that it is compared with, at most
 _AVERAGED = 4.0  # an average that the question compares
 _SIZE = 4.0  # the size of a list that the question names beside a number
@@ -74,6 +75,14 @@ class State:
     names: frozenset[PropertyRef] = frozenset()  # that are names of what has them
     having: Comparison | None = None
     score: float = 0.0
+
+    def also(self, one: Comparison, worth: float, **changes: Any) -> State:
+        """Return the state with one more condition."""
+        return replace(self, where=(*self.where, one), score=self.score + worth, **changes)
+
+    def instead(self, one: Comparison, worth: float) -> State:
+        """Return the state with another last condition."""
+        return replace(self, where=(*self.where[:-1], one), score=self.score + worth)
 
 
 def _steps_at(pattern: Pattern, node: int) -> set[tuple[str, bool]]:
@@ -126,10 +135,8 @@ class ConditionSearch:
         odds = 0.0 if place.owned in state.used else self._read.properties[place.owned][0]
         one = Comparison(place.ref, operator, (value,))  # type: ignore[arg-type]
         vain = not place.property.many and any(_contradict(one, other) for other in state.where)
-        return replace(
-            state, where=(*state.where, one), used=state.used | {place.owned},
-            score=state.score + odds + bonus - _CONTRADICTED * vain,
-        )  # fmt: skip
+        worth = odds + bonus - _CONTRADICTED * vain
+        return state.also(one, worth, used=state.used | {place.owned})
 
     def _with_value(
         self,
@@ -151,7 +158,7 @@ class ConditionSearch:
                 if isinstance(place.ref.owner, NodeRef):
                     again += self._side(pattern, place.ref.owner.node, value)
                 added = self._add(state, place, "<>" if denied else "=", stored[0], again)
-                itself = self._read.is_name(place) and place.ref.owner == NodeRef(0)
+                itself = self._read.is_name(place) and place.of_answer
                 named_ = {place.ref} if itself else set()
                 yield replace(added, names=state.names | named_)
         for node, name in enumerate(pattern.nodes):
@@ -164,8 +171,7 @@ class ConditionSearch:
                     operator = "not in" if denied else "in"
                 odds = self._read.properties.get((ENTITY, name, "name"), (0.0,))[0]
                 one = Comparison(ref, operator, stored)  # type: ignore[arg-type]
-                score = state.score + odds + again
-                yield replace(state, where=(*state.where, one), score=score)
+                yield state.also(one, odds + again)
 
     def _side(self, pattern: Pattern, node: int, value: FoundValue) -> float:
         """Return what it is worth that a value is of a node, if another one has its class.
@@ -194,8 +200,7 @@ class ConditionSearch:
             stored = value.fields.get(owned, ())[:1]
         if stored:
             right = (*last.right, *stored)  # type: ignore[misc]
-            both = Comparison(last.left, "in", right)
-            yield replace(state, where=(*state.where[:-1], both), score=state.score + _HAS_VALUE)
+            yield state.instead(Comparison(last.left, "in", right), _HAS_VALUE)
 
     def _either_of(self, state: State, start: int, places: Sequence[Place]) -> Comparison | None:
         """Return the last condition, if "or" joins its value to what is stated at ``start``.
@@ -208,7 +213,7 @@ class ConditionSearch:
         if not ends or last is None or last.operator not in ("=", "in"):
             return None
         single = any(
-            last.left == place.ref and place.ref.owner == NodeRef(0) and not place.property.many
+            last.left == place.ref and place.of_answer and not place.property.many
             for place in places
         )
         joined = rf"\W*{'(?:or|and)?' if single else 'or'}(?: the| an?| in)?\W*"
@@ -220,7 +225,7 @@ class ConditionSearch:
         kind = "quoted" if literal.kind == "text" else literal.kind
         times = _UNUSED_PLAIN if self._read.plain else 1.0
         times += _COMPARED * (literal.operator not in ("=", "contains"))
-        if kind == "quoted" and self._read.is_schema(str(literal.value)):
+        if kind == "quoted" and str(literal.value) in self._read.parts.names:
             yield state
             return
         yield replace(state, score=state.score + times * UNUSED[kind])
@@ -234,8 +239,7 @@ class ConditionSearch:
         if last is not None and isinstance(last.left, PropertyRef):
             before_ = last.right if isinstance(last.right, tuple) else ()
             both = (*before_, str(literal.value) if isinstance(before_[0], str) else literal.value)
-            one = Comparison(last.left, "in", both)
-            yield replace(state, where=(*state.where[:-1], one), score=state.score + _HAS_VALUE)
+            yield state.instead(Comparison(last.left, "in", both), _HAS_VALUE)
         for place in places:
             type_, many, near = place.property.type, place.property.many, close[place.ref]
             near += _LASTING * bool(lasts) * (1 if place.ref in lasts else -1)
@@ -246,17 +250,19 @@ class ConditionSearch:
                     yield self._add(state, size, operator, value, _SIZE)
                 elif type_ in NUMBERS and not many:
                     timeless = year and not TIME.search(place.property.name)
-                    yield self._add(
-                        state, place, operator, value, near - _TIMELESS * bool(timeless)
-                    )
-                elif type_ in ("date", "datetime") and is_year(value):
+                    near -= _TIMELESS * bool(timeless)
+                    added = self._add(state, place, operator, value, near)
+                    yield added
+                    for other in self._beside(place, literal, places):
+                        yield self._add(added, other, operator, value, _CLOSE)
+                elif type_ in DATES and is_year(value):
                     yield self._add(state, place, operator, f"{value}", 0.5 + near)
             elif literal.kind == "date" and len(str(value)) == 2:  # a month of any year
-                if type_ in ("date", "datetime"):
+                if type_ in DATES:
                     part = replace(place, ref=replace(place.ref, part="month"))
                     yield self._add(state, part, operator, int(value), 0.5 + near)
             elif literal.kind == "date":
-                if type_ in ("date", "datetime"):
+                if type_ in DATES:
                     yield self._add(state, place, operator, value, 0.5 + near)
                 elif type_ == "integer" and len(str(value)) == 4:
                     yield self._add(state, place, operator, int(value), near)
@@ -271,6 +277,22 @@ class ConditionSearch:
         if literal.kind == "number" and state.having is None:
             yield from self._with_number(state, literal, pattern, places, close)
 
+    def _beside(self, place: Place, literal: Stating, places: Sequence[Place]) -> Iterator[Place]:
+        """Yield what is compared with a number, too: "a height and a width over 3"."""
+        words, first = self._read.mentions.words, self._read.mentions.at(literal.start)
+        mine = [at for at in self._read.words_of(place) if first - _SHARED <= at < first]
+        for other in places if mine else ():
+            if other.ref.owner != place.ref.owner or other.property.type not in NUMBERS:
+                continue
+            if other.ref == place.ref or other.property.many:
+                continue
+            named = self._read.mentions.share(other.property.name, other.owned[1]) == 1
+            theirs = (at for at in self._read.words_of(other) if at not in mine)
+            if named and any(
+                at < mine[-1] <= at + _SHARED and words[at + 1] == "and" for at in theirs
+            ):
+                yield other
+
     def _with_number(
         self, state: State, literal: Stating, pattern: Pattern, places: Sequence[Place],
         close: Mapping[object, float],
@@ -280,16 +302,13 @@ class ConditionSearch:
         kind: AggregateKind = "average" if AVERAGE.search(before) else "sum"
         if kind == "average" or TOTAL.search(before):
             for place in places:
-                if place.property.type in NUMBERS and place.ref.owner != NodeRef(0):
+                if place.is_number and not place.of_answer:
                     number = Aggregate(kind, place.ref)
                     value = in_unit(literal, place.property.name)
                     one = Comparison(number, literal.operator, (value,))  # type: ignore[arg-type]
                     score = state.score + self._read.properties[place.owned][3] + _AVERAGED
                     yield replace(state, having=one, score=score + close[place.ref])
-        grouped = any(
-            one.ref.owner == NodeRef(0) and names_class(self._read.question, one.property.name)
-            for one in places
-        )
+        grouped = any(one.of_answer and self._read.asks_for(one) for one in places)
         for node in range(0 if grouped else 1, len(pattern.nodes)):
             name = pattern.nodes[node]
             number = Aggregate("count", NodeRef(node))
@@ -345,7 +364,7 @@ class ConditionSearch:
         """Return comparisons of two properties that the question makes: more than their budget."""
         found = []
         words = self._read.mentions.words
-        fit = [one for one in places if one.property.type in (*NUMBERS, "date", "datetime")]
+        fit = [one for one in places if one.property.type in (*NUMBERS, *DATES)]
         said = [
             (one, at) for one in fit if not one.property.many for at in self._read.words_of(one)
         ]
@@ -360,7 +379,7 @@ class ConditionSearch:
                 continue
             sign, operator = signs[-1]
             for left, place in said:
-                same = (left.property.type in NUMBERS) == (right.property.type in NUMBERS)
+                same = (left.is_number) == (right.is_number)
                 if left.ref != right.ref and same and sign - 7 <= place < sign:
                     found.append(Comparison(left.ref, operator, right.ref))  # type: ignore[arg-type]
         return found
@@ -372,27 +391,21 @@ class ConditionSearch:
             return []
         first, last = mentions.at(said.start()), mentions.at(said.end() - 1)
         words = range(max(0, first - 2), first + 1)
-        operator = next(
-            (
-                sign
-                for at in words
-                for sign, one in COMPARED.items()
-                if one.match(mentions.words[at])
-            ),
-            ">",
-        )
+        signs = (sign for at in words for sign, one in COMPARED.items()
+                 if one.match(mentions.words[at]))  # fmt: skip
+        operator = next(signs, ">")
         if "or equal" in said.group():
             operator += "="
         close = {*range(last + 1, last + 4)}
         found = []
         for place in places:
-            if place.property.type in NUMBERS and isinstance(place.ref.owner, NodeRef):
+            if place.is_number and isinstance(place.ref.owner, NodeRef):
                 if place.property.many or is_id(place):
                     continue
                 worth = self._read.properties[place.owned][0]
                 named = close & {*self._read.words_of(place)}
                 worth += _CLOSE * (1 if named or self._read.measures(place) else -1)
-                worth += _FIRST * (place.ref.owner == NodeRef(0))
+                worth += _FIRST * (place.of_answer)
                 number = Aggregate("average", place.ref)
                 found.append((_PAIR + worth, Comparison(place.ref, operator, number)))  # type: ignore[arg-type]
         return found
@@ -400,8 +413,7 @@ class ConditionSearch:
     @staticmethod
     def _with_pair(state: State, pairs: Sequence[tuple[float, Comparison]]) -> Iterator[State]:
         yield state
-        for worth, one in pairs:
-            yield replace(state, where=(*state.where, one), score=state.score + worth)
+        yield from (state.also(one, worth) for worth, one in pairs)
 
     def _with_flags(self, state: State, places: Sequence[Place]) -> Iterator[State]:
         """Yield conditions without a literal: what is true or not, what is missing or there."""
@@ -412,7 +424,7 @@ class ConditionSearch:
         denied = bool(NO.search(bare))
         for place in places:
             odds = self._read.properties[place.owned][0]
-            if won and place.property.type in NUMBERS and PLACE.search(place.property.name):
+            if won and place.is_number and PLACE.search(place.property.name):
                 yield self._add(state, place, "=", won, _WON - odds)
             said = self._read.words_of(place)
             flag = place.property.type == "boolean"
@@ -428,8 +440,7 @@ class ConditionSearch:
             if flag and denied and not (said or opposite):
                 continue  # "not" is of something else
             if ended:
-                one = Comparison(place.ref, ends)  # type: ignore[arg-type]
-                yield replace(state, where=(*state.where, one), score=state.score + _FLAG)
+                yield state.also(Comparison(place.ref, ends), _FLAG)  # type: ignore[arg-type]
             if flag:
                 holds = denied == opposite
                 yield self._add(state, place, "=", holds, _FLAG if said or opposite else 0.0)
@@ -438,10 +449,8 @@ class ConditionSearch:
             ):
                 operator = "missing" if denied else "not missing"
                 one = Comparison(place.ref, operator)  # type: ignore[arg-type]
-                yield replace(
-                    state, where=(*state.where, one), used=state.used | {place.owned},
-                    score=state.score + (max(0.0, odds) + _FLAG if none else 0.5 * odds - 0.5),
-                )  # fmt: skip
+                worth = max(0.0, odds) + _FLAG if none else 0.5 * odds - 0.5
+                yield state.also(one, worth, used=state.used | {place.owned})
 
 
 def says_opposite(question: str, name: str) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kgqa.graph.schema import Property
 from kgqa.methods.query_classes import ClassWords
-from kgqa.methods.query_words import stem
+from kgqa.methods.query_words import stem, stems
 from kgqa.models.plan_scorer import Part
 from kgqa.paths.words import relation_phrase
 from kgqa.queries.check import SchemaIndex
@@ -67,9 +67,8 @@ class SchemaParts:
         self.index = SchemaIndex(schema)
         self.value_nodes = value_nodes or {}
         self.called = called or ClassWords()
-        nouns = self.called.nouns
         self.classes = {
-            one.name: f"class {_words(nouns.get(one.name, one.name), one.also)}"
+            one.name: f"class {_words(self.called.nouns.get(one.name, one.name), one.also)}"
             for one in schema.types
         }
         self.hops: dict[tuple[str, str, str], str] = {}
@@ -81,19 +80,15 @@ class SchemaParts:
             self.properties[ENTITY, "", "name"] = Property("name", "text"), "text thing : name"
         for type_ in schema.types:
             if not type_.names:
-                noun = nouns.get(type_.name) or relation_phrase(type_.name)
-                text = f"text {noun} : name"
+                text = f"text {self._noun(type_.name)} : name"
                 self.properties[ENTITY, type_.name, "name"] = Property("name", "text"), text
             for one in type_.properties:
                 self._add("class", type_.name, one)
         for pattern in schema.relations:
             hop = (pattern.head, pattern.relation, pattern.tail)
-            heads = [
-                nouns.get(end) or relation_phrase(end) if end else "thing"
-                for end in (pattern.head, pattern.tail)
-            ]
             words = _words(pattern.relation, pattern.also)
-            self.hops[hop] = f"link {heads[0]} {words} {heads[1]}"
+            head, tail = self._noun(pattern.head), self._noun(pattern.tail)
+            self.hops[hop] = f"link {head} {words} {tail}"
             for one in pattern.properties:
                 self._add("relation", pattern.relation, one)
 
@@ -130,6 +125,9 @@ class SchemaParts:
         """All parts in words."""
         properties = (text for _, text in self.properties.values())
         return [*self.classes.values(), *self.hops.values(), *properties]
+
+    def _noun(self, class_: str) -> str:
+        return self.called.nouns.get(class_) or relation_phrase(class_) if class_ else "thing"
 
     def _add(self, kind: str, owner: str, one: Property) -> None:
         type_ = "list" if one.many else _TYPES[one.type]
@@ -201,7 +199,7 @@ class SchemaParts:
         """
         size = {one.name: one.count for one in self.index.schema.types}
         typical = {*self._typical.values()}
-        named = {one for one in self.classes if {*map(stem, relation_phrase(one).split())} <= asked}
+        named = {one for one in self.classes if {*stems(one)} <= asked}
         first: dict[str, str] = {}
         for name in sorted(
             typical | named, key=lambda one: (one not in typical, -size.get(one, 0), one)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,16 +12,18 @@ from kgqa.linking.asked import asks_best, asks_calculated
 from kgqa.methods.query_classes import nameless
 from kgqa.methods.query_parts import ENTITY, FoundValue, Owned, SchemaParts
 from kgqa.methods.query_words import (
-    ASKED,
     AVERAGE,
     AVERAGED,
     EXTREME,
     REVENUE,
     Mentions,
+    asked_noun,
     blanked,
     measured,
+    names_class,
     says,
     stem,
+    stems,
 )
 from kgqa.paths.words import relation_phrase
 from kgqa.queries.check import NUMBERS
@@ -43,6 +46,7 @@ UNUSED = {
     "number": -3.5,
     "date": -4.0,
 }
+_OTHER = re.compile(r"(?:an)?other")
 _OF_PLAIN = 0.4  # what the odds of a class count if it has no name of its own
 _HELD = -0.5  # least odds of a class that has an entity which the question may name
 _SAID, _UNSAID = 1.0, -4.0  # a relation whose words the question has, beside one that has none
@@ -74,6 +78,16 @@ class Place:
     property: Property
     owned: Owned
 
+    @builtins.property
+    def of_answer(self) -> bool:
+        """Whether what is asked for has it."""
+        return self.ref.owner == NodeRef(0)
+
+    @builtins.property
+    def is_number(self) -> bool:
+        """Whether it can be added up."""
+        return self.property.type in NUMBERS
+
 
 @dataclass
 class Reading:
@@ -97,11 +111,11 @@ class Reading:
     mentions: Mentions = field(init=False)
 
     def __post_init__(self) -> None:
-        plain = bool(self.parts.called.nouns)
+        self.plain = bool(self.parts.called.nouns)
         for ref, odds in zip(self.refs, self.scores.parts, strict=True):
             row = [max(-MOST_ODDS, min(MOST_ODDS, float(one))) for one in odds]
             if isinstance(ref, str):
-                self.classes[ref] = [_OF_PLAIN * one for one in row] if plain else row
+                self.classes[ref] = [_OF_PLAIN * one for one in row] if self.plain else row
             elif ref in self.parts.hops:
                 self.hops[ref] = row
             else:
@@ -112,7 +126,6 @@ class Reading:
             kinds = self.whole["aggregate"]
             most = max(kinds["none"], kinds["avg"])
             self.whole = {**self.whole, "aggregate": {**kinds, "none": most, "avg": -MOST_ODDS}}
-        self.plain = bool(self.parts.called.nouns)
         if not self.plain:
             self._weigh_classes()
         self.columns |= self.parts.value_nodes.keys()
@@ -145,8 +158,7 @@ class Reading:
         self.phrases = {hop: self._phrase(hop) for hop in self.hops}
         self.said = {hop: says(words, phrase) for hop, phrase in self.phrases.items()}
         if self.plain or self.parts.is_large:  # the classes' names say less there
-            rest = ASKED.sub("", self.question, count=1) if ASKED.match(self.question) else ""
-            first = re.findall(r"[a-z]+", rest.lower())[:2]
+            first = re.findall(r"[a-z]+", asked_noun(self.question).lower())[:2]
             for hop, (used, *others) in self.hops.items():
                 more = _OF_WORD * self.said[hop] + _OF_NOUN * says(first, self.phrases[hop])
                 self.hops[hop] = [used + more, *others]
@@ -158,7 +170,7 @@ class Reading:
 
     def _phrase(self, hop: tuple[str, str, str]) -> str:
         """Return a relation's words without those of what has it: the type, of a bridge type."""
-        own = {stem(one) for one in relation_phrase(self.noun(hop[0])).split()}
+        own = {*stems(self.noun(hop[0]))}
         words = relation_phrase(hop[1]).split()
         rest = [one for one in words if stem(one) not in own]
         return " ".join(rest if any(len(one) > 3 for one in rest) else words)
@@ -209,7 +221,7 @@ class Reading:
 
     def measures(self, place: Place) -> bool:
         """Return whether an adjective or a verb of the question is of what a property measures."""
-        return place.property.type in NUMBERS and measured(self.question, self.called(place))
+        return place.is_number and measured(self.question, self.called(place))
 
     @cached_property
     def is_measured(self) -> bool:
@@ -218,9 +230,9 @@ class Reading:
         names += [relation_phrase(one) for one in self.parts.value_nodes.values()]
         return any(measured(self.question, one) for one in names)
 
-    def is_schema(self, text: str) -> bool:
-        """Return whether a text is the name of a part of the schema, as it is written there."""
-        return text in self.parts.names
+    def asks_for(self, place: Place) -> bool:
+        """Return whether the question's first noun is called as a property is."""
+        return names_class(self.question, place.property.name)
 
     def unused(self, value: FoundValue) -> float:
         """Return what it costs to pass over a value: an entity's name is seldom said in vain."""
@@ -271,6 +283,13 @@ class Reading:
             and relation_phrase(name).rpartition(" ")[2] not in joined
             if (words := {*self.class_words(name)} - taken)
         }
+
+    @cached_property
+    def others(self) -> set[str]:
+        """The classes of which the question speaks of other things than those: "other users"."""
+        near = self.mentions.after(_OTHER, 1)
+        return {name for name, words in self.class_mentions.items()
+                if near & words and len(words) > 1}  # fmt: skip
 
     @cached_property
     def schema_mentions(self) -> list[set[int]]:

@@ -23,7 +23,17 @@ from kgqa.methods.query_words import EXTREME, NO, TOTAL
 from kgqa.paths.words import relation_phrase
 from kgqa.queries.check import check
 from kgqa.queries.groups import wants_empty
-from kgqa.queries.plan import Aggregate, Arithmetic, HopRef, NodeRef, Plan, PropertyRef, owners
+from kgqa.queries.plan import (
+    Aggregate,
+    Arithmetic,
+    HopRef,
+    Item,
+    NodeRef,
+    Plan,
+    PropertyRef,
+    leaves,
+    owners,
+)
 
 if TYPE_CHECKING:
     from kgqa.methods.query_reading import Reading
@@ -64,8 +74,11 @@ class PlanSearch:
                 replace(one, plan=self._widened(one.plan), nouns=self._nouns(one.plan))
                 for one in weighed
             ]
+        else:
+            weighed = [replace(one, plan=self._open_ended(one.plan)) for one in weighed]
         ranked = sorted(weighed, key=lambda one: -one.score)
-        fit = (one for one in ranked if self._fits(one.plan))
+        unique = {one.plan: one for one in reversed(ranked)}  # the best of each
+        fit = (one for one in ranked if unique[one.plan] is one and self._fits(one.plan))
         return list(islice(fit, most))
 
     def _fits(self, plan: Plan) -> bool:
@@ -105,6 +118,36 @@ class PlanSearch:
         wide = replace(plan, nodes=tuple(nodes))
         return wide if self._fits(wide) else plan
 
+    def _open_ended(self, plan: Plan) -> Plan:
+        """Return a plan whose hops end in anything where the question does not say in what.
+
+        Moderators are users and streams: what a relation leads to is of several classes, and the
+        question names none of them.
+        """
+        if plan.first is not None or plan.without or not plan.hops:
+            return plan
+        items: list[object] = [*plan.items(), *plan.group]
+        items += [one for each in plan.where for one in (each.left, each.right)]
+        items += [one.of for one in items if isinstance(one, Aggregate)]
+        used: set[object] = {ref.owner for ref in items if isinstance(ref, PropertyRef)}
+        used |= {*plan.give}
+        nodes = list(plan.nodes)
+        for hop in plan.hops:
+            leaf, name = NodeRef(hop.target), plan.nodes[hop.target]
+            if leaf in used or any(one.source == hop.target for one in plan.hops):
+                continue
+            if not name or len({*self._read.class_words(name)}) >= nodes.count(name):
+                continue
+            ends = {
+                one.head if hop.inverse else one.tail
+                for one in self._read.parts.index.relations[hop.relation]
+                if plan.nodes[hop.source] == (one.tail if hop.inverse else one.head)
+            }
+            if len(ends) > 1:
+                nodes[hop.target] = ""
+        wide = replace(plan, nodes=tuple(nodes)) if nodes != list(plan.nodes) else plan
+        return wide if self._fits(wide) else plan
+
     def _in_vain(self, plan: Plan) -> float:
         """Return what it costs that a plan leaves out what the question's words ask for."""
         kinds = {item.kind for item in plan.items() if isinstance(item, Aggregate)}
@@ -140,6 +183,7 @@ class PlanSearch:
         if any(isinstance(one, Aggregate) and one.of in named for one in plan.give):
             cost += _IN_VAIN  # how many there are of one thing
         cost += 3 * _IN_VAIN * (not self._groups_each(plan))
+        cost += _UNSAID * any(plan.nodes.count(one) == 1 for one in self._read.others)
         cost += _IDLE * self._idles(plan) + _UNSAID * self._unsaid(plan)
         if plan.is_bare and not plan.group:  # it tells no things apart
             cost += 2 * _IN_VAIN * self._unsaid_properties(plan)
@@ -149,18 +193,34 @@ class PlanSearch:
         """Return the number of hops to what the question does not mention, and for nothing."""
         if plan.first is not None or plan.without or self._read.plain:
             return 0
-        items = [*plan.items(), *(one.right for one in plan.where)]
+        items: list[object] = [plan.give[0]]
+        items += (side for one in plan.where for side in (one.left, one.right))
+        items += [one.by for one in plan.order if not self._is_of_second(plan, one.by)]
+        items += [one for one in plan.give[1:] if self._is_asked(plan, one)]
         used: set[object] = {one for item in items for one in owners(item)}
         used |= {NodeRef(hop.source) for hop in plan.hops}
-        return sum(
-            not used & {NodeRef(hop.target), HopRef(number)}
-            and not self._read.mentions.of(hop.relation)
-            and (
-                plan.nodes.count(plan.nodes[hop.target]) > 1
-                or not self._read.class_words(plan.nodes[hop.target])
-            )
-            for number, hop in enumerate(plan.hops)
-        )
+        relations = [hop.relation for hop in plan.hops]
+        idle = 0
+        for number, hop in enumerate(plan.hops):
+            said = relations.count(hop.relation) == 1 and self._read.mentions.of(hop.relation)
+            if not (said or used & {NodeRef(hop.target), HopRef(number)}):
+                name = plan.nodes[hop.target]
+                idle += plan.nodes.count(name) > 1 or not self._read.class_words(name)
+        return idle
+
+    @staticmethod
+    def _is_of_second(plan: Plan, item: Item) -> bool:
+        """Return whether an order is by what one of several things of a class has."""
+        owner = item.owner if isinstance(item, PropertyRef) else None
+        return isinstance(owner, NodeRef) and plan.nodes.count(plan.nodes[owner.node]) > 1
+
+    def _is_asked(self, plan: Plan, item: Item) -> bool:
+        """Return whether the question has words of what a plan shows beside its first column."""
+        if not isinstance(item, PropertyRef) or not isinstance(item.owner, NodeRef):
+            return True
+        type_ = self._read.parts.index.types.get(plan.nodes[item.owner.node])
+        named = type_ is not None and item.name in (type_.names or ("name", "title"))
+        return not named and bool(self._read.mentions.of(item.name))
 
     def _unsaid(self, plan: Plan) -> int:
         """Return how many of the classes and relations it mentions a plan has no word of."""
@@ -186,13 +246,11 @@ class PlanSearch:
 
     def _names(self, plan: Plan) -> list[str]:
         """Return the classes, relations and properties that a plan speaks of."""
-        items = [*plan.items(), *plan.group, *(one.right for one in plan.where)]
-        items += [one.of for one in items if isinstance(one, Aggregate)]
-        names = [*plan.nodes, *(hop.relation for hop in plan.all_hops)]
-        names += [one.name for one in items if isinstance(one, PropertyRef)]
-        if plan.first is not None:
-            first = plan.first
-            names += [*first.nodes, *(hop.relation for hop in first.all_hops)]
+        items = [*plan.items(), *plan.group, *plan.where]
+        names = [leaf.name for one in items for leaf in leaves(one)
+                 if isinstance(leaf, PropertyRef)]  # fmt: skip
+        for one in (plan, plan.first) if plan.first else (plan,):
+            names += [*one.nodes, *(hop.relation for hop in one.all_hops)]
         return names
 
     def _groups_each(self, plan: Plan) -> bool:

@@ -7,25 +7,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 from kgqa.errors import PlanError
 from kgqa.queries.plan import (
     Aggregate,
-    Arithmetic,
     Comparison,
     Hop,
     HopRef,
-    Item,
     NodeRef,
     Plan,
     PropertyRef,
     Without,
     owners,
 )
-
-if TYPE_CHECKING:
-    from kgqa.graph.schema import Value
 
 
 def best_first(plan: Plan) -> Plan | None:
@@ -39,26 +34,21 @@ def best_first(plan: Plan) -> Plan | None:
     root = by.owner.node
     if root == 0 or plan.without or plan.first is not None or plan.skip or plan.limit is None:
         return None
-    inner = [one for one in plan.where if set(_owners(one)) == {NodeRef(root)}]
+    inner = [one for one in plan.where if {*owners(one)} == {NodeRef(root)}]
     outer = [one for one in plan.where if one not in inner]
     nodes, hops = _rerooted(plan, root)
     if nodes is None:
         return None
-
-    def moved(item: Item) -> Item:
-        return _moved(item, nodes, hops)
-
-    where = tuple(
-        replace(one, left=moved(one.left), right=_right(one, nodes, hops)) for one in outer
-    )
+    where = tuple(_compared(one, nodes, hops) for one in outer)
     order = (replace(plan.order[0], by=replace(by, owner=NodeRef(0))),)
-    given = tuple(moved(item) for item in plan.give if NodeRef(root) not in set(owners(item)))
+    given = tuple(_moved(item, nodes, hops) for item in plan.give
+                  if NodeRef(root) not in owners(item))  # fmt: skip
     chain = tuple(hop for _, hop in sorted(hops.values(), key=lambda one: one[0]))
     names = [plan.nodes[old] for old in sorted(nodes, key=lambda one: nodes[one])]
     try:
         first = Plan(
             (plan.nodes[root],), (),
-            tuple(replace(one, left=_to_first(one.left)) for one in inner),
+            tuple(_compared(one, {root: 0}, {}) for one in inner),
             (), (), order, plan.limit, (NodeRef(0),),
         )  # fmt: skip
         return Plan(tuple(names), chain, where, give=given or (NodeRef(nodes[0]),), first=first)
@@ -88,8 +78,7 @@ def with_hop(plan: Plan, node: int, relation: str, class_: str) -> tuple[Plan, N
         Without(
             tuple(replace(one, source=nodes[one.source], target=nodes[one.target])
                   for one in part.hops),
-            tuple(replace(one, left=_moved(one.left, nodes, hops), right=_right(one, nodes, hops))
-                  for one in part.where),
+            tuple(_compared(one, nodes, hops) for one in part.where),
         )
         for part in plan.without
     )  # fmt: skip
@@ -122,32 +111,21 @@ def _rerooted(plan: Plan, root: int) -> tuple[dict[int, int] | None, dict[int, t
     return nodes, hops
 
 
-def _moved(item: Item, nodes: dict[int, int], hops: dict[int, tuple[int, Hop]]) -> Item:
+def _compared(
+    one: Comparison, nodes: dict[int, int], hops: dict[int, tuple[int, Hop]]
+) -> Comparison:
+    left, right = (_moved(side, nodes, hops) for side in (one.left, one.right))
+    return replace(one, left=left, right=right)
+
+
+def _moved(item: Any, nodes: dict[int, int], hops: dict[int, tuple[int, Hop]]) -> Any:
     match item:
         case NodeRef(node):
             return NodeRef(nodes[node])
         case HopRef(hop):
             return HopRef(hops[hop][0])
         case PropertyRef(owner, _, _):
-            return replace(item, owner=_moved(owner, nodes, hops))  # type: ignore[arg-type]
+            return replace(item, owner=_moved(owner, nodes, hops))
         case Aggregate(_, of):
-            return replace(item, of=_moved(of, nodes, hops))  # type: ignore[arg-type]
+            return replace(item, of=_moved(of, nodes, hops))
     return item
-
-
-def _right(
-    one: Comparison, nodes: dict[int, int], hops: dict[int, tuple[int, Hop]]
-) -> tuple[Value, ...] | PropertyRef | Arithmetic | Aggregate:
-    if isinstance(one.right, PropertyRef | Aggregate):
-        return _moved(one.right, nodes, hops)  # type: ignore[return-value]
-    return one.right
-
-
-def _to_first(item: Item) -> Item:
-    if isinstance(item, PropertyRef):
-        return replace(item, owner=NodeRef(0))
-    return NodeRef(0) if isinstance(item, NodeRef) else item
-
-
-def _owners(one: Comparison) -> list[object]:
-    return [*owners(one.left), *owners(one.right)]

@@ -11,8 +11,7 @@ import numpy as np
 from kgqa.graph.names import normalise
 from kgqa.linking.around import name_stems, stems_of
 from kgqa.methods.query_parts import ENTITY, FoundValue, Owned
-from kgqa.methods.query_words import stem
-from kgqa.paths.words import relation_phrase
+from kgqa.methods.query_words import stem, stems
 from kgqa.queries.plain import PlainGraph
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ class ValueIndex:
         self._whole: dict[Owned, bool] = {}  # whether all values of a property are kept
         self._named = {type_.name for type_ in schema.types if type_.names}
         self._classes = name_stems(type_.name for type_ in schema.types)
-        self._called = {_stems(relation_phrase(type_.name)) for type_ in schema.types}
+        self._called = {tuple(stems(type_.name)) for type_ in schema.types}
         self._plain = isinstance(store, PlainGraph)
         self._untyped = (
             any("" in (one.head, one.tail) for one in schema.relations) or not schema.types
@@ -144,7 +143,8 @@ class ValueIndex:
                 bare = re.sub(r"['’]s$", "", text).strip("'\".")
                 held = self._fields.get(key) or self._fields.get(_key(bare), {})
                 fields = {**entities.get(bare, {}), **held}
-                is_class = _stems(text) in self._called  # itself: a novel may be a book's genre
+                words_ = tuple(map(stem, text.lower().split()))
+                is_class = words_ in self._called  # itself: a novel may be a book's genre
                 if not fields and (self._plain or (text.islower() and not is_class)):
                     single = _singular(bare)
                     fields = {**entities.get(single, {}), **self._fields.get(_key(single), {})}
@@ -175,10 +175,6 @@ class ValueIndex:
 
 def _ids(value: FoundValue) -> list[str]:
     return [id_ for (kind, *_), ids in value.fields.items() if kind == ENTITY for id_ in ids]
-
-
-def _stems(text: str) -> str:
-    return " ".join(map(stem, text.lower().split()))
 
 
 def _singular(text: str) -> str:

@@ -16,17 +16,16 @@ from kgqa.methods.query_words import (
     FREQUENT,
     NO,
     ORDERED,
-    TIME,
     asks_one,
     asks_who,
     is_dated,
     is_year,
-    names_class,
     ordinal,
+    ranks_by_nothing,
     superlative,
 )
 from kgqa.paths.words import relation_phrase
-from kgqa.queries.check import NUMBERS
+from kgqa.queries.check import DATES, NUMBERS
 from kgqa.queries.plan import (
     Aggregate,
     AggregateKind,
@@ -69,6 +68,7 @@ _ASKS_NUMBER = re.compile(r"\W*what(?:'s| is| was) the (?:\w+ ){0,2}?", re.I)
 _ASKS_SUM = re.compile(rf"{_ASKS_NUMBER.pattern}(?:average|mean|total|sum)\b", re.I)
 _MOST = re.compile(r"most|fewest|least")
 _AGELESS = 8.0  # off, for what is no time or age, if there is one and the youngest is asked for
+_OF_OTHERS = 6.0  # off, for what something else has, if the top few are asked for, not by what
 _SUMMED = 5.0  # for a sum of what there is most of, in things that the question does not name
 _TOTALLED = 3.0  # for the sum of a property that is called as what "how many" asks for
 _REVENUE = 6.0  # for a number times a price, if a revenue is asked for
@@ -114,6 +114,7 @@ class WholeSearch:
         base = pattern.score + state.score
         near = self._read.mentions.of_best if ORDERED.search(self._read.question) else set()
         ordered = any(near & {*self._read.words_of(place)} for place in places)
+        by_nothing = not self._read.plain and ranks_by_nothing(self._read.question)
         for aggregate, odds in self._aggregates(pattern, places, state):
             plain = isinstance(aggregate, NodeRef)
             grouped = not plain and not isinstance(aggregate, _Total)
@@ -129,6 +130,9 @@ class WholeSearch:
                 if plain:
                     for place in places:
                         ref, weight = self._order(place, places, descending)
+                        spent = place.owned in state.used or not self._read.words_of(place)
+                        if spent and place.ref.owner != NodeRef(0) and by_nothing:
+                            weight -= _OF_OTHERS
                         if FREQUENT.search(self._read.question):
                             weight -= _THEN
                         if weight > -4:
@@ -183,10 +187,9 @@ class WholeSearch:
         if any(one.owned[2] == place.owned[2] != one.owned[1] != place.owned[1] for one in places):
             weight += _OWNED * self._read.owner_beside(place)  # "the interaction size"
         worth = superlative(question, place.property, descending)
-        first = place.ref.owner == NodeRef(0)
+        first = place.of_answer
         weight += worth + (0.7 if worth > 0 and first else 0.0)
-        dated = place.property.type in ("date", "datetime") or bool(TIME.search(place.owned[2]))
-        if _FIRST.search(question) and dated and first and not descending:
+        if _FIRST.search(question) and is_dated(place.property) and first and not descending:
             none, asc = (self._read.whole["direction"][one] for one in ("none", "asc"))
             weight = max(weight, none - asc + _EARLIEST)
         return place.ref, weight
@@ -241,7 +244,7 @@ class WholeSearch:
         for place in places:
             row = self._read.properties[place.owned]
             owner = place.ref.owner
-            called = names_class(self._read.question, place.property.name)
+            called = self._read.asks_for(place)
             if called and place.property.type == "text" and HOW_MANY.match(self._read.question):
                 yield _Total(Aggregate("count", place.ref)), whole["count"] + having + _COUNTED
             if isinstance(owner, HopRef) and called and not place.property.many:
@@ -250,23 +253,18 @@ class WholeSearch:
             if owner != NodeRef(0) and self._near(_DIFFERENT, place, places) > 0:
                 item = Aggregate("count", place.ref)
                 yield _Grouped(NodeRef(0), item), whole["group"] + having + _CALLED
-            if row[2] > -2 and place.ref.owner == NodeRef(0) and not self._read.is_name(place):
+            if row[2] > -2 and place.of_answer and not self._read.is_name(place):
                 odds = self._read.classes[answer][2] + row[2]
                 yield (
                     _Grouped(place.ref, Aggregate("count", NodeRef(0))),
                     whole["group"] + odds + having - 1,
                 )
             near = self._near(_AGGREGATED, place, places)
-            total = place.property.type in NUMBERS and bool(
-                HOW_MANY.match(self._read.question)
-                and names_class(self._read.question, place.property.name)
-            )
+            total = place.is_number and called and bool(HOW_MANY.match(self._read.question))
             most = (
-                place.property.type in NUMBERS
-                and place.ref.owner != NodeRef(0)
-                and not any(
-                    one.owned[2] == place.owned[2] and one.ref.owner == NodeRef(0) for one in places
-                )
+                place.is_number
+                and not place.of_answer
+                and not any(one.owned[2] == place.owned[2] and one.of_answer for one in places)
                 and not self._read.asks_average  # "the most expensive on average"
                 and bool(self._read.mentions.after(_MOST, 2) & {*self._read.words_of(place)})
             )
@@ -276,14 +274,11 @@ class WholeSearch:
                 near = _TOTALLED * len(relation_phrase(place.property.name).split())
             elif row[3] < -2 and near <= 0:
                 continue
+            if is_id(place) or place.property.many:
+                continue
             for name, kind in _FUNCTIONS.items():
-                if (total or most) and name != "sum":
-                    continue
-                if (
-                    is_id(place)
-                    or place.property.many
-                    or (place.property.type not in NUMBERS and name in ("sum", "avg"))
-                ):
+                fits = place.is_number or name not in ("sum", "avg")
+                if not fits or ((total or most) and name != "sum"):
                     continue
                 item = Aggregate(kind, place.ref)
                 odds = whole[name] + row[3]
@@ -291,7 +286,7 @@ class WholeSearch:
                     odds = max(whole[one] for one in ("sum", "count", "group")) + max(row[3], -2.0)
                 odds += having + near + (_SUMMED if name == "sum" and self._summed(place) else 0.0)
                 each = bool(self._read.mentions.of_each)
-                if place.ref.owner != NodeRef(0):
+                if not place.of_answer:
                     who = asks_who(self._read.question) and not _ASKS_SUM.match(self._read.question)
                     apart = 0.0 if each or who else self._named_apart(state)
                     yield _Grouped(NodeRef(0), item), odds + apart
@@ -302,7 +297,7 @@ class WholeSearch:
                     yield _Total(item), odds - 0.7 * each
                     for other in places:
                         if (
-                            other.ref.owner == NodeRef(0)
+                            other.of_answer
                             and each
                             and other.ref != place.ref
                             and ((by := self._read.properties[other.owned][2]) > -1
@@ -315,18 +310,15 @@ class WholeSearch:
     ) -> Iterator[tuple[_Grouped, float]]:
         """Yield groups of which a number is compared: by what is asked for, if that is counted."""
         assert isinstance(number, Aggregate)
-        whole, question = self._read.whole["aggregate"], self._read.question
+        whole = self._read.whole["aggregate"]
         by: list[NodeRef | PropertyRef] = [NodeRef(0)]
         if number.of == NodeRef(0):
-            own = (one for one in places if one.ref.owner == NodeRef(0))
-            by = [one.ref for one in own if names_class(question, one.property.name)]
-        kinds = [
-            "group",
-            "none",
-            *(one for one in ("avg", "sum") if _FUNCTIONS[one] == number.kind),
-        ]
-        for one in by:
-            yield _Grouped(one, number), max(map(whole.__getitem__, kinds)) + having
+            own = (one for one in places if one.of_answer)
+            by = [one.ref for one in own if self._read.asks_for(one)]
+        kinds = ["group", "none", *(kind for kind in ("avg", "sum")
+                                    if _FUNCTIONS[kind] == number.kind)]  # fmt: skip
+        odds = max(whole[kind] for kind in kinds) + having
+        yield from ((_Grouped(ref, number), odds) for ref in by)
 
     def _summed(self, place: Place) -> bool:
         """Return whether "the most points" are those of all results that nothing else names."""
@@ -347,21 +339,21 @@ class WholeSearch:
         whole, row = self._read.whole, self._read.properties
         for place in places:
             type_, examples = place.property.type, place.property.examples
-            if type_ in ("date", "datetime"):
+            if type_ in DATES:
                 by = replace(place.ref, part=part)  # type: ignore[arg-type]
             elif part == "year" and type_ == "integer" and examples and all(map(is_year, examples)):
                 by = place.ref
             else:
                 continue
             odds = whole["having"]["no"] + _CALLED + max(row[place.owned][1:3])
-            odds += _CALLED * (place.ref.owner == NodeRef(0))
+            odds += _CALLED * (place.of_answer)
             count = Aggregate("count", NodeRef(0))
             yield (
                 _Grouped(by, count),
                 max(whole["aggregate"][one] for one in ("count", "group")) + odds,
             )
             for other in places:
-                if other.property.type in NUMBERS and not is_id(other) and other.ref != by:
+                if other.is_number and not is_id(other) and other.ref != by:
                     for name in ("sum", "avg"):
                         weight = whole["aggregate"][name] + row[other.owned][3] + odds
                         yield _Grouped(by, Aggregate(_FUNCTIONS[name], other.ref)), weight
@@ -390,11 +382,7 @@ class WholeSearch:
 
         "The average rating of Cloud Atlas" is one number, not one of each reviewer.
         """
-        named = {
-            one.left if isinstance(one.left, NodeRef) else one.left.owner
-            for one in state.where
-            if one.operator == "=" and isinstance(one.left, NodeRef | PropertyRef)
-        }
+        named = {_owner(one) for one in state.where if one.operator == "="}
         return _OF_EACH if named and NodeRef(0) not in named else 0.0
 
     def _plan(
@@ -417,7 +405,7 @@ class WholeSearch:
             limit = None
         elif isinstance(aggregate, NodeRef) and pattern.nodes[0] in self._read.parts.value_nodes:
             held = [one for one in places if one.ref.owner == aggregate]
-            held.sort(key=lambda one: one.property.type not in NUMBERS)
+            held.sort(key=lambda one: not one.is_number)
             give = [one.ref for one in held]
         else:
             give = [NodeRef(0)]
@@ -428,21 +416,18 @@ class WholeSearch:
                 for place in places
                 if (
                     self._read.properties[place.owned][2] > 0.0
-                    or names_class(self._read.question, place.property.name)
-                    or (
-                        place.ref.owner == NodeRef(0)
-                        and self._is_beside(self._read.words_of(place))
-                    )
+                    or self._read.asks_for(place)
+                    or (place.of_answer and self._is_beside(self._read.words_of(place)))
                 )
                 and not any(one.left == place.ref and one.right == (True,) for one in where)
                 and place.ref not in give
-                and not (place.ref.owner == NodeRef(0) and self._read.is_name(place))
+                and not (place.of_answer and self._read.is_name(place))
                 and not self._is_of_hop(pattern, place)
                 and (not group or place.ref.owner == group[0])
             ]
             given.sort(
                 key=lambda one: (
-                    not names_class(self._read.question, one.property.name),
+                    not self._read.asks_for(one),
                     -self._read.properties[one.owned][2],
                 )
             )
@@ -489,8 +474,8 @@ class WholeSearch:
 
     def _asks_property(self, place: Place, state: State) -> bool:
         """Return whether a property is asked for, not the things that have it."""
-        named = self._names_itself(state) and place.ref.owner == NodeRef(0)
-        return named or names_class(self._read.question, place.property.name)
+        named = self._names_itself(state) and place.of_answer
+        return named or self._read.asks_for(place)
 
     def _names_itself(self, state: State) -> bool:
         """Return whether the question names the things that a plan gives."""
@@ -520,13 +505,8 @@ class WholeSearch:
         whole = self._read.whole["without"]["yes"] - self._read.whole["without"]["no"]
         inner = tuple(one for one in state.where if _owner(one) in inside)
         outer = tuple(one for one in state.where if one not in inner)
-        score = (
-            base
-            + odds
-            + whole
-            + self._read.whole["aggregate"]["none"]
-            + self._read.whole["direction"]["none"]
-        )
+        score = base + odds + whole
+        score += self._read.whole["aggregate"]["none"] + self._read.whole["direction"]["none"]
         no = min(self._read.mentions.after(NO, 1), default=0)
         said = {  # before it: "games by Ann that did not win"
             id_ for value in self._read.values
@@ -539,20 +519,11 @@ class WholeSearch:
             score += 2.0
             score += self._denied(pattern)
         affirmed = tuple(  # "not the euro": the plan says not
-            replace(one, operator="=")
-            if one.operator == "<>"
-            else replace(one, operator="in")
-            if one.operator == "not in"
-            else one
+            replace(one, operator=one.affirmed) if one.operator in ("<>", "not in") else one
             for one in inner
         )
         without = (Without(pattern.hops[start:], affirmed),)
-        asked = [
-            place.ref
-            for place in places
-            if place.ref.owner == NodeRef(0)
-            and names_class(self._read.question, place.property.name)
-        ]
+        asked = [place.ref for place in places if place.of_answer and self._read.asks_for(place)]
         none = self._read.whole["aggregate"]["none"] + self._read.whole["having"]["no"]
         given: list[tuple[Item, float]] = [(asked[0] if asked else NodeRef(0), 0.0)]
         given += [

@@ -11,6 +11,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from kgqa.paths.words import relation_phrase
+from kgqa.queries.sentence import PAST_VERBS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -93,6 +94,15 @@ def stem(word: str) -> str:
     if word.endswith(("ss", "us")):
         return word
     return word[:-1] if word.endswith("s") and len(word) > 3 else word
+
+
+def stems(name: str) -> list[str]:
+    """Return the words of a name without their plurals.
+
+    >>> stems("ShipCities")
+    ['ship', 'city']
+    """
+    return [stem(word) for word in relation_phrase(name).split()]
 
 
 _ORDINALS = ("second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
@@ -268,6 +278,24 @@ def unexplained(question: str, names: Iterable[str]) -> list[str]:
     ]
 
 
+_LINKING_WORDS = """
+but since through exactly using named called associated linked connected located related listed
+belonging relationship connection respective respectively provide fetch result exceeding exceed
+fewer directly indirectly commonly frequently mostly often recent recently can you like
+million thousand billion
+"""
+_LINKING = frozenset(map(stem, _LINKING_WORDS.split()))
+
+
+def lost(words: Iterable[str]) -> set[str]:
+    """Return those of the unexplained words that ask for something, not those that link others.
+
+    >>> sorted(lost(["associated", "same", "community"]))
+    ['community', 'same']
+    """
+    return {*words} - _LINKING
+
+
 _MEASURED = re.compile(
     r"\b(total|combined|average|mean|sum of|number of|most|fewest|highest|lowest|greatest|largest"
     r"|in terms of|based on|by)"
@@ -369,12 +397,9 @@ def says_all(question: str, phrase: str) -> bool:
     >>> says_all("Who are the managers of sales?", "manager"), says_all("Who is she?", "manager")
     (True, False)
     """
-    asked = {stem(one) for one in re.findall(r"[a-z]+", question.lower())}
-    return {stem(one) for one in phrase.split()} <= asked
+    return {*stems(phrase)} <= {stem(one) for one in re.findall(r"[a-z]+", question.lower())}
 
 
-_PAST_WORDS = "wrote taught bought sold led built made won ran drew sang gave took held kept met"
-_PAST = frozenset(_PAST_WORDS.split())
 _COUNTS = r"\b(?:most|fewest|number|count|many|more|least|have|has|having|with|whose)\b"
 
 
@@ -400,7 +425,11 @@ def turn(question: str, relation: str) -> float:
     noun_tail = not noun_head and (
         phrase.startswith("has ")
         or agent_noun
-        or (" " not in phrase and not re.search(r"(?:s|ed|ing)$", phrase) and phrase not in _PAST)
+        or (
+            " " not in phrase
+            and not re.search(r"(?:s|ed|ing)$", phrase)
+            and phrase not in PAST_VERBS
+        )
     )
     if (noun_head or noun_tail) and found and (agent or not agent_noun):
         side = 1.0 if noun_tail else -1.0
@@ -475,7 +504,7 @@ def measured(question: str, name: str) -> bool:
     >>> measured("What was the longest visit?", "duration_minutes"), measured("The tallest?", "age")
     (True, False)
     """
-    words = {stem(one) for one in relation_phrase(name).split()}
+    words = {*stems(name)}
     return any(
         words & {*nouns.split()} and re.search(rf"\b(?:{roots}){_FORM}\b", question, re.I)
         for roots, nouns in _OF_WHAT
@@ -552,6 +581,19 @@ ASKED = re.compile(
 )
 
 
+_WHO = re.compile(r"\W*who\b", re.IGNORECASE)
+
+
+def asked_noun(question: str) -> str:
+    """Return a question from the noun on that it asks for, "" if it does not begin so.
+
+    >>> asked_noun("Which of the lakes are deep?"), asked_noun("Are there lakes?")
+    ('lakes are deep?', '')
+    """
+    match = ASKED.match(question)
+    return question[match.end() :] if match else ""
+
+
 _PERSON_WORDS = """
 person people man woman human individual employee user customer client actor actress director author
 writer member student teacher player artist character officer contact patient doctor agent owner
@@ -566,21 +608,19 @@ def does(question: str, name: str) -> bool:
     >>> does("Who drives for Lotus?", "Driver"), does("Who is Ann?", "Driver")
     (True, False)
     """
-    who = re.match(r"\W*who\b", question, re.IGNORECASE)
     person = relation_phrase(name).rpartition(" ")[2] in _PERSONS
-    return bool(who) and person and bool(Mentions(question).of(name))
+    return person and bool(_WHO.match(question) and Mentions(question).of(name))
 
 
 def named(question: str, name: str) -> float:
     """Return what it is worth that the question's first noun is called as a class is, or "who"."""
-    words = relation_phrase(name).split()
-    if re.match(r"\W*who\b", question, re.IGNORECASE):
-        person = bool(words) and words[-1] in _PERSONS
+    if _WHO.match(question):
+        person = relation_phrase(name).rpartition(" ")[2] in _PERSONS
         return 1.5 * person + 4.0 * does(question, name)
     if names_class(question, name):
         return 1.5
-    rest = ASKED.sub("", question, count=1) if ASKED.match(question) else ""
-    return 1.0 if names_class(rest.partition(" ")[2], name) else 0.0  # "discontinued products"
+    _, _, second = asked_noun(question).partition(" ")
+    return 1.0 if names_class(second, name) else 0.0  # "discontinued products"
 
 
 @lru_cache(8192)
@@ -590,9 +630,7 @@ def names_class(question: str, name: str) -> bool:
     >>> names_class("List the first 3 ship cities", "ShipCity"), names_class("Who is she?", "Who")
     (True, False)
     """
-    words = relation_phrase(name).split()
-    if not words or re.match(r"\W*who\b", question, re.IGNORECASE):
-        return False
-    rest = ASKED.sub("", question, count=1) if ASKED.match(question) else question
-    first = [stem(word) for word in re.findall(r"[a-z]+", rest.lower())[: len(words)]]
-    return first == [stem(word) for word in words]
+    words = stems(name)
+    rest = asked_noun(question) or question
+    first = re.findall(r"[a-z]+", rest.lower())[: len(words)]
+    return bool(words) and not _WHO.match(question) and [*map(stem, first)] == words

@@ -513,9 +513,9 @@ def _shown(
     return scored, expanded
 
 
-def sureness(signs: Sequence[float], weights: Sequence[float] = EVIDENCE) -> float:
+def sureness(signs: Sequence[float]) -> float:
     """Return the probability that an answer is right."""
-    return float(1.0 / (1.0 + np.exp(-np.dot(signs, weights))))
+    return float(1.0 / (1.0 + np.exp(-np.dot(signs, EVIDENCE))))
 
 
 def _not_there(topics: Sequence[TopicEntity], weighed: Sequence[Weighed]) -> str:

@@ -6,6 +6,8 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from kgqa.graph.names import ABBREVIATIONS
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -13,10 +15,6 @@ TOPIC = "x"  # the topic entity, in a relation path and in a question without it
 _STATIONS = "yzuvw"  # the entities between it and the last one
 _WANTED = "?"  # the last one: what the question asks for
 _LONGEST_EXAMPLE = 40  # characters
-_SHORT = {"dob": "date of birth", "dod": "date of death", "qty": "quantity", "amt": "amount",
-          "dept": "department", "addr": "address", "lat": "latitude", "lng": "longitude",
-          "lon": "longitude", "fname": "first name", "lname": "last name", "yr": "year",
-          "pop": "population"}  # fmt: skip
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
@@ -40,8 +38,8 @@ def relation_phrase(name: str) -> str:
         name = " ".join(part.rstrip("/").rpartition("/")[2] for part in name.split("./"))
     elif "." in name and " " not in name:
         name = name.rstrip(".").rpartition(".")[2]
-    words = _SHORT.get(name.lower()) or re.sub(r"[\W_]+", " ", _CAMEL.sub(" ", name))
-    return " ".join(_SHORT.get(word, word) for word in words.lower().split()) or name.lower()
+    words = ABBREVIATIONS.get(name.lower()) or re.sub(r"[\W_]+", " ", _CAMEL.sub(" ", name))
+    return " ".join(ABBREVIATIONS.get(word, word) for word in words.lower().split()) or name.lower()
 
 
 def relation_path_text(

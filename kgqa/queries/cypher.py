@@ -140,25 +140,13 @@ class _Statement:
             ]
         )
         lines += self._grouped() if plan.grouped else self._rows()
-        if start:
-            (given,) = plan.give
-            distinct = "" if self.named or plan.grouped else "DISTINCT "
-            lines.append(f"WITH {distinct}{self.item(given)} AS {start}")
-            if distinct:
-                self.named[given] = start
-            order = self._order()
-        else:
-            names = self._columns()
-            distinct = "" if self.named or plan.grouped else "DISTINCT "
-            lines.append(
-                f"RETURN {distinct}"
-                + ", ".join(
-                    f"{self.item(item)} AS {name}"
-                    for item, name in zip(plan.give, names, strict=True)
-                )
-            )
-            self.named |= dict(zip(plan.give, names, strict=True))
-            order = self._order()
+        given = list(zip(plan.give, [start] if start else self._columns(), strict=True))
+        distinct = "" if self.named or plan.grouped else "DISTINCT "
+        texts = [f"{self.item(item)} AS {name}" for item, name in given]
+        lines.append(f"{'WITH' if start else 'RETURN'} {distinct}{', '.join(texts)}")
+        if distinct or not start:
+            self.named |= dict(given)
+        order = self._order()
         if order and (plan.order or self.limit is not None):
             lines.append("ORDER BY " + ", ".join(order))
         if plan.skip:

@@ -17,6 +17,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any, cast
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -56,21 +57,25 @@ _NUMBER = re.compile(r"\d[\d.,\s]*\d|\d")
 
 def queryable(store: QueryStore) -> QueryStore:
     """Return a store, or if it has no classes and is not large one that has them."""
+    version = store.info.version
+    if _TYPED.get(store) == version:
+        return store
+    view = _VIEWS.get(id(store))
+    if view is not None and view.base is store and view.version == version:
+        return cast("QueryStore", view)
     schema = store.schema()
     said: Counter[bool] = Counter()  # facts of what has a type, and of what has none
     for pattern in schema.relations:
         said[bool(pattern.head)] += pattern.count
     for type_ in schema.types:
         said[bool(type_.name)] += sum(one.count for one in type_.properties)
-    if said[True] >= said[False]:
+    large = len(store.relations().ids) > _MOST_RELATIONS or store.info.edges > _MOST_EDGES
+    if large or said[True] >= said[False]:
+        _TYPED[store] = version
         return store
-    if len(store.relations().ids) > _MOST_RELATIONS or store.info.edges > _MOST_EDGES:
-        return store
-    view = _VIEWS.get(id(store))
-    if view is None or view.base is not store or view.version != store.info.version:
-        _VIEWS.clear()
-        view = _VIEWS[id(store)] = PlainGraph(store, schema)
-    return cast("QueryStore", view)
+    _VIEWS.clear()
+    _VIEWS[id(store)] = PlainGraph(store, schema)
+    return cast("QueryStore", _VIEWS[id(store)])
 
 
 class PlainGraph:
@@ -226,6 +231,7 @@ class PlainGraph:
 
 
 _VIEWS: dict[int, PlainGraph] = {}  # the last one
+_TYPED: WeakKeyDictionary[QueryStore, str] = WeakKeyDictionary()  # versions that need no view
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,7 +348,7 @@ def _of_ids(ids: Sequence[str]) -> str:
 def _common_word(names: Sequence[str]) -> str:
     """Return the word that many names of a class have: Grand Alder Hotel, Hotel Breakwater."""
     found = Counter(
-        word for name in names for word in set(_NOUN.findall(name.lower()))
+        word for name in names for word in dict.fromkeys(_NOUN.findall(name.lower()))
         if word not in _LITTLE_WORDS
     )  # fmt: skip
     word, count = next(iter(found.most_common(1)), ("", 0))

@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 from kgqa.errors import PlanError
 
@@ -111,9 +111,10 @@ class Comparison:
         return self.operator == "<>" or self.operator.startswith("not ")
 
     @property
-    def affirmed(self) -> str:
+    def affirmed(self) -> Operator:
         """The operator without a negation."""
-        return "=" if self.operator == "<>" else self.operator.removeprefix("not ")
+        plain = "=" if self.operator == "<>" else self.operator.removeprefix("not ")
+        return cast("Operator", plain)
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,11 +277,6 @@ class Plan:
     def having(self) -> tuple[Comparison, ...]:
         """The comparisons of groups."""
         return tuple(one for one in self.where if isinstance(one.left, Aggregate))
-
-    @property
-    def chains(self) -> tuple[tuple[Hop, ...], ...]:
-        """The hops of the pattern, in chains: a hop that starts elsewhere starts a new one."""
-        return chains_of(self.hops)
 
     def text_of(self, item: object) -> str:
         """Return a part of the plan as it stands in its text."""

@@ -57,6 +57,8 @@ if TYPE_CHECKING:
     from kgqa.queries.plan import Item
     from kgqa.queries.result import Cell
 
+_NO_KEY = (1, (0, ""))  # of a row that has nothing to be ordered by
+
 
 def run_plan(
     plan: Plan,
@@ -84,12 +86,12 @@ class _Columns:
         self.texts: dict[PropertyRef, list[Value | None]] = {}
 
     def rows(
-        self, items: Sequence[Item], found: Solutions
+        self, items: Sequence[Item], solutions: Solutions
     ) -> tuple[list[tuple[Any, ...]], IntArray]:
         """Return the different combinations of what ``items`` are, and which each solution is."""
         if not items:
-            return [()], np.zeros(found.count, dtype=np.int64)
-        columns = [self.codes(item, found) for item in items]
+            return [()], np.zeros(solutions.count, dtype=np.int64)
+        columns = [self.codes(item, solutions) for item in items]
         codes, back = unique_rows([column for column, _ in columns])
         decoded = [cells for _, cells in columns]
         return [
@@ -97,11 +99,11 @@ class _Columns:
             for row in codes.tolist()
         ], back
 
-    def by_members(self, found: Solutions) -> Solutions:
+    def by_members(self, solutions: Solutions) -> Solutions:
         """Return solutions once for each member of the lists that they are grouped by."""
         for item in self.plan.group:
             if isinstance(item, PropertyRef) and self.index.property_of(self.plan, item).many:
-                lists, back = self._per_solution(item, found)
+                lists, back = self._per_solution(item, solutions)
                 codes: dict[Value | None, int] = {}
                 coded = [
                     [codes.setdefault(value, len(codes)) for value in dict.fromkeys(one)]
@@ -111,29 +113,31 @@ class _Columns:
                 ]
                 counts = np.array([len(one) for one in coded], dtype=np.int64)[back]
                 column = [code for place in back.tolist() for code in coded[place]]
-                places = np.repeat(np.arange(found.count), counts)
+                places = np.repeat(np.arange(solutions.count), counts)
                 self.members = {ref: old[places] for ref, old in self.members.items()}
-                found = found.take(places)
+                solutions = solutions.take(places)
                 self.members[item] = keys_array(column)
                 self.texts[item] = list(codes)
-        return found
+        return solutions
 
-    def _per_solution(self, item: object, found: Solutions) -> tuple[list[list[Value]], IntArray]:
+    def _per_solution(
+        self, item: object, solutions: Solutions
+    ) -> tuple[list[list[Value]], IntArray]:
         refs = refs_of(item)
         if not refs:
-            rows, back = np.zeros((1, 0), dtype=np.int64), np.zeros(found.count, dtype=np.int64)
+            rows, back = np.zeros((1, 0), dtype=np.int64), np.zeros(solutions.count, dtype=np.int64)
         else:
-            rows, back = unique_rows([found.columns[ref] for ref in refs])
+            rows, back = unique_rows([solutions.columns[ref] for ref in refs])
         return self.solver.values(item, refs, rows), back
 
-    def codes(self, item: Item, found: Solutions) -> tuple[IntArray, list[Any]]:
+    def codes(self, item: Item, solutions: Solutions) -> tuple[IntArray, list[Any]]:
         """Return a number for each solution, and what each number stands for."""
         if isinstance(item, NodeRef | HopRef):
-            keys, back = np.unique(found.columns[item], return_inverse=True)
+            keys, back = np.unique(solutions.columns[item], return_inverse=True)
             return back, keys.tolist()
         if isinstance(item, PropertyRef) and item in self.members:
             return self.members[item], self.texts[item]
-        lists, back = self._per_solution(item, found)
+        lists, back = self._per_solution(item, solutions)
         kind = self.index.kind(self.plan, item)
         whole = kind is not None and kind.many
         codes: dict[tuple[Any, ...], int] = {}
@@ -168,11 +172,11 @@ class _Run:
 
     def _solve(self) -> None:
         plan, solver = self.plan, self.solver
-        found = solver.solve()
+        solutions = solver.solve()
         self.by: tuple[Item, ...] = plan.group if self.grouped else plan.give
         columns = _Columns(plan, self.index, solver)
-        self.found = columns.by_members(found) if self.grouped else found
-        self.keys, self.row_of = columns.rows(self.by, self.found)
+        self.solutions = columns.by_members(solutions) if self.grouped else solutions
+        self.keys, self.row_of = columns.rows(self.by, self.solutions)
         if self.grouped:
             self._add_empty()
         self.aggregates: dict[Aggregate, list[Value | None]] = {}
@@ -210,7 +214,7 @@ class _Run:
     def _by_row(self, item: Item) -> list[tuple[int, list[Value]]]:
         """Return the values of an item with their rows, those of a thing or fact once in a row."""
         refs = refs_of(item)
-        pairs, _ = unique_rows([self.row_of, *(self.found.columns[ref] for ref in refs)])
+        pairs, _ = unique_rows([self.row_of, *(self.solutions.columns[ref] for ref in refs)])
         if isinstance(item, NodeRef | HopRef):
             return [(row, [key]) for row, key in pairs.tolist()]
         values = self.solver.values(item, refs, pairs[:, 1:])
@@ -239,9 +243,9 @@ class _Run:
         start = self.solver.start
         solver = Solver(part, self.store, self.index, self.limits, start=start, until=self.until)
         columns = _Columns(plan, self.index, solver)
-        found = columns.by_members(solver.solve(needed))
+        solutions = columns.by_members(solver.solve(needed))
         there = set(self.keys)
-        self.keys += [key for key in columns.rows(plan.group, found)[0] if key not in there]
+        self.keys += [key for key in columns.rows(plan.group, solutions)[0] if key not in there]
 
     # -- order -------------------------------------------------------------------------------
 
@@ -268,11 +272,8 @@ class _Run:
         """Return the rows in order, and what each was ordered by."""
         plan = self.plan
         self._read_ahead()
-        sorts = {row: [self._empty_key] * len(plan.order) for row in self.kept}
-        for place, sort in enumerate(plan.order):
-            for row, value in self._sort_values(sort.by, sort.descending).items():
-                if row in sorts:
-                    sorts[row][place] = value
+        keys = [self._sort_values(sort.by, sort.descending) for sort in plan.order]
+        sorts = {row: tuple(key.get(row, _NO_KEY) for key in keys) for row in self.kept}
         self._names = self._names_of_nodes()
         rows = sorted(
             self.kept, key=lambda row: [self._cell_key(cell) for cell in self._shown(row)]
@@ -281,9 +282,7 @@ class _Run:
             descending = plan.order[place].descending
             rows.sort(key=lambda row: sorts[row][place][1:], reverse=descending)
             rows.sort(key=lambda row: sorts[row][place][0])
-        return rows, [tuple(sorts[row]) for row in rows]
-
-    _empty_key = (1, (0, ""))
+        return rows, [sorts[row] for row in rows]
 
     def _read_ahead(self) -> None:
         """Read the properties of all rows at once, not one row after the other."""
@@ -299,7 +298,7 @@ class _Run:
 
     def _sort_values(self, item: Item, descending: bool) -> dict[int, Any]:
         best = max if descending else min
-        found: dict[int, Any] = {}
+        keys: dict[int, Any] = {}
         listed: list[tuple[int, Sequence[Any]]]
         if isinstance(item, Aggregate) or (self.grouped and self.by):
             cells = [(row, self._cell(item, row)) for row in self.kept]
@@ -313,8 +312,8 @@ class _Run:
             for one in several:
                 key = (0, sort_key(one))
                 if one is not None:
-                    found[row] = best(found.get(row, key), key)
-        return found
+                    keys[row] = best(keys.get(row, key), key)
+        return keys
 
     def _names_of_nodes(self) -> dict[int, Node]:
         nodes = {
@@ -407,7 +406,7 @@ class _Run:
     def evidence(self, row: int, limit: int | None) -> Evidence:
         """Return what row ``row`` of the result rests on. Raises GraphError."""
         number = self.final[row]
-        mine = self.found.take(np.flatnonzero(self.row_of == number))
+        mine = self.solutions.take(np.flatnonzero(self.row_of == number))
         triples: dict[tuple[int, int, int, int], None] = {}
         for ref, places in mine.columns.items():
             if isinstance(ref, NodeRef):

@@ -25,22 +25,8 @@ if TYPE_CHECKING:
     from kgqa.queries.plan import Hop
 
 _VERB_ENDS = ("ed", "ing", " in", " by", " of", " to", " at", " from", " with", " on", " for")
-PAST_VERBS = frozenset(
-    (
-        "wrote",
-        "won",
-        "led",
-        "sold",
-        "bought",
-        "made",
-        "held",
-        "taught",
-        "built",
-        "ran",
-        "gave",
-        "took",
-    )
-)
+_PAST = "wrote taught bought sold led built made won ran drew sang gave took held kept met"
+PAST_VERBS = frozenset(_PAST.split())
 _OPERATORS = {
     "=": "is", "<>": "is not", "<": "is less than", "<=": "is at most", ">": "is more than",
     ">=": "is at least", "in": "is one of", "not in": "is none of", "missing": "is missing",

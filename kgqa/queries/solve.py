@@ -98,8 +98,8 @@ class Solver:
         self.read: dict[tuple[str, int], list[Value]] = {}
         self._apart = {
             (NodeRef(one), NodeRef(other))
-            for chains in [plan.chains, *(chains_of(part.hops) for part in plan.without)]
-            for chain in chains
+            for hops in [plan.hops, *(part.hops for part in plan.without)]
+            for chain in chains_of(hops)
             for nodes in [[chain[0].source, *(hop.target for hop in chain)]]
             for one in nodes
             for other in nodes
@@ -113,61 +113,66 @@ class Solver:
         where = [one for one in plan.where if not isinstance(one.left, Aggregate)]
         first = min((ref.node for ref in refs if isinstance(ref, NodeRef)), key=self._estimate)
         keys = self._candidates(first)
-        found, where = self._compare(Solutions(len(keys), {NodeRef(first): keys}), where)
-        found = self._join(found, [ref.hop for ref in refs if isinstance(ref, HopRef)], where)
+        solutions, where = self._compare(Solutions(len(keys), {NodeRef(first): keys}), where)
+        solutions = self._join(
+            solutions, [ref.hop for ref in refs if isinstance(ref, HopRef)], where
+        )
         for number in range(len(plan.without)):
-            if found.binds(self._outer(number)):
-                found = self._leave_out(found, number)
-        return found
+            if solutions.binds(self._outer(number)):
+                solutions = self._leave_out(solutions, number)
+        return solutions
 
-    def _join(self, found: Solutions, left: list[int], where: list[Comparison]) -> Solutions:
+    def _join(self, solutions: Solutions, left: list[int], where: list[Comparison]) -> Solutions:
         while left:
             number = next(
                 number
                 for both in (True, False)
                 for number in left
-                if self._known_ends(found, number) >= 1 + both
+                if self._known_ends(solutions, number) >= 1 + both
             )
             left.remove(number)
-            found = self._expand(found, number)
-            found, where = self._compare(found, where)
-        return found
+            solutions = self._expand(solutions, number)
+            solutions, where = self._compare(solutions, where)
+        return solutions
 
-    def _known_ends(self, found: Solutions, number: int) -> int:
+    def _known_ends(self, solutions: Solutions, number: int) -> int:
         hop = self._hops[number]
-        return found.binds([NodeRef(hop.source)]) + found.binds([NodeRef(hop.target)])
+        return solutions.binds([NodeRef(hop.source)]) + solutions.binds([NodeRef(hop.target)])
 
     # -- where to start ----------------------------------------------------------------------
 
     def _own(self, node: int) -> list[Comparison]:
         return [
-            one
-            for one in self.plan.where
-            if one.left == NodeRef(node)
-            or (isinstance(one.left, PropertyRef) and one.left.owner == NodeRef(node))
+            comparison
+            for comparison in self.plan.where
+            if comparison.left == NodeRef(node)
+            or (isinstance(comparison.left, PropertyRef) and comparison.left.owner == NodeRef(node))
         ]
 
     def _estimate(self, node: int) -> float:
         own = self._own(node)
-        if any(one.left == NodeRef(node) and one.operator in ("=", "in") for one in own):
+        if any(
+            comparison.left == NodeRef(node) and comparison.operator in ("=", "in")
+            for comparison in own
+        ):
             return 1
         if node == 0 and self.start is not None:
             return len(self.start)
         class_ = self.plan.nodes[node]
         count: float = self.index.types[class_].count if class_ else self.store.info.nodes
-        for one in own:
-            count *= 0.05 if one.operator in ("=", "in") else 0.5
+        for comparison in own:
+            count *= 0.05 if comparison.operator in ("=", "in") else 0.5
         return count
 
     def _candidates(self, node: int) -> IntArray:
-        for one in self._own(node):
-            if one.left == NodeRef(node) and one.operator in ("=", "in"):
-                texts = [str(value) for value in one.right]  # type: ignore[union-attr]
+        for comparison in self._own(node):
+            if comparison.left == NodeRef(node) and comparison.operator in ("=", "in"):
+                texts = [str(value) for value in comparison.right]  # type: ignore[union-attr]
                 if not all(any(map(str.isalnum, text)) for text in texts):
                     break  # names without a word are in no index of names
-                found = np.concatenate([self.store.keys_of(texts), self.store.find_names(texts)[1]])
-                found = np.unique(found[found >= 0])
-                return found[self._may_be(node, found)]
+                keys = np.concatenate([self.store.keys_of(texts), self.store.find_names(texts)[1]])
+                keys = np.unique(keys[keys >= 0])
+                return keys[self._may_be(node, keys)]
         if node == 0 and self.start is not None:
             return self.start[self._may_be(node, self.start)]
         return self._of_class(self.plan.nodes[node])
@@ -189,12 +194,12 @@ class Solver:
 
     # -- hops --------------------------------------------------------------------------------
 
-    def _expand(self, found: Solutions, number: int) -> Solutions:
+    def _expand(self, solutions: Solutions, number: int) -> Solutions:
         hop = self._hops[number]
-        forward = found.binds([NodeRef(hop.source)])
+        forward = solutions.binds([NodeRef(hop.source)])
         at, to = (hop.source, hop.target) if forward else (hop.target, hop.source)
         inverse = hop.inverse == forward
-        keys, places = np.unique(found.columns[NodeRef(at)], return_inverse=True)
+        keys, places = np.unique(solutions.columns[NodeRef(at)], return_inverse=True)
         if hop.repeated:
             row, other, facts = self._closure(keys, hop, inverse=inverse)
         else:
@@ -213,8 +218,8 @@ class Solver:
         again = counts[places]
         within = np.arange(int(again.sum())) - np.repeat(np.cumsum(again) - again, again)
         chosen = kept[np.repeat(starts[places], again) + within]
-        source = np.repeat(np.arange(found.count), again)
-        reached = found.take(source)
+        source = np.repeat(np.arange(solutions.count), again)
+        reached = solutions.take(source)
         columns, new = reached.columns, other[chosen]
         columns[HopRef(number)] = keys_array(chosen)
         if NodeRef(to) in columns:
@@ -276,35 +281,35 @@ class Solver:
     # -- comparisons -------------------------------------------------------------------------
 
     def _compare(
-        self, found: Solutions, where: list[Comparison]
+        self, solutions: Solutions, where: list[Comparison]
     ) -> tuple[Solutions, list[Comparison]]:
         """Keep the solutions that satisfy what can be compared now; return the rest of it."""
         later = []
-        for one in where:
-            if found.binds(owners(one)):
-                found = found.take(self.holds(found, one))
-                self._in_limits(found.count)
+        for comparison in where:
+            if solutions.binds(owners(comparison)):
+                solutions = solutions.take(self.holds(solutions, comparison))
+                self._in_limits(solutions.count)
             else:
-                later.append(one)
-        return found, later
+                later.append(comparison)
+        return solutions, later
 
-    def holds(self, found: Solutions, one: Comparison) -> BoolArray:
+    def holds(self, solutions: Solutions, comparison: Comparison) -> BoolArray:
         """Return which solutions satisfy a comparison. Shape ``[found.count]``."""
-        refs = refs_of(one)
-        rows, back = unique_rows([found.columns[ref] for ref in refs])
-        if isinstance(one.left, NodeRef):
-            called = self._are_called(rows[:, 0], [str(value) for value in one.right])  # type: ignore[union-attr]
-            return (~called if one.negated else called)[back]
-        kind = self.index.kind(self.plan, one.left)
+        refs = refs_of(comparison)
+        rows, back = unique_rows([solutions.columns[ref] for ref in refs])
+        if isinstance(comparison.left, NodeRef):
+            called = self._are_called(rows[:, 0], [str(value) for value in comparison.right])  # type: ignore[union-attr]
+            return (~called if comparison.negated else called)[back]
+        kind = self.index.kind(self.plan, comparison.left)
         dates = kind is not None and kind.type in DATES
-        left = self.values(one.left, refs, rows)
+        left = self.values(comparison.left, refs, rows)
         right = (
-            [one.right] * len(rows)
-            if isinstance(one.right, tuple)
-            else self.values(one.right, refs, rows)
+            [comparison.right] * len(rows)
+            if isinstance(comparison.right, tuple)
+            else self.values(comparison.right, refs, rows)
         )
         truth = [
-            satisfies(values, one, others, dates=dates)
+            satisfies(values, comparison, others, dates=dates)
             for values, others in zip(left, right, strict=True)
         ]
         return np.array(truth, dtype=np.bool_)[back]
@@ -323,16 +328,16 @@ class Solver:
                 column = rows[:, refs.index(owner)]
                 if isinstance(owner, HopRef):
                     column = self.facts[owner.hop].fact[column]
-                found = self._property(name, column)
+                lists = self._property(name, column)
                 if part == "size":
                     kind = self.index.property_of(self.plan, item)
-                    sizes = [len(one) if kind.many else len(str(one[0])) for one in found if one]
+                    sizes = [len(one) if kind.many else len(str(one[0])) for one in lists if one]
                     numbers = iter(sizes)
-                    return [[next(numbers)] if one else [] for one in found]
+                    return [[next(numbers)] if one else [] for one in lists]
                 if part:
-                    parts = [[part_of(value, part) for value in one] for one in found]
+                    parts = [[part_of(value, part) for value in one] for one in lists]
                     return [[value for value in one if value is not None] for one in parts]
-                return found
+                return lists
             case Arithmetic(left, operator, right):
                 sides = (self.values(left, refs, rows), self.values(right, refs, rows))
                 return [combined(one, operator, two) for one, two in zip(*sides, strict=True)]
@@ -362,13 +367,13 @@ class Solver:
         """Return what a part of ``without`` speaks of that is in the pattern."""
         part = self.plan.without[number]
         spoken = {NodeRef(end) for hop in part.hops for end in (hop.source, hop.target)}
-        spoken |= {ref for one in part.where for ref in owners(one)}  # type: ignore[misc]
+        spoken |= {ref for comparison in part.where for ref in owners(comparison)}  # type: ignore[misc]
         return [ref for ref in self.plan.refs if ref in spoken]
 
-    def _leave_out(self, found: Solutions, number: int) -> Solutions:
+    def _leave_out(self, solutions: Solutions, number: int) -> Solutions:
         part = self.plan.without[number]
         outer = self._outer(number)
-        rows, back = unique_rows([found.columns[ref] for ref in outer])
+        rows, back = unique_rows([solutions.columns[ref] for ref in outer])
         inner = Solutions(len(rows), dict(zip(outer, rows.T, strict=True)))
         row = HopRef(-1)  # which row each solution goes on from
         inner.columns[row] = np.arange(len(rows))
@@ -376,7 +381,7 @@ class Solver:
         inner = self._join(inner, list(self.plan.hops_without(number)), where)
         good = np.ones(len(rows), dtype=np.bool_)
         good[inner.columns[row]] = False
-        return found.take(good[back])
+        return solutions.take(good[back])
 
 
 def unique_rows(columns: Sequence[IntArray]) -> tuple[IntArray, IntArray]:

@@ -84,13 +84,13 @@ class WalkQuestion:
     paths: tuple[Steps, ...] = ()
 
 
-def is_check(question_id: str, share: float = 0.1) -> bool:
+def is_check(question_id: str) -> bool:
     """Return whether a training question is one that checkpoints are chosen by.
 
     By a hash of its own, so that the fifth that is never trained on plays no part.
     """
     digest = hashlib.sha256(b"check:" + question_id.encode()).digest()
-    return int.from_bytes(digest[:4], "big") < share * 2**32
+    return int.from_bytes(digest[:4], "big") < 0.1 * 2**32
 
 
 def walk_questions(

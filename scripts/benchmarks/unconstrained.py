@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from kgqa.answers.answer import Findings, RankedAnswer, ScoredPath, SearchUse, Timings
+from kgqa.decoding.generate import accepted
 from kgqa.decoding.search import Hypothesis
 from kgqa.graph.model import keys_array
 from kgqa.methods.gcr import KgLlmMethod
@@ -65,11 +66,12 @@ class Unconstrained(KgLlmMethod[KgLlmOptions]):
         paths: list[ScoredPath] = []
         for text, score in written.items():
             encoded = self.lexicon.encoder.encode([self.lexicon.form.lead + text])[0]
-            tokens = (*self.lexicon.opening, *encoded, self.lexicon.closing)
-            hypothesis = Hypothesis(followed(constraint, tokens), tokens, score)
-            grounded = []
-            if hypothesis.state >= 0:
-                grounded = ground_all(store, constraint, self.lexicon, keys, [hypothesis])[0]
+            tokens = [*self.lexicon.opening, *encoded, self.lexicon.closing]
+            ended = [
+                Hypothesis(path.state, path.tokens, score)
+                for path in accepted(constraint, [tokens], 0)
+            ]
+            grounded = ground_all(store, constraint, self.lexicon, keys, ended)[0]
             end = text.rpartition(self.lexicon.form.separator)[2].strip()
             paths += grounded or [ScoredPath(text, score, end, ())]
         answers: dict[str, RankedAnswer] = {}
@@ -104,14 +106,3 @@ class Unconstrained(KgLlmMethod[KgLlmOptions]):
         texts = [self.lexicon.encoder.decode(row).strip() for row in cut]
         pairs = zip(texts, generated.sequences_scores.tolist(), strict=True)
         return {text: score for text, score in reversed(list(pairs)) if text}
-
-
-def followed(constraint: ComposedConstraint, tokens: Sequence[int]) -> int:
-    """Return the end state that ``tokens`` lead to, -1 if the graph does not allow them."""
-    state = constraint.start()
-    for token in tokens:
-        moves = constraint.expand([state])
-        if not (led := moves.state[moves.token == token].tolist()):
-            return -1
-        state = led[0]
-    return state if constraint.is_end([state])[0] else -1

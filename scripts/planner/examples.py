@@ -117,7 +117,9 @@ class Database:
                 if len(word) > 3 and word not in GENERIC and random.random() < 0.7:
                     renamed.setdefault(stem(word), random.choice(nouns))
         if phrases:  # other relations and properties of the same classes, as graphs have them
-            hops = sorted(gold.hops) or [(one.head, "", one.tail) for one in schema.relations]
+            hops = sorted(gold.hops) or [
+                (pattern.head, "", pattern.tail) for pattern in schema.relations
+            ]
             relations, added = list(schema.relations), defaultdict[str, list[Property]](list)
             for head, _, tail in random.choices(hops, k=random.randint(0, 5)):
                 ends = (head, tail) if random.random() < 0.7 else (tail, head)
@@ -133,15 +135,18 @@ class Database:
         return _example(random, question, gold, schema, renamed)
 
 
-def _exchanged(text: str, renamed: Mapping[str, str]) -> str:
-    """Return a text with words exchanged; ``renamed`` has the others by the words' stems."""
+def exchanged(text: str, renamed: Mapping[str, str]) -> str:
+    """Return a text with words exchanged, in names as in sentences; ``renamed``: by their stems."""
 
     def other(match: re.Match[str]) -> str:
         word = match.group()
         bare = stem(word.lower())
-        return word if bare not in renamed else renamed[bare] + "s" * (bare != word.lower())
+        if bare not in renamed:
+            return word
+        new = renamed[bare] + "s" * (bare != word.lower() and word[-1] in "sS")
+        return new.upper() if word.isupper() else new.title() if word[0].isupper() else new
 
-    return re.sub(r"[A-Za-z]+", other, text) if renamed else text
+    return re.sub(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", other, text) if renamed else text
 
 
 def _example(
@@ -152,7 +157,7 @@ def _example(
     renamed: Mapping[str, str] | None = None,
 ) -> Example:
     shown, renamed = SchemaParts(schema), renamed or {}
-    question = _exchanged(question, renamed)
+    question = exchanged(question, renamed)
     used = {*gold.conditions, *gold.order, *gold.given, *gold.aggregated}
     near = {*gold.classes, *(hop[1] for hop in gold.hops)}
     gold_parts: list[tuple[Part, tuple[float, ...]]] = []
@@ -162,7 +167,7 @@ def _example(
         kind: Kind, text: str, roles: Sequence[bool], is_gold: bool, weight: float, value: str = ""
     ) -> None:
         stated = f" = {value.lower()}" if value else ""
-        part, row = Part(kind, _exchanged(text, renamed) + stated), tuple(map(float, roles))
+        part, row = Part(kind, exchanged(text, renamed) + stated), tuple(map(float, roles))
         if is_gold:
             gold_parts.append((part, row))
         else:

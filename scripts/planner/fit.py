@@ -69,10 +69,12 @@ class PlanFit:
         self, examples: Sequence[Example]
     ) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Tensor]]:
         """Return logits of parts by kind, their gold, and logits of the whole."""
-        joined = [self.tokens.joined(one.question, one.parts) for one in examples]
+        joined = [self.tokens.joined(example.question, example.parts) for example in examples]
         longest = max(len(ids) for ids, _ in joined)
-        ids = torch.tensor([[*one, *[0] * (longest - len(one))] for one, _ in joined])
-        mask = torch.tensor([[1] * len(one) + [0] * (longest - len(one)) for one, _ in joined])
+        ids = torch.tensor([[*row_ids, *[0] * (longest - len(row_ids))] for row_ids, _ in joined])
+        mask = torch.tensor(
+            [[1] * len(row_ids) + [0] * (longest - len(row_ids)) for row_ids, _ in joined]
+        )
         with torch.autocast("cpu", dtype=torch.bfloat16):
             states = self.model(input_ids=ids, attention_mask=mask).last_hidden_state
         states = states.float()
@@ -88,8 +90,8 @@ class PlanFit:
         for kind in ROLES:
             places = [
                 (row, at + 1)
-                for row, one in enumerate(examples)
-                for at, part in enumerate(one.parts)
+                for row, example in enumerate(examples)
+                for at, part in enumerate(example.parts)
                 if part.kind == kind
             ]
             if not places:
@@ -105,16 +107,18 @@ class PlanFit:
         """Return the loss of a batch: the sum over a question's parts, and over what it is."""
         logits, gold, whole = self.outputs(examples)
         total = torch.zeros(())
-        for kind, one in logits.items():
-            each = nn.functional.binary_cross_entropy_with_logits(one, gold[kind], reduction="none")
+        for kind, logit in logits.items():
+            each = nn.functional.binary_cross_entropy_with_logits(
+                logit, gold[kind], reduction="none"
+            )
             if kind == "hop":  # the side of a hop counts where it is walked
                 each = each * torch.stack(
                     [torch.ones(len(each)), gold[kind][:, 0], torch.ones(len(each))], 1
                 )
             total = total + each.sum() / len(examples)
-        for name, one in whole.items():
+        for name, logit in whole.items():
             right = torch.tensor([example.whole[name] for example in examples])
-            total = total + nn.functional.cross_entropy(one, right)
+            total = total + nn.functional.cross_entropy(logit, right)
         return total
 
     def loop(self, schedule: Schedule, rate: float, checks: Sequence[Example], every: int) -> Loop:
@@ -125,7 +129,7 @@ class PlanFit:
             return Checked(figures["all"], figures)
 
         both = nn.ModuleList([self.model, self.heads])
-        weights = [one for one in self.model.parameters() if one.requires_grad]
+        weights = [weight for weight in self.model.parameters() if weight.requires_grad]
         groups: list[dict[str, Any]] = [
             {"params": weights, "lr": rate},
             {"params": list(self.heads.parameters()), "lr": 2 * rate},
@@ -147,7 +151,12 @@ class PlanFit:
             for kind, roles in ROLES.items():
                 if kind not in logits:
                     continue
-                rows = [r for r, one in enumerate(some) for part in one.parts if part.kind == kind]
+                rows = [
+                    r
+                    for r, example in enumerate(some)
+                    for part in example.parts
+                    if part.kind == kind
+                ]
                 for number, role in enumerate(roles):
                     fits = ((logits[kind][:, number] > 0) == (gold[kind][:, number] > 0.5)).numpy()
                     if role == "tail":
@@ -157,8 +166,8 @@ class PlanFit:
                     right.setdefault(f"{kind}.{role}", []).extend(ok)
                     if role in ("used", "answer", "tail", "condition", "order"):
                         every &= ok
-            for name, one in whole.items():
-                fits = (one.argmax(-1) == torch.tensor([e.whole[name] for e in some])).numpy()
+            for name, logit in whole.items():
+                fits = (logit.argmax(-1) == torch.tensor([e.whole[name] for e in some])).numpy()
                 right.setdefault(name, []).extend(fits)
                 if name in ("aggregate", "direction"):
                     every &= fits
@@ -173,7 +182,7 @@ class PlanFit:
                 before, after = changes[name]
                 down, up = np.concatenate([before, down]), np.concatenate([after, up], 1)
             changes[name] = (down, up)
-        heads = {name: one.detach().numpy() for name, one in self.heads.state_dict().items()}
+        heads = {name: weight.detach().numpy() for name, weight in self.heads.state_dict().items()}
         SCORERS.save(folder, card, heads, changes)
 
 

@@ -7,7 +7,6 @@ patterns, conditions, groups, an order, what is returned. What it cannot read is
 from __future__ import annotations
 
 import re
-from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -111,33 +110,30 @@ class CypherReader:
         if order:
             self._ordered(order)
         self._place(answer)
-        if gold.aggregate == "count" and any(self._plain(one) for one in returned):
+        if gold.aggregate == "count" and any(self._plain(item) for item in returned):
             gold.aggregate = "group"
         return gold if gold.classes and gold.answer else None
 
     def _clauses(self) -> Iterator[tuple[str, str]]:
         """Yield the first word of each clause, and what follows it."""
         found = list(_CLAUSE.finditer(self._text))
-        ends = [one.start() for one in found[1:]] + [len(self._text)]
-        for one, end in zip(found, ends, strict=True):
-            yield one.group(1).upper().split()[0], self._text[one.end() : end].strip().rstrip("};")
+        ends = [match.start() for match in found[1:]] + [len(self._text)]
+        for match, end in zip(found, ends, strict=True):
+            yield (
+                match.group(1).upper().split()[0],
+                self._text[match.end() : end].strip().rstrip("};"),
+            )
 
     def _patterns(self) -> None:
         for match in _PATTERN.finditer(self._text):
             first = _FIRST.match(self._text, match.start())
-            if first is None or (
-                not first.group(1) and not first.group(2) and match.end() == first.end()
-            ):
-                continue
+            assert first is not None  # a pattern begins with a node
             before = self._text[max(0, match.start() - 24) : match.start()]
             denied = bool(re.search(r"NOT\s*(?:EXISTS\s*)?[({]?\s*(?:MATCH\s*)?$", before, re.I))
-            if (
-                re.search(r"\w$", before)
-                and not re.search(r"(?:MATCH|WHERE|AND|OR|NOT|EXISTS|=)\s*$", before, re.I)
-                and not first.group(2)
-                and match.end() == first.end()
-            ):
-                continue  # a function's brackets
+            keyword = re.search(r"(?:MATCH|WHERE|AND|OR|NOT|EXISTS|=)\s*$", before, re.I)
+            called = not keyword and re.search(r"\w$", before)
+            if match.end() == first.end() and not first[2] and (called or not first[1]):
+                continue  # the brackets of a function, or around nothing
             at = self._node(first)
             place = first.end()
             while (step := _STEP.match(self._text, place)) and step.end() <= match.end():
@@ -259,10 +255,10 @@ class CypherReader:
         """Read what is returned; return the variable of the first thing that is given."""
         gold = self._gold
         for item in items:
-            if not self._plain(item):
+            if self._plain(item):
+                gold.given |= set(self._properties(item))
+            else:
                 self._aggregated(item)
-                continue
-            gold.given |= set(self._properties(item))
         plain = [_STRING.sub("", item) for item in items if self._plain(item)]
         names = _VARIABLE.findall(" ".join([*plain, *items]))
         answer = next((name for name in names if self._class.get(name)), "")
@@ -289,14 +285,11 @@ class CypherReader:
         for known in self._class.values():
             gold.classes |= known
         away = {answer: 0}
-        queue = deque([answer])
-        while queue:
-            at = queue.popleft()
+        for _ in self._edges:
             for head, _, tail, *_ in self._edges:
-                for one, other in ((head, tail), (tail, head)):
-                    if one == at and other not in away:
-                        away[other] = away[at] + 1
-                        queue.append(other)
+                for here, other in ((head, tail), (tail, head)):
+                    if here in away:
+                        away[other] = min(away.get(other, 9), away[here] + 1)
         for edge in self._edges:
             head, _, tail, _, denied = edge
             for hop in self._hops(edge):
@@ -336,4 +329,4 @@ def split_list(text: str) -> list[str]:
 
 def schema_relations(schema: Mapping[str, Any]) -> list[Hop]:
     """Return the relation patterns of a schema in ``schemas.json``."""
-    return [(one["start"], one["type"], one["end"]) for one in schema["relationships"]]
+    return [(row["start"], row["type"], row["end"]) for row in schema["relationships"]]

@@ -17,14 +17,21 @@ from kgqa.queries.language import PlanLanguage
 from kgqa.training.fit import IGNORED
 from kgqa.training.fit import train as fit
 from kgqa.training.options import TrainingSettings
-from scripts.planner.examples import ASIDE, collection, nouns_of, schema_of, taught_domains
+from scripts.planner.examples import (
+    ASIDE,
+    collection,
+    exchanged,
+    nouns_of,
+    schema_of,
+    taught_domains,
+)
 from scripts.planner.gold import schema_relations
 from scripts.planner.written import (
-    exchanged,
     literals_of,
     made_plan,
     parts_of,
     plan_of,
+    renamed_words,
     written,
 )
 
@@ -74,10 +81,11 @@ def row_of(asked: Asked, kg_llm: KgLLM, random: Random, nouns: Sequence[str] = (
     parts = written(PlanLanguage(shown, literals), str(plan))
     if parts is None:
         return None
-    other = exchanged(random, schema, nouns) if nouns else str
-    lines = [other(line) for line in described(shown, literals.texts)]
-    prompt = kg_llm.prompt_ids(other(question), lines)
-    written_ = [token for one in kg_llm.encoder.encode([*map(other, parts)]) for token in one]
+    renamed = renamed_words(random, schema, nouns) if nouns else {}
+    lines = [exchanged(line, renamed) for line in described(shown, literals.texts)]
+    prompt = kg_llm.prompt_ids(exchanged(question, renamed), lines)
+    parts = [exchanged(part, renamed) for part in parts]
+    written_ = [token for ids in kg_llm.encoder.encode(parts) for token in ids]
     ids = [*prompt, *written_, kg_llm.encoder.eos_id]
     labels = [IGNORED] * len(prompt) + ids[len(prompt) :]
     return {"input_ids": ids, "labels": labels} if len(ids) <= _LONGEST else None

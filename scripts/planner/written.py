@@ -30,7 +30,7 @@ from scripts.planner.examples import GENERIC
 from scripts.planner.gold import CypherReader, split_list
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
     from random import Random
 
     from kgqa.graph.schema import GraphSchema
@@ -114,21 +114,21 @@ class _Writer(CypherReader):
         """Return the edges in turn, each (source, relation, target, inverse, name)."""
         left: dict[str, tuple[str, str, str]] = {}
         for head, of, tail, name, denied in self._edges:
-            found = {hop[1] for hop in self._hops((head, of, tail, name, denied))}
-            if found and not denied and name not in left:  # undirected, it is there twice
-                (relation,) = found
+            known = {hop[1] for hop in self._hops((head, of, tail, name, denied))}
+            if known and not denied and name not in left:  # undirected, it is there twice
+                (relation,) = known
                 left[name] = (head, relation, tail)
-        ends = [one for edge in left.values() for one in (edge[0], edge[2])]
-        once = [one for one in dict.fromkeys(ends) if ends.count(one) == 1]
+        ends = [end for edge in left.values() for end in (edge[0], edge[2])]
+        once = [end for end in dict.fromkeys(ends) if ends.count(end) == 1]
         if left and (len(once) != 2 or len(set(ends)) != len(left) + 1):
             raise ValueError
         if len(left) > _HOPS or (not left and len(self._class) != 1):
             raise ValueError
         body = next(body for clause, body in self._clauses() if clause == "RETURN")
-        given = next((one for one in re.findall(r"\w+", body) if one in self._class), "")
+        given = next((word for word in re.findall(r"\w+", body) if word in self._class), "")
         at, chain = given if given in once else next(iter(once), ""), []
         while left:
-            name = next(one for one, edge in left.items() if at in (edge[0], edge[2]))
+            name = next(name for name, edge in left.items() if at in (edge[0], edge[2]))
             head, relation, tail = left.pop(name)
             inverse = at == tail
             chain.append((at, relation, head if inverse else tail, inverse, name))
@@ -141,7 +141,7 @@ class _Writer(CypherReader):
             of = NodeRef(max(self._nodes.values())) if match[2] == "*" else self._operand(match[2])
             return Aggregate(_AGGREGATES[match[1].lower()], of)  # type: ignore[arg-type]
         if (match := _COUNTED.fullmatch(text)) and "-" in match[1]:
-            inside = [one for one in re.findall(r"\w+", match[1]) if one in self._class]
+            inside = [word for word in re.findall(r"\w+", match[1]) if word in self._class]
             return Aggregate("count", NodeRef(self._nodes[inside[-1]]))
         return self._operand(text)
 
@@ -174,8 +174,8 @@ def _plan(
     nodes: Sequence[str], hops: Sequence[Hop], where: Iterable[Comparison | None],
     without: Sequence[Without], order: Sequence[Sort], limit: int | None, give: Sequence[Any],
 ) -> Plan:  # fmt: skip
-    every = [one for one in dict.fromkeys(where) if one]
-    having = [one for one in every if isinstance(one.left, Aggregate)]
+    every = [comparison for comparison in dict.fromkeys(where) if comparison]
+    having = [comparison for comparison in every if isinstance(comparison.left, Aggregate)]
     return Plan(
         tuple(nodes), tuple(hops), tuple(sorted(every, key=having.__contains__)), tuple(without),
         default_group(give, order, having), tuple(order), limit, tuple(give),
@@ -185,31 +185,21 @@ def _plan(
 def _literal(text: str) -> str | int | float | bool:
     text = text.strip()
     if match := re.fullmatch(r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"", text):
-        return next(one for one in match.groups() if one is not None).replace("\\", "")
+        return next(group for group in match.groups() if group is not None).replace("\\", "")
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     return int(text) if re.fullmatch(r"-?\d+", text) else float(text)
 
 
-def exchanged(random: Random, schema: GraphSchema, nouns: Sequence[str]) -> Callable[[str], str]:
-    """Return what exchanges words of a schema in a text, in names as in sentences, for others."""
-    names = {one.name for one in schema.types} | {one.relation for one in schema.relations}
+def renamed_words(random: Random, schema: GraphSchema, nouns: Sequence[str]) -> dict[str, str]:
+    """Return nouns that words of a schema are exchanged for, by the words' stems."""
+    names = {part.name for part in schema.types} | {part.relation for part in schema.relations}
     owners: list[Any] = [*schema.types, *schema.relations]
-    names |= {one.name for owner in owners for one in owner.properties}
+    names |= {property_.name for owner in owners for property_ in owner.properties}
     words = {stem(word) for name in names for word in relation_phrase(name).split()}
     words = {word for word in words if len(word) > 3} - GENERIC - KEYWORDS
     taken = [word for word in sorted(words) if random.random() < 0.5]
-    renamed = dict(zip(taken, random.sample(nouns, len(taken)), strict=True))
-
-    def other(match: re.Match[str]) -> str:
-        word = match.group()
-        new = renamed.get(stem(word.lower()), "")
-        if not new:
-            return word
-        new += "s" if word.lower() != stem(word.lower()) and word[-1] in "sS" else ""
-        return new.upper() if word.isupper() else new.title() if word[0].isupper() else new
-
-    return lambda text: re.sub(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", other, text)
+    return dict(zip(taken, random.sample(nouns, len(taken)), strict=True))
 
 
 def literals_of(question: str, plan: Plan, schema: GraphSchema, random: Random) -> PlanLiterals:
@@ -218,13 +208,19 @@ def literals_of(question: str, plan: Plan, schema: GraphSchema, random: Random) 
     Now and then another property has the same value.
     """
     texts: dict[Owned, tuple[str, ...]] = {}
-    for one in plan.where:
-        right = one.right if isinstance(one.right, tuple) and one.operator in ("=", "<>") else ()
+    for comparison in plan.where:
+        right = (
+            comparison.right
+            if isinstance(comparison.right, tuple) and comparison.operator in ("=", "<>")
+            else ()
+        )
         for value in right:
             if isinstance(value, str) and value.lower() in question.lower():
-                texts[_owned(plan, one.left)] = (value,)
+                texts[_owned(plan, comparison.left)] = (value,)
                 type_ = random.choice(schema.types)
-                others = [one.name for one in type_.properties if one.type == "text"]
+                others = [
+                    property_.name for property_ in type_.properties if property_.type == "text"
+                ]
                 if others and random.random() < _ELSEWHERE:
                     texts.setdefault((type_.name, random.choice(others)), (value,))
     order = random.sample(sorted(texts), len(texts))
@@ -252,7 +248,7 @@ def _made_plan(question: str, gold: PlanGold) -> Plan:
     read, nodes, left = stated(question), [at], dict(gold.hops)
     hops: list[Hop] = []
     while left:
-        hop = next(one for one in left if at in (one[0], one[2]))
+        hop = next(hop for hop in left if at in (hop[0], hop[2]))
         inverse = hop[2] == at and (hop[0] != at or left[hop])
         del left[hop]
         at = hop[0] if inverse else hop[2]
@@ -266,13 +262,15 @@ def _made_plan(question: str, gold: PlanGold) -> Plan:
         ((owner, name),) = owned
         return PropertyRef(place(owner), name)
 
-    numbers = [one for one in read.literals if isinstance(one.value, int | float)]
+    numbers = [literal for literal in read.literals if isinstance(literal.value, int | float)]
     where: list[Comparison] = []
     for owned, value in gold.conditions.items():
-        right = [("=", value)] if value else [(one.operator, one.value) for one in numbers]
+        right = (
+            [("=", value)] if value else [(literal.operator, literal.value) for literal in numbers]
+        )
         if not right:
             raise ValueError
-        where += [Comparison(property_([owned]), sign, (one,)) for sign, one in right]  # type: ignore[arg-type]
+        where += [Comparison(property_([owned]), sign, (given,)) for sign, given in right]  # type: ignore[arg-type]
     of: Any = None
     if gold.counted:
         (counted,) = gold.counted
@@ -297,21 +295,21 @@ def _made_plan(question: str, gold: PlanGold) -> Plan:
         give = [*([] if gold.conditions else give), property_(gold.given)]
     limit = None
     if gold.limit:
-        limit = read.limit or next((int(one.value) for one in numbers), 1)
+        limit = read.limit or next((int(literal.value) for literal in numbers), 1)
     parts = (Without(tuple(hops)),) if gold.without else ()
     return _plan(nodes, () if parts else hops, where, parts, order, limit, give)
 
 
 def parts_of(plan: Plan) -> set[object]:
     """Return what a plan names of a schema, as :func:`kgqa.methods.query_writer.nearest` has it."""
-    found: set[object] = {one for one in plan.nodes if one}
+    parts: set[object] = {node for node in plan.nodes if node}
     for hop in plan.all_hops:
         head, tail = plan.nodes[hop.source], plan.nodes[hop.target]
-        found.add((tail, hop.relation, head) if hop.inverse else (head, hop.relation, tail))
+        parts.add((tail, hop.relation, head) if hop.inverse else (head, hop.relation, tail))
     items = [*plan.items(), *plan.group]
-    inside = [one.of for one in items if isinstance(one, Aggregate)]
-    found |= {_owned(plan, one) for one in [*items, *inside] if isinstance(one, PropertyRef)}
-    return found
+    inside = [item.of for item in items if isinstance(item, Aggregate)]
+    parts |= {_owned(plan, item) for item in [*items, *inside] if isinstance(item, PropertyRef)}
+    return parts
 
 
 def written(language: PlanLanguage, text: str) -> list[str] | None:
@@ -320,12 +318,12 @@ def written(language: PlanLanguage, text: str) -> list[str] | None:
     while not language.is_end(state):
         rest = text[len(state.text) :]
         fit = [
-            one
-            for one in language.options(state)
-            if rest.startswith(one[0]) and (one[0] or not rest)
+            option
+            for option in language.options(state)
+            if rest.startswith(option[0]) and (option[0] or not rest)
         ]
         if not fit:
             return None
-        option, state = max(fit, key=lambda one: len(one[0]))
+        option, state = max(fit, key=lambda option: len(option[0]))
         taken.append(option)
     return taken[:-1]

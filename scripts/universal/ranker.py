@@ -136,19 +136,19 @@ def lora_changes(model: Any) -> Changes:
     return changes
 
 
-def attributes(file: Path = ATTRIBUTES) -> list[str]:
-    """Return the attributes of a file in words: each line its phrase, a tab, and two examples."""
-    rows = [line.split("\t") for line in file.read_text("utf-8").splitlines()]
+def attributes() -> list[str]:
+    """Return the attributes in words; a line of their file has a phrase, a tab, two examples."""
+    rows = [line.split("\t") for line in ATTRIBUTES.read_text("utf-8").splitlines()]
     return [relation_path_text([(0, -1)], [phrase], shown.split(", ")) for phrase, shown in rows]
 
 
 def relations_elsewhere(
-    ranker: PathRanker, domains: Sequence[Domain], groups: int = GROUPS, seed: int = 0
+    ranker: PathRanker, domains: Sequence[Domain], groups: int = GROUPS
 ) -> NDArray[np.float32]:
     """Return the mean vectors ``[groups, width]`` of the domains' relations, each way."""
     texts = dict.fromkeys(text for domain in domains for text, _ in domain.phrasings())
     vectors = ranker.vectors(list(texts))
-    draw = np.random.default_rng(seed)
+    draw = np.random.default_rng(0)
     means = vectors[draw.choice(len(vectors), min(groups, len(vectors)), replace=False)]
     for _ in range(_ROUNDS):
         nearest = (vectors @ means.T).argmax(axis=1)

@@ -58,6 +58,26 @@ def test_tables_with_short_names_for_columns_are_linked(tmp_path: Path) -> None:
     assert school.properties("Student/7")["Sex"] == "F"
 
 
+def test_abbreviations_of_tables_and_words_are_read(tmp_path: Path) -> None:
+    files = {
+        "boats.csv": "bt_no,bt_nm,bought\nB1,Heron,2001\nB2,Teal,2003\n",
+        "sailors.csv": "slr_id,full_nm,recruited_by\n1,Ada Byng,\n2,Ole Dahl,1\n3,Per Lie,1\n",
+        "trips.csv": "trip_id,bt,slr,dt_out\n1,B1,1,2020-01-02\n2,B1,2,2020-03-04\n",
+    }
+    read = read_tables(tmp_path, files)
+    assert read.names("Boat") == {"Heron", "Teal"}
+    assert read.triples("boat") == {("Trip 1", "Heron"), ("Trip 2", "Heron")}
+    assert read.triples("sailor") == {("Trip 1", "Ada Byng"), ("Trip 2", "Ole Dahl")}
+    assert read.triples("recruited by") == {("Ole Dahl", "Ada Byng"), ("Per Lie", "Ada Byng")}
+
+
+def test_prices_of_one_currency_are_numbers(tmp_path: Path) -> None:
+    files = {"items.csv": 'id,name,price,abroad\n1,Pen,"$1,200.50",$3\n2,Ink,$3.00,€4\n3,Pad,,\n'}
+    read = read_tables(tmp_path, files)
+    assert read.properties("Item/1")["price"] == 1200.5
+    assert read.properties("Item/1")["abroad"] == "$3"  # not to be compared with €4
+
+
 def test_keys_links_types_and_names_are_found(tmp_path: Path) -> None:
     shop = read_tables(tmp_path, SHOP)
     assert shop.names("Employee") == {"Nancy Davolio", "Andrew Fuller"}
@@ -131,7 +151,7 @@ def test_ids_are_of_the_table_whose_key_is_called_so_and_pairs_are_of_one_table(
         "prereq.csv": "course_id,prereq_id\n1,2\n3,2\n",
     }
     read = read_tables(tmp_path, college)
-    assert ("Harmony", "Music") in read.triples("dept")
+    assert ("Harmony", "Music") in read.triples("department")
     assert read.triples("prereq") == {("Optics", "Waves"), ("Harmony", "Waves")}
 
 

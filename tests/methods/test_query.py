@@ -13,6 +13,7 @@ from kgqa.errors import LinkingError
 from kgqa.evaluation.query_run import same_rows
 from kgqa.linking.literals import stated
 from kgqa.methods.query import is_idle
+from kgqa.queries.plan import Aggregate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,13 +22,18 @@ PRODUCTS = "id,name,unit_price,supplier\n1,Chai,18.0,1\n2,Chang,19.0,1\n3,Ikura,
 SUPPLIERS = "id,name,city\n1,Exotic Liquids,London\n2,Tokyo Traders,Tokyo\n3,Lyngbysild,Lyngby\n"
 
 
+def ingested(factory: pytest.TempPathFactory, name: str, tables: dict[str, str]) -> kgqa.KG:
+    """Return a KG of tables, each given as the text of its file."""
+    folder = factory.mktemp(name)
+    for table, text in tables.items():
+        (folder / f"{table}.csv").write_text(text)
+    return kgqa.ingest("tables", folder, kg=name, home=factory.mktemp("home"))
+
+
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
-    folder = tmp_path_factory.mktemp("shop")
-    (folder / "products.csv").write_text(PRODUCTS)
-    (folder / "suppliers.csv").write_text(SUPPLIERS)
-    home: Path = tmp_path_factory.mktemp("home")
-    with kgqa.ingest("tables", folder, kg="shop", home=home) as kg:
+    tables = {"products": PRODUCTS, "suppliers": SUPPLIERS}
+    with ingested(tmp_path_factory, "shop", tables) as kg:
         yield kg
 
 
@@ -118,14 +124,13 @@ def test_rows_are_right_whatever_a_limit_left_open() -> None:
 @pytest.fixture(scope="module")
 def orders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
     """Orders have no names of their own, so they are called "Order 1"; a city has two kinds."""
-    folder = tmp_path_factory.mktemp("orders")
-    (folder / "customers.csv").write_text(
-        "customerID,name,city\n1,Hanna Moos,London\n2,Frida Berg,Lyngby\n3,Nils Aas,London\n"
-    )
-    (folder / "suppliers.csv").write_text("supplierID,name,city\n1,Tokyo Traders,London\n")
-    (folder / "orders.csv").write_text("orderID,customerID,freight\n1,1,2.5\n2,1,3.5\n3,2,4.0\n")
-    home: Path = tmp_path_factory.mktemp("home")
-    with kgqa.ingest("tables", folder, kg="orders", home=home) as kg:
+    tables = {
+        "customers": "customerID,name,city\n1,Hanna Moos,London\n2,Frida Berg,Lyngby\n"
+        "3,Nils Aas,London\n",
+        "suppliers": "supplierID,name,city\n1,Tokyo Traders,London\n",
+        "orders": "orderID,customerID,freight\n1,1,2.5\n2,1,3.5\n3,2,4.0\n",
+    }
+    with ingested(tmp_path_factory, "orders", tables) as kg:
         yield kg
 
 
@@ -201,25 +206,13 @@ def test_what_is_called_like_a_class_is_the_class(
 
 @pytest.fixture(scope="module")
 def league(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
-    home = tmp_path_factory.mktemp("league")
     tables = {
-        "drivers": [(1, 44, "Ada", "Birch", "1985-01-07"), (2, 4, "Bo", "Lindt", "1999-11-13")],
-        "races": [(1, 2022, "Ulm Cup"), (2, 2023, "Ulm Cup"), (3, 2023, "Bonn Cup")],
-        "results": [(1, 1, 1, 9), (2, 1, 2, 8), (3, 2, 2, 8), (4, 3, 1, 2)],
+        "drivers": "driverId,number,forename,surname,dob\n1,44,Ada,Birch,1985-01-07\n"
+        "2,4,Bo,Lindt,1999-11-13\n",
+        "races": "raceId,year,name\n1,2022,Ulm Cup\n2,2023,Ulm Cup\n3,2023,Bonn Cup\n",
+        "results": "resultId,raceId,driverId,points\n1,1,1,9\n2,1,2,8\n3,2,2,8\n4,3,1,2\n",
     }
-    columns = {
-        "drivers": ["driverId", "number", "forename", "surname", "dob"],
-        "races": ["raceId", "year", "name"],
-        "results": ["resultId", "raceId", "driverId", "points"],
-    }
-    folder = home / "tables"
-    folder.mkdir()
-    for name, rows in tables.items():
-        lines = [columns[name], *rows]
-        (folder / f"{name}.csv").write_text(
-            "".join(",".join(map(str, one)) + "\n" for one in lines)
-        )
-    with kgqa.ingest("tables", folder, kg="league", home=home) as kg:
+    with ingested(tmp_path_factory, "league", tables) as kg:
         yield kg
 
 
@@ -280,7 +273,6 @@ def test_an_answer_asked_in_one_call_keeps_what_is_behind_it(
 
 @pytest.fixture(scope="module")
 def bookshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
-    folder = tmp_path_factory.mktemp("bookshop")
     tables = {
         "branches": "id,name,opened\n1,Quay,2010\n2,Abbey,2012\n",
         "books": "id,title,genre,price,pages\n1,Red Kite,crime,10,300\n2,Salt Road,crime,20,500\n"
@@ -292,10 +284,7 @@ def bookshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
         "order_lines": "order_id,book_id,quantity,unit_price\n1,1,2,10\n1,2,1,20\n2,3,5,6\n"
         "3,1,1,9\n",
     }
-    for name, text in tables.items():
-        (folder / f"{name}.csv").write_text(text)
-    home: Path = tmp_path_factory.mktemp("home")
-    with kgqa.ingest("tables", folder, kg="bookshop", home=home) as kg:
+    with ingested(tmp_path_factory, "bookshop", tables) as kg:
         yield kg
 
 
@@ -414,7 +403,6 @@ def test_a_node_of_values_stands_for_what_it_holds(
 @pytest.fixture(scope="module")
 def regatta(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
     """Crews, boats and results, with columns called in short."""
-    folder, home = tmp_path_factory.mktemp("regatta"), tmp_path_factory.mktemp("home")
     tables = {
         "Sailor": "SaiID,LName,Fname,Age,Sex\n1,Ek,Ann,31,F\n2,Dal,Bo,25,M\n3,Moe,Cy,44,M\n",
         "Boat": "BoatID,BoatType,length,name\n7,dinghy,4.2,Tern\n8,ketch,11.5,Skua\n"
@@ -424,9 +412,7 @@ def regatta(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
         "3,Bay Cup,2023,2023-03-09\n",
         "Result": "ResultID,RaceID,SaiID,position\n1,1,1,1\n2,1,2,2\n3,2,2,1\n4,2,3,2\n5,3,1,1\n",
     }
-    for name, text in tables.items():
-        (folder / f"{name}.csv").write_text(text)
-    with kgqa.ingest("tables", folder, kg="regatta", home=home) as kg:
+    with ingested(tmp_path_factory, "regatta", tables) as kg:
         yield kg
 
 
@@ -469,7 +455,6 @@ def test_several_things_are_given_as_they_are_asked_for(
 @pytest.fixture(scope="module")
 def bank(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
     """Clients and loans, which only tables that no question mentions join."""
-    folder, home = tmp_path_factory.mktemp("bank"), tmp_path_factory.mktemp("home")
     tables = {
         "client": "client_id,name,city\n1,Ann Ek,Oslo\n2,Bo Dal,Bergen\n"
         "3,Cy Moe,Bergen\n4,Di Foss,Oslo\n",
@@ -482,9 +467,7 @@ def bank(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
         "supplier": "supplier_id,name,city\n1,Ink & Co,Oslo\n2,Paper Ltd,Bergen\n",
         "delivery": "delivery_id,supplier_id,loan_id\n1,1,7\n2,2,5\n",
     }
-    for name, text in tables.items():
-        (folder / f"{name}.csv").write_text(text)
-    with kgqa.ingest("tables", folder, kg="bank", home=home) as kg:
+    with ingested(tmp_path_factory, "bank", tables) as kg:
         yield kg
 
 
@@ -506,3 +489,62 @@ def test_classes_that_a_question_mentions_are_joined_through_those_between(
     bank: kgqa.KG, question: str, names: set[str]
 ) -> None:
     assert {one.name for one in bank.ask(question).answers} == names
+
+
+MEMBERS = (
+    ":ID,name,rating:long,wins:long,:LABEL\nm1,Ada,5,1,Member\nm2,Bo,7,8,Member\nm3,Cy,2,9,Member\n"
+)
+GUESTS = ":ID,name,:LABEL\ng1,Dee,Guest\ng2,Eli,Guest\n"
+CLUBS = (
+    ":ID,name,motto,:LABEL\nc1,Rooks,play on,Club\nc2,Knights,no rest,Club\nc3,Pawns,a step,Club\n"
+)
+HELPERS = (
+    ":START_ID,:END_ID,:TYPE\nc1,m1,HAS_HELPER\nc1,g1,HAS_HELPER\nc1,g2,HAS_HELPER\n"
+    "c2,m2,HAS_HELPER\nc2,m3,HAS_HELPER\n"
+)
+TOWNS = ":ID,name,:LABEL\nt1,Lund,Town\nt2,Bergen,Town\nt3,Vaasa,Town\n"
+SEATS = ":START_ID,:END_ID,:TYPE\nc1,t1,PLAYS_IN\nc2,t2,PLAYS_IN\nc3,t2,PLAYS_IN\n"
+
+
+@pytest.fixture(scope="module")
+def clubs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
+    """A relation that leads to things of two classes, and a town that two clubs share."""
+    folder = tmp_path_factory.mktemp("clubs")
+    tables = {"Member": MEMBERS, "Guest": GUESTS, "Club": CLUBS, "Town": TOWNS,
+              "HAS_HELPER": HELPERS, "PLAYS_IN": SEATS}  # fmt: skip
+    for name, text in tables.items():
+        (folder / f"{name}.csv").write_text(text)
+    home: Path = tmp_path_factory.mktemp("home")
+    with kgqa.ingest("tables", folder, kg="clubs", home=home) as kg:
+        yield kg
+
+
+def test_what_a_relation_leads_to_is_of_any_class_if_none_is_named(clubs: kgqa.KG) -> None:
+    answer = clubs.ask("Which club has the most helpers?", method="query")
+    assert [one.name for one in answer.answers] == ["Rooks"]  # three, two of them guests
+    assert "HAS_HELPER> *" in str(answer.plan)
+    members = clubs.ask("Which club has the most helpers who are members?", method="query")
+    assert "HAS_HELPER> Member" in str(members.plan)
+
+
+def test_a_number_holds_for_each_of_two_properties_before_it(clubs: kgqa.KG) -> None:
+    answer = clubs.ask("Which members have a rating and wins over 4?", method="query")
+    assert [one.name for one in answer.answers] == ["Bo"]
+
+
+def test_the_top_few_are_not_ordered_by_what_something_else_has(clubs: kgqa.KG) -> None:
+    answer = clubs.ask("What are the top 2 towns that clubs play in?", method="query")
+    assert answer.plan is not None
+    assert isinstance(answer.plan.order[0].by, Aggregate)
+
+
+def test_what_is_asked_for_and_has_no_place_in_a_plan_is_not_answered(clubs: kgqa.KG) -> None:
+    sure = clubs.ask("Which clubs play in Bergen?", method="query")
+    assert len(sure.answers) == 2
+    for question in (
+        "Which clubs have the most elaborate historical uniforms?",
+        "Which members share the same wins?",
+        "Which clubs have the code 'step'?",
+    ):
+        answer = clubs.ask(question, method="query")
+        assert (answer.confidence or 0.0) < 0.3, answer.plan
