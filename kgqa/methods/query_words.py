@@ -422,6 +422,7 @@ def turn(question: str, relation: str) -> float:
     agent_noun = bool(re.search(r"\w(?:er|or)(?: of)?$", phrase))  # line manager, auditor of
     agent = re.search(rf"\b{root}\w*(?:er|or)s?\b", question, re.IGNORECASE)
     whose = bool(re.search(rf"\b{root}\w* of\W*$", question, re.IGNORECASE))  # "is x auditor of?"
+    held = re.search(rf"\b{root}\w* of\b|['’]s? (?:\w+ ){{0,2}}{root}", question, re.IGNORECASE)
     noun_tail = not noun_head and (
         phrase.startswith("has ")
         or agent_noun
@@ -435,7 +436,7 @@ def turn(question: str, relation: str) -> float:
         side = 1.0 if noun_tail else -1.0
         if whose or re.search(rf"\b(?:does|do|did)\b.*\b{root}or\W*$", question, re.IGNORECASE):
             return -3.0 * side
-        if re.search(rf"\b{root}\w* of\b|['’]s? (?:\w+ ){{0,2}}{root}", question, re.IGNORECASE):
+        if held:
             return 3.0 * side
         if re.search(_COUNTS, before, re.IGNORECASE) and not FREQUENT.search(before):
             return -3.0 * side
@@ -443,9 +444,7 @@ def turn(question: str, relation: str) -> float:
     turned = not noun_head if agent_noun else phrase.endswith(" by")
     side = -1.0 if turned else 1.0  # above 0: what it is done to is at the tail
     if agent:
-        counted = re.search(
-            r"\b(?:most|fewest|number|count|many|more|least)\b", question[: agent.start()], re.I
-        )
+        counted = not held and re.search(_COUNTS, question[: agent.start()], re.IGNORECASE)
         return 3.0 * side if counted or whose else -3.0 * side
     does = r"(?:does|do|did|(?:has|have|had) (?!been\b)\w+)"  # "has x audited", not "has audited x"
     if re.search(rf"\b{does}\b.*\b{root}|\b{root}\w*ed by \w", question, re.IGNORECASE):

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
         ("Who are the parents of Ann?", "parent of", False),
         ("Who was managed by Ann?", "manages", True),
         ("Who blended the most wines?", "blended by", True),
+        ("Who has Ann as main auditor?", "audited by", False),
+        ("Who has been Ann's auditor?", "audited by", True),
         ("Who has Ann audited?", "audited", True),
         ("Who has audited Ann?", "audited", False),
         ("Who was Ann audited by?", "audited by", True),
