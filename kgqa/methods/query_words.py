@@ -421,8 +421,11 @@ def turn(question: str, relation: str) -> float:
     root = re.escape(word[: max(3, len(word) - 2)])
     before, found, _ = question.lower().partition(word[: max(3, len(word) - 2)])
     noun_head = phrase.endswith(" of")
-    agent_noun = bool(re.search(r" \w+(?:er|or|ee)$", phrase))  # line manager
-    noun_tail = (
+    agent_noun = bool(re.search(r"\w(?:er|or)(?: of)?$", phrase))  # line manager, auditor of
+    agent = re.search(rf"\b{root}\w*(?:er|or)s?\b", question, re.IGNORECASE)
+    whose = bool(re.search(rf"\b{root}\w* of\W*$", question, re.IGNORECASE))  # "is x auditor of?"
+    held = re.search(rf"\b{root}\w* of\b|['’]s? (?:\w+ ){{0,2}}{root}", question, re.IGNORECASE)
+    noun_tail = not noun_head and (
         phrase.startswith("has ")
         or agent_noun
         or (
@@ -431,22 +434,22 @@ def turn(question: str, relation: str) -> float:
             and phrase not in PAST_VERBS
         )
     )
-    if (noun_head or noun_tail) and found:
+    if (noun_head or noun_tail) and found and (agent or not agent_noun):
         side = 1.0 if noun_tail else -1.0
-        if agent_noun and re.search(rf"\b(?:does|do|did)\b.*\b{root}e?\W*$", question, re.I):
-            return -3.0
-        if re.search(rf"\b{root}\w* of\b|['’]s? (?:\w+ ){{0,2}}{root}", question, re.IGNORECASE):
+        if whose or re.search(rf"\b(?:does|do|did)\b.*\b{root}or\W*$", question, re.IGNORECASE):
+            return -3.0 * side
+        if held:
             return 3.0 * side
         if re.search(_COUNTS, before, re.IGNORECASE) and not FREQUENT.search(before):
             return -3.0 * side
         return 2.0 * side if noun_tail else 0.0
-    side = -1.0 if phrase.endswith(" by") else 1.0
-    if agent := re.search(rf"\b{root}\w*(?:er|or)s?\b", question, re.IGNORECASE):
-        counted = re.search(
-            r"\b(?:most|fewest|number|count|many|more|least)\b", question[: agent.start()], re.I
-        )
-        return 3.0 * side if counted else -3.0 * side
-    if re.search(rf"\b(?:does|do|did)\b.*\b{root}|\b{root}\w*ed by\b", question, re.IGNORECASE):
+    turned = not noun_head if agent_noun else phrase.endswith(" by")
+    side = -1.0 if turned else 1.0  # above 0: what it is done to is at the tail
+    if agent:
+        counted = not held and re.search(_COUNTS, question[: agent.start()], re.IGNORECASE)
+        return 3.0 * side if counted or whose else -3.0 * side
+    does = r"(?:does|do|did|(?:has|have|had) (?!been\b)\w+)"  # "has x audited", not "has audited x"
+    if re.search(rf"\b{does}\b.*\b{root}|\b{root}\w*ed by \w", question, re.IGNORECASE):
         return 3.0 * side
     return -2.0 * side if re.search(rf"\b{root}", question, re.IGNORECASE) else 0.0
 
@@ -507,6 +510,19 @@ def measured(question: str, name: str) -> bool:
         words & {*nouns.split()} and re.search(rf"\b(?:{roots}){_FORM}\b", question, re.I)
         for roots, nouns in _OF_WHAT
     )
+
+
+def other_measure(question: str, name: str) -> bool:
+    """Return whether a property is a measure, and a question with "how" asks for another one.
+
+    >>> other_measure("How tall is x?", "age"), other_measure("How heavy is x?", "mass")
+    (True, False)
+    """
+    how = re.search(r"\bhow\s+\w+", question, re.IGNORECASE)
+    every = {noun for _, nouns in _OF_WHAT for noun in nouns.split()}
+    asked = {noun for noun in every if how and measured(how[0], noun)}
+    words = {stem(one) for one in relation_phrase(name).split()} & every
+    return bool(asked and words) and not asked & words
 
 
 _LATE = re.compile(r"\b(?:young|new|late)est\b|\bmost recent(?:ly)?\b", re.IGNORECASE)

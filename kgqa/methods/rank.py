@@ -44,11 +44,15 @@ from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.options import RankOptions
 from kgqa.methods.rank_asked import (
     NEXT_STEP,
+    TURNED,
     adjustment,
     evidence_of,
+    is_other_kind,
     next_said,
     other_role,
+    says_a_part,
     says_kind,
+    turned,
     two_steps,
     which_of_them,
 )
@@ -220,8 +224,21 @@ class Rank(Method[RankOptions]):
             share = weighed[0].probability
             signs = evidence_of(best ** (1 / len(weighed)), share, asked, relations)
             confidence = sureness((*signs, float(bool(narrowed.conditions)), 1.0))
-        if chosen and (narrowed.left_out or narrowed.over is None):
-            confidence = min(confidence, UNSURE)
+        if chosen and not choices:
+            likeliest = [
+                paths.steps[int(np.argmax(one.probability))]
+                for paths, one in zip(found, weighed, strict=True)
+                if paths.steps
+            ]
+            unsure = (
+                narrowed.left_out
+                or narrowed.over is None
+                or all(one.likeliest[0].missing for one in weighed)
+                or any(says_a_part(asked, words, one) for one in likeliest)
+                or is_other_kind(asked, words, likeliest[0], order[0])
+            )
+            if unsure:
+                confidence = min(confidence, UNSURE)
         shown, expanded = _shown(evidence, self.options.k)
         grounded = time.perf_counter()
         return Findings(
@@ -342,8 +359,8 @@ class Rank(Method[RankOptions]):
         own = {one[0] for one in paths.steps if len(one) == 1}
         every = [*paths.steps, *((hop,) for hop in words.schema.missing(own))]
         count = len(paths.steps)
-        added = np.zeros(len(every), np.float32)
-        added[:count] = adjustment(words, self.ranker, asked, paths) + more
+        added = np.where(turned(asked, words, every), np.float32(-TURNED), np.float32(0.0))
+        added[:count] += adjustment(words, self.ranker, asked, paths) + more
         logits = words.logits(self.ranker, asked, every)
         best = int(np.argmax(logits[:count] + added[:count])) if count else -1
         if count and len(every[best]) == 1 and added[best] <= 0:  # not yet of the kind asked for

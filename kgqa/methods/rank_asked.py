@@ -21,7 +21,7 @@ from kgqa.graph.schema import PropertyGraph
 from kgqa.linking.around import MOST_CLASSES, stems_of
 from kgqa.linking.asked import asks_whether
 from kgqa.linking.vocabulary import FUNCTION, GENDERS
-from kgqa.methods.query_words import turn
+from kgqa.methods.query_words import other_measure, turn
 from kgqa.paths.words import TOPIC, relation_phrase
 
 if TYPE_CHECKING:
@@ -165,6 +165,28 @@ def evidence_of(
     return odds, lead, len(words & said) / max(len(words), 1)
 
 
+def says_a_part(asked: str, words: RankWords, steps: Sequence[Hop]) -> bool:
+    """Return whether a relation path says only a part of a question, or something else.
+
+    It is walked the wrong way, is the first of two steps, or is of another measure: "how tall".
+    """
+    said = words.hop(steps[-1])
+    step = two_steps(asked)
+    first = step is not None and len(steps) == 1 and stems_of(step.noun) <= stems_of(said)
+    return first or is_turned(asked, words, steps) or other_measure(asked, said)
+
+
+def is_other_kind(asked: str, words: RankWords, steps: Sequence[Hop], key: int) -> bool:
+    """Return whether a graph has things of the kind asked for, and what a path led to is none.
+
+    A graph with nurses says of a receptionist what it is. Raises GraphError.
+    """
+    kind = asked_kind(asked) & stems_of(" ".join(words.kinds)) - _LITTLE - _ANY
+    said = stems_of(normalise(words.hop(steps[-1])))
+    unsaid = bool(kind) and steps[-1][0] % 2 == 0 and not kind & said
+    return unsaid and not _fits(words.store, kind, keys_array([key]))[0]
+
+
 def says_kind(asked: str, text: str) -> bool:
     """Return whether a text says the noun asked for, as any does if a question has none.
 
@@ -181,7 +203,6 @@ def adjustment(
     """Return what is added to the logit of each relation path. Raises GraphError."""
     added = np.zeros(len(paths.steps), np.float32)
     added[_other_kin(asked, words, paths.steps)] = -OTHER_KIN
-    added[_turned(asked, words, paths.steps)] -= TURNED
     if _WHERE.match(asked):
         added[[words.is_value(steps[-1]) for steps in paths.steps]] -= OTHER_KIN
     kind = asked_kind(asked)
@@ -216,18 +237,19 @@ def _content(text: str) -> frozenset[str]:
     return stems_of(" ".join({*normalise(text).split()} - FUNCTION - {TOPIC}))
 
 
-def _turned(asked: str, words: RankWords, every: Sequence[Sequence[Hop]]) -> list[bool]:
-    """Return which relations a topic has at both ends, walked the way that is not asked for."""
+def turned(asked: str, words: RankWords, every: Sequence[Sequence[Hop]]) -> list[bool]:
+    """Return which relations go the way that is not asked for, if ``every`` has the other, too."""
     single = {steps[0] for steps in every if len(steps) == 1}
+    return [(steps[0][0] ^ 1, -1) in single and is_turned(asked, words, steps) for steps in every]
 
-    def other(steps: Sequence[Hop]) -> bool:
-        step, through = steps[0]
-        if len(steps) != 1 or through >= 0 or (step ^ 1, through) not in single:
-            return False
-        side = turn(asked, words.hop(steps[0]))  # above 0: at the tail
-        return side > 0 if step % 2 else side < 0
 
-    return [other(steps) for steps in every]
+def is_turned(asked: str, words: RankWords, steps: Sequence[Hop]) -> bool:
+    """Return whether a relation that things have at both ends goes the way not asked for."""
+    step, _ = steps[0]
+    if len(steps) != 1 or not words.schema.both_ways(steps[0]):
+        return False
+    side = turn(asked, words.hop(steps[0]))  # above 0: at the tail
+    return side > 0 if step % 2 else side < 0
 
 
 def _other_kin(asked: str, words: RankWords, every: Sequence[Sequence[Hop]]) -> list[bool]:

@@ -83,6 +83,11 @@ class Schema:
         """Return keys of some entities that have ``hop``."""
         return self._topics.get(hop, [])
 
+    def both_ways(self, hop: Hop) -> bool:
+        """Return whether an entity has a relation at both of its ends: such as "follows"."""
+        back = (hop[0] ^ 1, -1)
+        return hop[1] < 0 and any(hop in kind and back in kind for kind in self._kinds)
+
     def missing(self, own: Iterable[Hop]) -> list[Hop]:
         """Return the hops that entities with most of the hops ``own`` usually have, and it has not.
 

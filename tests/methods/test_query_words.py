@@ -32,6 +32,16 @@ if TYPE_CHECKING:
         ("Who are the parents of Ann?", "parent of", False),
         ("Who was managed by Ann?", "manages", True),
         ("Who blended the most wines?", "blended by", True),
+        ("Who has Ann as main auditor?", "audited by", False),
+        ("Who has been Ann's auditor?", "audited by", True),
+        ("Who has Ann audited?", "audited", True),
+        ("Who has audited Ann?", "audited", False),
+        ("Who was Ann audited by?", "audited by", True),
+        ("Who is audited by Ann?", "auditor", False),
+        ("Who did Ann audit?", "auditor", False),
+        ("Who audited Ann?", "auditor", True),
+        ("Who did Ann audit?", "auditor of", True),
+        ("Who is Ann the auditor of?", "auditor", False),
     ],
 )
 def test_a_relation_is_asked_for_from_either_side(

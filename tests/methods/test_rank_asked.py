@@ -47,6 +47,13 @@ Term 2|to|2030-06-30
 Zentrol|brand of|valproate
 valproate|treats|epilepsy
 valproate|is a|anticonvulsant
+Board|audited|Bureau
+Bureau|audited|Ward 3
+Tom Reed|age|61
+Porto|mayor|Rui Alves
+Porto|deputy mayor|Ana Lopes
+Ward 3|head nurse|Flo Gray
+Moot Hall|receptionist|Gus Hill
 """.strip().splitlines()
 ]
 
@@ -123,6 +130,25 @@ def test_what_is_missing_is_said(kg: kgqa.KG, question: str, said: str) -> None:
     answer = kg.ask(question, method="rank")
     assert not answer.answers
     assert said in answer.notes[-1]
+
+
+@pytest.mark.model
+@pytest.mark.usefixtures("minilm")
+@pytest.mark.parametrize(
+    ("question", "wrong", "right"),
+    [
+        ("who audited Board", "Bureau", "who audited Bureau"),  # nobody did
+        ("nurses at Moot Hall", "Gus Hill", "receptionist at Moot Hall"),
+        ("how tall is Tom Reed?", "61", "how old is Tom Reed?"),
+        ("who steps in for the mayor of Porto", "Rui Alves", "who is the mayor of Porto"),
+    ],
+)
+def test_an_answer_that_says_a_part_of_a_question_is_not_sure(
+    kg: kgqa.KG, question: str, wrong: str, right: str
+) -> None:
+    answer = kg.ask(question, method="rank")
+    assert not answer.answers or answer.best.name != wrong or answer.confidence <= UNSURE
+    assert kg.ask(right, method="rank").confidence > 0.9
 
 
 def test_a_word_that_says_the_kind_names_none_of_them(tmp_path: Path) -> None:
