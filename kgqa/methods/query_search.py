@@ -213,10 +213,10 @@ class PlanSearch:
         relations = [hop.relation for hop in plan.hops]
         idle = 0
         for number, hop in enumerate(plan.hops):
-            said = relations.count(hop.relation) == 1 and self._read.mentions.of(hop.relation)
             name, source = plan.nodes[hop.target], plan.nodes[hop.source]
             # the words of a class say no relation that is called like it
-            said = said and {*said} - {*self._read.class_words(source)}
+            words = {*self._read.mentions.of(hop.relation)} - {*self._read.class_words(source)}
+            said = bool(words) and relations.count(hop.relation) == 1
             round_ = len(plan.hops) > 1 and name == source and not said
             if round_ or not (said or used & {NodeRef(hop.target), HopRef(number)}):
                 idle += plan.nodes.count(name) > 1 or not self._read.class_words(name)
