@@ -40,7 +40,7 @@ from kgqa.loaders.tabular_mapping import (
     type_words,
     words,
 )
-from kgqa.loaders.tabular_values import LONG, is_blob, members, separator, value_type
+from kgqa.loaders.tabular_values import LONG, is_blob, members, separator, unit_of, value_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -537,7 +537,8 @@ def _column(
     of_row = column.words[:-1] in ([], plan.words)  # ``blood_type`` is not a type of a patient
     if of_row and column.words[-1] in CLASS_WORDS and _are_classes(column) and not plan.joins:
         return ColumnMapping(property=column.name, split=column.split)
-    return ColumnMapping(property=column.name, type=column.kind, split=column.split)
+    unit = unit_of(column.values) if column.kind in ("integer", "float") else ""
+    return ColumnMapping(property=column.name, type=column.kind, unit=unit, split=column.split)
 
 
 def _shared_words(names: Sequence[str]) -> list[str]:

@@ -140,8 +140,9 @@ _HEAD = """\
 # How tables were read as a graph. Edit it, and load again with: --mapping mapping.toml
 # A table: type, key, name (columns), types (columns whose cells are further types), or
 # edge = { relation, head, tail } for a table whose rows are edges.
-# A column: property and type; relation and to ("table.column") or thing (a type: each value is a
-# thing of its own); split: what separates the members of a list; skip = true leaves it out.
+# A column: property and type, unit (of amounts, said and left out); relation and to
+# ("table.column") or thing (a type: each value is a thing of its own); split: what separates the
+# members of a list; skip = true leaves it out.
 """
 
 
@@ -157,6 +158,7 @@ class ColumnMapping(_Part):
 
     property: str = ""
     type: ValueType | None = None
+    unit: str = ""  # of the cells' amounts, which are numbers in the graph: "€"
     relation: str = ""
     to: str = ""  # "table.column", or "(space)" of a neo4j-admin header
     thing: str = ""
@@ -247,7 +249,8 @@ def summary(name: str, source: str, rows: int, table: TableMapping) -> str:
     ]
     skipped = [column for column, each in columns if each.skip]
     left = f"left out: {', '.join(skipped)}" if skipped else ""
-    said = "; ".join(filter(None, (", ".join(edges), counted, left)))
+    amounts = ", ".join(f"{column} in {each.unit}" for column, each in columns if each.unit)
+    said = "; ".join(filter(None, (", ".join(edges), counted, amounts, left)))
     return f"{source} ({rows:,} rows): {table.type or 'things'}, {key}, {called}; {said}"
 
 

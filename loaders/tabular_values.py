@@ -105,7 +105,7 @@ def value_type(texts: pa.Array) -> ValueType:
     if not len(texts):
         return "text"
     amounts, units = _amounts(texts)
-    texts = amounts if units == 1 else texts  # of several currencies they are not to be compared
+    texts = amounts if len(units) == 1 else texts  # several currencies are not to be compared
     if not pc.any(pc.match_substring_regex(texts, _NUMBER_LIKE)).as_py():
         if _all(texts, r"^-?[0-9]+$") and _casts(texts, pa.int64()):
             return "integer"
@@ -130,8 +130,14 @@ def value_type(texts: pa.Array) -> ValueType:
     return "point" if _all(texts, _POINT) else "text"
 
 
-def _amounts(texts: pa.Array) -> tuple[pa.Array, int]:
-    """Return amounts as plain numbers ("€1,200.50", "12 EUR"), and how many units they have.
+def unit_of(texts: pa.Array) -> str:
+    """Return the unit of all amounts of a column, "" for plain numbers: "€" of "€1,200.50"."""
+    _, units = _amounts(texts)
+    return (units[0].as_py() or "").strip("|") if len(units) == 1 else ""
+
+
+def _amounts(texts: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Return amounts as plain numbers ("€1,200.50", "12 EUR"), and the units that they have.
 
     What is not an amount stays as it is, and is of a unit of its own.
     """
@@ -139,7 +145,7 @@ def _amounts(texts: pa.Array) -> tuple[pa.Array, int]:
     fields = (pc.struct_field(parts, name) for name in ("before", "after"))
     units = pc.unique(pc.binary_join_element_wise(*fields, "|"))
     amounts = pc.replace_substring(pc.struct_field(parts, "amount"), ",", "")
-    return pc.coalesce(amounts, texts), len(units)
+    return pc.coalesce(amounts, texts), units
 
 
 def other_date(texts: pa.Array) -> str:

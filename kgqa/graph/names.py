@@ -15,6 +15,7 @@ ABBREVIATIONS = {  # in names of columns and properties
     "lon": "longitude", "fname": "first name", "lname": "last name", "yr": "year",
     "pop": "population", "nm": "name", "dt": "date", "cd": "code", "typ": "type", "num": "number",
     "nbr": "number", "ctry": "country", "eml": "email", "tel": "telephone", "cust": "customer",
+    "prc": "price", "desc": "description", "tot": "total", "acct": "account", "sal": "salary",
     "emp": "employee", "mgr": "manager", "hrs": "hours", "mins": "minutes", "pct": "percent",
 }  # fmt: skip
 

@@ -76,6 +76,7 @@ def test_prices_of_one_currency_are_numbers(tmp_path: Path) -> None:
     read = read_tables(tmp_path, files)
     assert read.properties("Item/1")["price"] == 1200.5
     assert read.properties("Item/1")["abroad"] == "$3"  # not to be compared with €4
+    assert read.mapping.read_text("utf-8").count('unit = "$"') == 1
 
 
 def test_keys_links_types_and_names_are_found(tmp_path: Path) -> None:
