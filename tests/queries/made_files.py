@@ -17,6 +17,7 @@ from kgqa.queries.plan import (
     NodeRef,
     Plan,
     PropertyRef,
+    chains_of,
     default_group,
     quoted_value,
 )
@@ -163,7 +164,7 @@ def features(plan: Plan) -> set[str]:
         "without where": [one for one in plan.without if one.where],
         "repeated": [hop for hop in plan.all_hops if hop.repeated],
         "inverse": [hop for hop in plan.all_hops if hop.inverse],
-        "second chain": len(plan.chains) > 1,
+        "second chain": len(chains_of(plan.hops)) > 1,
         "by": plan.group != default_group(plan.give, plan.order, plan.having),
     }  # fmt: skip
     return found | {name for name, there in shapes.items() if there}
