@@ -379,7 +379,7 @@ class ConditionSearch:
                 continue
             sign, operator = signs[-1]
             for left, place in said:
-                same = (left.is_number) == (right.is_number)
+                same = left.is_number == right.is_number
                 if left.ref != right.ref and same and sign - 7 <= place < sign:
                     found.append(Comparison(left.ref, operator, right.ref))  # type: ignore[arg-type]
         return found

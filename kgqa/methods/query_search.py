@@ -127,10 +127,12 @@ class PlanSearch:
         """
         if plan.first is not None or plan.without or not plan.hops:
             return plan
-        items: list[object] = [*plan.items(), *plan.group]
-        items += [one for each in plan.where for one in (each.left, each.right)]
-        items += [one.of for one in items if isinstance(one, Aggregate)]
-        used: set[object] = {ref.owner for ref in items if isinstance(ref, PropertyRef)}
+        used: set[object] = {
+            leaf.owner
+            for item in (*plan.items(), *plan.group, *plan.where)
+            for leaf in leaves(item)
+            if isinstance(leaf, PropertyRef)
+        }
         used |= {*plan.give}
         nodes = list(plan.nodes)
         for hop in plan.hops:

@@ -521,7 +521,7 @@ def other_measure(question: str, name: str) -> bool:
     how = re.search(r"\bhow\s+\w+", question, re.IGNORECASE)
     every = {noun for _, nouns in _OF_WHAT for noun in nouns.split()}
     asked = {noun for noun in every if how and measured(how[0], noun)}
-    words = {stem(one) for one in relation_phrase(name).split()} & every
+    words = {*stems(name)} & every
     return bool(asked and words) and not asked & words
 
 
