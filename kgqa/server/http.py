@@ -11,7 +11,14 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 from kgqa.errors import KgqaError, UsageError
-from kgqa.server.faults import BusyError, RefusedError, error_json, status_of, unexpected
+from kgqa.server.faults import (
+    HALF_A_PAIR,
+    BusyError,
+    RefusedError,
+    error_json,
+    status_of,
+    unexpected,
+)
 from kgqa.server.observed import request_id
 
 if TYPE_CHECKING:
@@ -35,8 +42,11 @@ async def fields(request: Request) -> dict[str, Any]:
         async with asyncio.timeout(_BODY_SECONDS):
             body = await request.body()
         given = json.loads(body)
+        json.dumps(given, ensure_ascii=False).encode()
     except TimeoutError:
         raise RefusedError(408, "The body took too long to come.") from None
+    except UnicodeEncodeError:
+        raise UsageError(*HALF_A_PAIR) from None
     except ValueError:
         raise UsageError("The body is not JSON.", 'Send {"question": "…"}.') from None
     except RecursionError:
@@ -63,7 +73,7 @@ def as_json(content: Any) -> Response:
     return response
 
 
-async def answered(request: Request, answer: Any) -> dict[str, Any]:
+async def answered(request: Request, answer: Any) -> Any:
     """Return the answer, unless the client goes away first: then nobody waits for it."""
     work = asyncio.ensure_future(answer)
     gone = asyncio.ensure_future(request.receive())  # the body was read: all that can come now
@@ -71,8 +81,7 @@ async def answered(request: Request, answer: Any) -> dict[str, Any]:
         await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
         if not work.done():
             raise RefusedError(499, "The client went away.")
-        content: dict[str, Any] = await work
-        return content
+        return await work
     finally:
         work.cancel()
         gone.cancel()
@@ -129,4 +138,5 @@ async def refused(request: Request, error: Exception) -> Response:
 async def broken(request: Request, error: Exception) -> Response:
     """Log a fault of the program, and say that there was one."""
     _LOG.error("%s failed (request %s).", request.url.path, request_id.get(), exc_info=error)
-    return JSONResponse(error_json(unexpected(error)), 500)
+    fault = unexpected(error)
+    return JSONResponse(error_json(fault), status_of(fault))
