@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
+from kgqa.display import said_name
 from kgqa.errors import KgqaError, UsageError
 from kgqa.server.faults import (
     HALF_A_PAIR,
@@ -42,17 +43,20 @@ async def fields(request: Request) -> dict[str, Any]:
         async with asyncio.timeout(_BODY_SECONDS):
             body = await request.body()
         given = json.loads(body)
-        json.dumps(given, ensure_ascii=False).encode()
     except TimeoutError:
         raise RefusedError(408, "The body took too long to come.") from None
-    except UnicodeEncodeError:
-        raise UsageError(*HALF_A_PAIR) from None
     except ValueError:
         raise UsageError("The body is not JSON.", 'Send {"question": "…"}.') from None
     except RecursionError:
         raise UsageError("The body is nested too deeply.") from None
     if not isinstance(given, dict):
         raise UsageError("The body holds no object.", 'Send {"question": "…"}.')
+    for name, value in given.items():
+        try:
+            json.dumps([name, value], ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            what, hint = HALF_A_PAIR
+            raise UsageError(f"In the field {said_name(name)}: {what}", hint) from None
     return given
 
 
