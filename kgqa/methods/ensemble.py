@@ -45,11 +45,11 @@ from kgqa.methods.options import (
     RankOptions,
 )
 from kgqa.methods.query import UNSAID, Query, has_words_of
-from kgqa.methods.query_words import names_class, says_all, stem
 from kgqa.methods.rank import Rank
 from kgqa.methods.yes_no import NO, YES
 from kgqa.models.path_ranker import RANKERS, own_ranker
 from kgqa.paths.words import relation_phrase
+from kgqa.planning.question_words import names_class, says_all, stem
 from kgqa.queries.plain import queryable
 from kgqa.queries.plan import Aggregate, NodeRef
 

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 
 from kgqa.errors import PlanError
 from kgqa.linking.asked import asks_best, asks_repeated
-from kgqa.methods.query_conditions import ConditionSearch
-from kgqa.methods.query_patterns import PatternSearch
-from kgqa.methods.query_wholes import HOW_MANY, Candidate, WholeSearch
-from kgqa.methods.query_words import EXTREME, NO, TOTAL, measures, stem, stems
 from kgqa.paths.words import relation_phrase
+from kgqa.planning.aggregates import HOW_MANY, Candidate, WholeSearch
+from kgqa.planning.conditions import ConditionSearch
+from kgqa.planning.patterns import PatternSearch
+from kgqa.planning.question_words import EXTREME, NO, TOTAL, measures, stem, stems
 from kgqa.queries.check import check
 from kgqa.queries.groups import wants_empty
 from kgqa.queries.plan import (
@@ -37,7 +37,7 @@ from kgqa.queries.plan import (
 )
 
 if TYPE_CHECKING:
-    from kgqa.methods.query_reading import Reading
+    from kgqa.planning.evidence import Reading
 
 PLANS = 12
 _WHOLE_END = 0.8  # of a relation's facts that end in one class, so that others are of it, too

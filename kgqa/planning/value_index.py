@@ -10,15 +10,18 @@ import numpy as np
 
 from kgqa.graph.names import normalise
 from kgqa.linking.around import name_stems, stems_of
-from kgqa.methods.query_parts import ENTITY, FoundValue, Owned
-from kgqa.methods.query_words import stem, stems
+from kgqa.planning.question_words import stem, stems
+from kgqa.planning.schema_parts import ENTITY, FoundValue, Owned
+from kgqa.queries.check import fits
+from kgqa.queries.language import Owned as Owner
+from kgqa.queries.language import PlanLiterals
 from kgqa.queries.plain import PlainGraph
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from kgqa.graph.schema import GraphSchema
-    from kgqa.linking.literals import Stating
+    from kgqa.linking.literals import Stated, Stating
     from kgqa.queries.solve import QueryStore
 
 _LONGEST = 8  # words of a value that is looked for
@@ -196,3 +199,24 @@ def _looks_meant(text: str, fields: dict[Owned, tuple[str, ...]]) -> bool:
 
 def _key(text: str) -> str:
     return " ".join(re.findall(r"[\w&'+#.-]+", text.lower().replace("’", "'"))).strip(".'\"")
+
+
+def plan_literals(read: Stated, texts: Mapping[Owner, Iterable[str]] | None = None) -> PlanLiterals:
+    """Return what may stand in a plan of what a question states; ``texts``: the graph's values."""
+    numbers = [one.value for one in read.literals if isinstance(one.value, int | float)]
+    dates = [str(one.value) for one in read.literals if one.kind != "text"]
+    return PlanLiterals(
+        numbers=tuple(dict.fromkeys([*numbers, *([read.limit] if read.limit else [])])),
+        dates=tuple(one for one in dict.fromkeys(dates) if fits(one, "date")),
+        texts={owned: tuple(dict.fromkeys(some)) for owned, some in (texts or {}).items()},
+        words=tuple(str(one.value) for one in read.literals if one.kind == "text"),
+    )
+
+
+def found_texts(values: Iterable[FoundValue]) -> dict[Owner, list[str]]:
+    """Return the values that a question has, by the class or relation and the property."""
+    texts: dict[Owner, list[str]] = {}
+    for found in values:
+        for (kind, owner, name), some in found.fields.items():
+            texts.setdefault((owner, "" if kind == ENTITY else name), []).extend(some)
+    return texts

@@ -8,9 +8,9 @@ from heapq import nlargest
 from typing import TYPE_CHECKING, Any
 
 from kgqa.graph.quantities import UNITS
-from kgqa.methods.query_parts import ENTITY, FoundValue, Owned
-from kgqa.methods.query_reading import UNUSED, is_id
-from kgqa.methods.query_words import (
+from kgqa.paths.words import relation_phrase
+from kgqa.planning.evidence import UNUSED, is_id
+from kgqa.planning.question_words import (
     ALIVE,
     AVERAGE,
     COMPARED,
@@ -26,7 +26,7 @@ from kgqa.methods.query_words import (
     place_won,
     says,
 )
-from kgqa.paths.words import relation_phrase
+from kgqa.planning.schema_parts import ENTITY, FoundValue, Owned
 from kgqa.queries.check import DATES, NUMBERS, operators
 from kgqa.queries.plan import Aggregate, Comparison, NodeRef, PropertyRef
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from kgqa.linking.literals import Stating
-    from kgqa.methods.query_reading import Pattern, Place, Reading
+    from kgqa.planning.evidence import Pattern, Place, Reading
     from kgqa.queries.plan import AggregateKind
 
 CONDITIONS = 6  # beam

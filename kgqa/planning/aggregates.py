@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from kgqa.errors import PlanError
 from kgqa.linking.asked import asks_best, asks_either
-from kgqa.methods.query_reading import MOST_ODDS, is_id
-from kgqa.methods.query_then import best_first, counted_after
-from kgqa.methods.query_words import (
+from kgqa.paths.words import relation_phrase
+from kgqa.planning.evidence import MOST_ODDS, is_id
+from kgqa.planning.question_words import (
     DATE_PART,
     FREQUENT,
     NO,
@@ -24,7 +24,7 @@ from kgqa.methods.query_words import (
     ranks_by_nothing,
     superlative,
 )
-from kgqa.paths.words import relation_phrase
+from kgqa.planning.two_step_plans import best_first, counted_after
 from kgqa.queries.check import DATES, NUMBERS
 from kgqa.queries.plan import (
     Aggregate,
@@ -44,8 +44,8 @@ from kgqa.queries.plan import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kgqa.methods.query_conditions import State
-    from kgqa.methods.query_reading import Pattern, Place, Reading
+    from kgqa.planning.conditions import State
+    from kgqa.planning.evidence import Pattern, Place, Reading
 
 _OWNED = 2.5  # the name of its owner beside that of a property, if others have one called so
 _ALONE = -8.0  # to give or count what the question names

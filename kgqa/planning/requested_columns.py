@@ -13,17 +13,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from kgqa.errors import PlanError
-from kgqa.methods.query_parts import ENTITY
-from kgqa.methods.query_then import with_hop
-from kgqa.methods.query_words import EACH, names_class, stem, stems
 from kgqa.paths.words import relation_phrase
+from kgqa.planning.question_words import EACH, names_class, stem, stems
+from kgqa.planning.schema_parts import ENTITY
+from kgqa.planning.two_step_plans import with_hop
 from kgqa.queries.check import NUMBERS, check
 from kgqa.queries.plan import Aggregate, AggregateKind, NodeRef, PropertyRef
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kgqa.methods.query_parts import FoundValue, SchemaParts
+    from kgqa.planning.schema_parts import FoundValue, SchemaParts
     from kgqa.queries.plan import Plan
 
 _NUMBER = r"(?:the )?(?:total )?(?:number|count)s?"

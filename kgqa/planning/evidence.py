@@ -9,9 +9,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kgqa.linking.asked import asks_best, asks_calculated
-from kgqa.methods.query_classes import nameless
-from kgqa.methods.query_parts import ENTITY, FoundValue, Owned, SchemaParts
-from kgqa.methods.query_words import (
+from kgqa.paths.words import relation_phrase
+from kgqa.planning.class_names import nameless
+from kgqa.planning.question_words import (
     AVERAGE,
     AVERAGED,
     EXTREME,
@@ -25,7 +25,7 @@ from kgqa.methods.query_words import (
     stem,
     stems,
 )
-from kgqa.paths.words import relation_phrase
+from kgqa.planning.schema_parts import ENTITY, FoundValue, Owned, SchemaParts
 from kgqa.queries.check import NUMBERS
 from kgqa.queries.plan import Hop, HopRef, NodeRef, PropertyRef
 
