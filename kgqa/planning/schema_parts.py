@@ -205,12 +205,12 @@ class SchemaParts:
             typical | named, key=lambda one: (one not in typical, -size.get(one, 0), one)
         ):
             first.setdefault(relation_phrase(name), name)
-        classes = {*first.values()}
+        classes = dict.fromkeys(first.values())  # in this order: of equal ones the first counts
         hops: dict[tuple[str, ...], Any] = {}
         pairs: Counter[str] = Counter()
         for hop in self.hops:  # those of most facts first
             most = [size.get(self._typical[side, hop[1]], 0) for side in ("head", "tail")]
-            fit = {hop[0], hop[2]} <= classes and not (
+            fit = {hop[0], hop[2]} <= classes.keys() and not (
                 size.get(hop[0], 0) > most[0] or size.get(hop[2], 0) > most[1]  # too broad
             )
             if fit and pairs[hop[1]] < _MOST_PAIRS:
