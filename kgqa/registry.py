@@ -325,6 +325,11 @@ LOADERS = Registry(
             "your own triples: TSV, CSV, N-Triples, JSON lines, Parquet",
         ),
         Entry(
+            "graph",
+            "kgqa.loaders.graphs:GraphLoader",
+            "a graph file: GraphML, GEXF, node-link JSON, an APOC export, OBO",
+        ),
+        Entry(
             "text",
             "kgqa.loaders.text:TextLoader",
             "text, from which a general LLM extracts triples",

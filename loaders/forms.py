@@ -1,0 +1,346 @@
+"""What a file is, by its content and its ending, so that nothing is taken for what it is not.
+
+Only the first 64 KB are looked at. A form is a name that people know ("a Turtle file") and the
+command that reads it, if one does.
+"""
+
+from __future__ import annotations
+
+import bz2
+import json
+import os
+import re
+import stat
+import zlib
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from kgqa.errors import DumpMalformedError, DumpNotFoundError
+from kgqa.loaders.blocks import STDIN, ending_of
+from kgqa.loaders.ntriples import TRIPLE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+_SAMPLE = 1 << 16  # bytes of a file that are looked at
+_LINES = 200
+_NOT_YET = (
+    "This form is not read yet: save it as a table, as triples, or as one of the graph files "
+)
+_NOT_YET += "that `kgqa ingest graph` reads."
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A form of file. ``loader``: the name of the one that reads it, empty if none does."""
+
+    name: str
+    loader: str = ""
+
+    def hint(self, path: Path) -> str:
+        """Return what to do with a file of this form."""
+        if self.loader == "text":
+            return f"Prose is read by: kgqa ingest text {path}"
+        return f"Load it by: kgqa ingest {self.loader} {path}" if self.loader else _NOT_YET
+
+
+TURTLE, TRIG = Form("a Turtle file", "rdf"), Form("a TriG file", "rdf")
+QUADS, RDF_XML = Form("an N-Quads file", "rdf"), Form("an RDF/XML file", "rdf")
+JSON_LD, N3 = Form("a JSON-LD file", "rdf"), Form("an N3 file", "rdf")
+N_TRIPLES = Form("an N-Triples file", "triples")
+GRAPHML, GEXF = Form("a GraphML file", "graph"), Form("a GEXF file", "graph")
+NODE_LINK = Form("a node-link graph in JSON", "graph")
+APOC_JSON, APOC_CSV = Form("an APOC JSON export", "graph"), Form("an APOC CSV export", "graph")
+OBO = Form("an OBO file", "graph")
+GRAPHS = (GRAPHML, GEXF, NODE_LINK, APOC_JSON, APOC_CSV, OBO)
+"""The forms that :mod:`kgqa.loaders.graphs` reads."""
+PROSE = Form("a text, not a table", "text")
+EDGE_LIST = Form("an edge list without a relation; give it a column that names the relation", "")
+WORKBOOK, PARQUET = Form("an Excel workbook", "tables"), Form("a Parquet file", "tables")
+SQLITE, ARROW = Form("a SQLite database", "tables"), Form("an Arrow file", "tables")
+TABLES = (WORKBOOK, PARQUET, SQLITE, ARROW)
+
+_MAGIC: tuple[tuple[bytes, Form], ...] = (
+    (b"SQLite format 3\0", SQLITE),
+    (b"PAR1", PARQUET),
+    (b"ARROW1", ARROW),
+    (b"%PDF", Form("a PDF document")),
+    (b"PK\x03\x04", Form("a zip archive; unpack it first")),
+    (b"7z\xbc\xaf\x27\x1c", Form("a 7z archive; unpack it first")),
+    (b"\xfd7zXZ\0", Form("an xz archive; unpack it first")),
+    (b"\xd0\xcf\x11\xe0", Form("an old Office document; save it as .xlsx")),
+    (b"\x89PNG", Form("a picture")),
+    (b"\xff\xd8\xff", Form("a picture")),
+    (b"GIF8", Form("a picture")),
+    (b"\x7fELF", Form("a program")),
+    (b"\x93NUMPY", Form("a NumPy array")),
+    (b"\x89HDF", Form("an HDF5 file")),
+    (b"\x80\x04", Form("a pickle, which is never opened")),
+    (b"\x80\x05", Form("a pickle, which is never opened")),
+    (b"%%MatrixMarket", Form("a Matrix Market file")),
+)
+_OPENINGS: tuple[tuple[str, Form], ...] = (
+    (r"\*vertices\b", Form("a Pajek file")),
+    (r"graph\s*\[|Creator\s+\"[^\"]*\"\s+(?:Version \d+\s+)?graph\s*\[", Form("a GML file")),
+    (r"(?:strict\s+)?(?:di)?graph\b[^\[\n]{0,80}\{", Form("a DOT file of Graphviz")),
+    (r"(?:format-version|data-version|ontology):\s|\[Term\]", OBO),
+    (r"\\documentclass\b", Form("a LaTeX document")),
+    (r"#!", Form("a script")),
+    (r"(?:From|Received|Return-Path): ", Form("an e-mail")),
+    (r"BEGIN:V(?:CARD|CALENDAR)", Form("a vCard or calendar file")),
+    (r"ID +\S+ +(?:Reviewed|Unreviewed)", Form("a UniProt flat file")),
+    (r"LOCUS +\S+", Form("a GenBank file")),
+    (r">[^\n]+\n[A-Za-z*\-]+\n", Form("a FASTA file")),
+    (r"##fileformat=VCF", Form("a VCF file")),
+    (r"##gff-version", Form("a GFF file")),
+    (r"Prefix\(|Ontology\(", Form("an OWL file in functional syntax")),
+    (r"Prefix: |Ontology: <", Form("an OWL file in Manchester syntax")),
+)
+_XML: tuple[tuple[str, Form], ...] = (
+    (r"<graphml\b", GRAPHML),
+    (r"<gexf\b", GEXF),
+    (r"<(?:\w+:)?RDF\b", RDF_XML),
+    (r"<Ontology\b", Form("an OWL/XML file")),
+    (r"<TriX\b", Form("a TriX file")),
+    (r"<(?:!DOCTYPE )?html\b", Form("a web page")),
+    (r"<svg\b", Form("a picture in SVG")),
+    (r"<mediawiki\b", Form("a MediaWiki dump")),
+)
+_TURTLE = re.compile(r"@(?:prefix|base)\b|(?:PREFIX|BASE)\s+\S*\s*<", re.IGNORECASE)
+_GRAPH_BLOCK = re.compile(r"^\s*(?:GRAPH\s+)?(?:<[^>\s]*>|[\w.-]*:[\w.-]*)\s*\{", re.MULTILINE)
+_QUAD = re.compile(r"(?:<[^>\s]*>|_:\S+)\s+<[^>\s]*>\s+.+\s(?:<[^>\s]*>|_:\S+)\s*\.")
+_KEYED = re.compile(r"\s*(?:- )?[\w .-]{1,40}:(?: .*|)$|\s*- \S.*$")
+_SETTING = re.compile(r"\[[\w.\" -]+\]$|[\w.\"-]+\s*=\s*\S.*$")
+_SQL = re.compile(r"(?:CREATE TABLE|INSERT INTO|DROP TABLE|PRAGMA|BEGIN TRANSACTION)\b", re.I)
+_CYPHER = re.compile(r"(?:CREATE|MERGE|MATCH)\s*\(|UNWIND\b|:begin\b", re.I)
+_DELIMITERS = "\t,;|"
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?", re.IGNORECASE)
+_MANY = 0.8  # share of the lines that makes a form
+
+
+def form_of(path: Path) -> Form | None:
+    """Return what a file is, None if it is delimited text, JSON lines, or nothing known.
+
+    A folder and standard input are not looked at. Raises DumpNotFoundError for what cannot be read
+    or is no file, DumpMalformedError for an empty file.
+    """
+    if path == STDIN or path.is_dir():
+        return None
+    raw, whole = _sample(path)
+    if not raw.strip():
+        raise DumpMalformedError(f"{path} is empty.", "Give a file that has lines.")
+    ending = ending_of(path)
+    for magic, form in _MAGIC:
+        if raw.startswith(magic):
+            is_workbook = magic.startswith(b"PK") and ending in (".xlsx", ".xlsm")
+            return WORKBOOK if is_workbook else form
+    text = _text_of(raw)
+    if text is None:
+        return Form("a binary file")
+    return _form_of_text(text, ending, whole=whole)
+
+
+def check_form(
+    path: Path, wanted: str, takes: Sequence[Form] = (), loader: str = ""
+) -> Form | None:
+    """Return the form of a file if it is among those that a loader ``takes``, or not known.
+
+    ``wanted``: what the loader reads, as a sentence has it; ``loader``: its name. Raises
+    DumpMalformedError for any other form, with its name and the command that reads it.
+    """
+    form = form_of(path)
+    if form is None or form in takes or (loader and form.loader == loader):
+        return form
+    raise DumpMalformedError(
+        f"{path} is {form.name}, and {wanted} is wanted here.", form.hint(path)
+    )
+
+
+def is_list_of_words(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether rows of three words are prose, and no triples that blanks part.
+
+    Triples repeat their relations, and name a thing more than once or by something that is no
+    word of a text: an id, camelCase, a number, a mark.
+    """
+    rows = [row for row in rows if len(row) == 3]
+    relations = Counter(row[1] for row in rows)
+    if len(rows) > 1 and len(relations) == len(rows):
+        return True
+    things = Counter(thing for row in rows for thing in {row[0], row[2]})
+    ids = any(re.search(r"[\d_/:#]|[a-z][A-Z]", cell) for row in rows for cell in row)
+    ends = sum(row[2][-1:] in ".,;!?" for row in rows)
+    if ends > len(rows) // 4:
+        return True
+    linked = {row[0] for row in rows} & {row[2] for row in rows}
+    again = max(things.values(), default=0) > 1 and max(relations.values(), default=0) > 1
+    return len(rows) > 1 and not (ids or linked or again)
+
+
+def _sample(path: Path) -> tuple[bytes, bool]:
+    """Return the first bytes of a file, unpacked, and whether they are all."""
+    try:
+        mode = os.stat(path).st_mode
+        if not stat.S_ISREG(mode):
+            raise DumpNotFoundError(
+                f"{path} is not a file, so it might never end.", "Write it to a file first."
+            )
+        with path.open("rb") as file:
+            raw = file.read(_SAMPLE)
+    except OSError as error:
+        if isinstance(error, DumpNotFoundError):
+            raise
+        raise DumpNotFoundError(f"{path} cannot be read: {error.strerror or error}.") from None
+    unpack: Callable[[bytes], bytes] | None = None
+    if raw.startswith(b"\x1f\x8b"):
+        unpack = _gunzipped
+    elif raw.startswith(b"BZh"):
+        unpack = bz2.BZ2Decompressor().decompress
+    elif raw.startswith(b"\x28\xb5\x2f\xfd"):
+        unpack = _unzstd
+    if unpack is None:
+        return raw, len(raw) < _SAMPLE
+    try:
+        return unpack(raw)[:_SAMPLE], False
+    except (OSError, EOFError, zlib.error, pa.ArrowInvalid):
+        return raw, False  # its reader says what is wrong with it
+
+
+def _gunzipped(raw: bytes) -> bytes:
+    return zlib.decompressobj(31).decompress(raw, _SAMPLE)
+
+
+def _unzstd(raw: bytes) -> bytes:
+    with pa.input_stream(pa.py_buffer(raw), compression="zstd") as stream:
+        try:
+            return bytes(stream.read(_SAMPLE // 4))
+        except OSError:
+            return raw
+
+
+def _text_of(raw: bytes) -> str | None:
+    """Return bytes as text, None if they are none; what is not UTF-8 is taken for Windows-1252."""
+    if raw.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
+        return raw.decode("utf-32", "replace")
+    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return raw.decode("utf-16", "replace")
+    if b"\0" in raw:
+        return None
+    return raw.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
+
+
+def _form_of_text(text: str, ending: str, *, whole: bool) -> Form | None:
+    start = text.lstrip()
+    lines = [line for line in text.splitlines()[:_LINES] if line.strip()]
+    said = [line for line in lines if not line.lstrip().startswith(("#", "//", "%"))]
+    first = said[0].strip() if said else ""
+    if TRIPLE.fullmatch(first):
+        return N_TRIPLES
+    if _QUAD.fullmatch(first):
+        return QUADS
+    if any(_TURTLE.match(line.lstrip()) for line in lines[:50]) or ending in (".ttl", ".turtle"):
+        return TRIG if ending == ".trig" or _GRAPH_BLOCK.search(text) else TURTLE
+    if ending == ".trig":
+        return TRIG
+    if ending == ".n3":
+        return N3
+    if start.startswith("<") and re.match(r"<(?:\?xml|!|[A-Za-z][\w.-]*(?::\w+)?[\s/>])", start):
+        head = text[:4_000]
+        form = next((form for pattern, form in _XML if re.search(pattern, head, re.I)), None)
+        return form or Form("an XML file")
+    for pattern, form in _OPENINGS:
+        if re.match(pattern, start, re.IGNORECASE if pattern.startswith(r"\*") else 0):
+            return form
+    if start[:1] in "{[" and (form := _form_of_json(start, lines)):
+        return form
+    if lines and (form := _form_of_header(lines[0])):
+        return form
+    return _form_of_lines(said, ending)
+
+
+def _form_of_json(start: str, lines: Sequence[str]) -> Form | None:
+    try:
+        first = json.loads(lines[0])
+    except (ValueError, RecursionError):
+        first = None
+    head = start[:8_000]
+    if isinstance(first, dict) and len(lines) > 1 and first.get("type") in ("node", "relationship"):
+        return APOC_JSON
+    if re.search(r'"@(?:context|graph|id)"\s*:', head):
+        return JSON_LD
+    if re.search(r'"nodes"\s*:\s*\[', start) and (
+        re.search(r'"(?:links|edges|relationships)"\s*:\s*\[', start) or len(start) > _SAMPLE // 2
+    ):
+        return NODE_LINK
+    if re.search(r'"type"\s*:\s*"(?:Feature|FeatureCollection)"', head):
+        return Form("a GeoJSON file")
+    if re.search(r'"elements"\s*:\s*[\[{]', head) and '"source"' in start:
+        return Form("a Cytoscape file in JSON")
+    if re.search(r'"(?:nbformat|cells)"\s*:', head):
+        return Form("a notebook")
+    if isinstance(first, dict) and len(lines) == 1 and not _is_flat(first):
+        return Form("a JSON document, not a table")
+    if first is None and start[0] == "{" and lines[0].strip() in ("{", "[{"):
+        return Form("a JSON document, not a table")
+    return None
+
+
+def _is_flat(record: dict[str, object]) -> bool:
+    return not any(isinstance(value, list | dict) for value in record.values())
+
+
+def _form_of_header(line: str) -> Form | None:
+    names = {name.strip().strip('"') for name in re.split(r"[,\t;]", line)}
+    return APOC_CSV if {"_id", "_labels", "_start", "_end", "_type"} <= names else None
+
+
+def _form_of_lines(lines: Sequence[str], ending: str) -> Form | None:
+    """Return the form of lines that have no mark of one: settings, YAML, statements, prose."""
+    if not lines:
+        return None
+    if _SQL.match(lines[0]):
+        return Form("a script of SQL")
+    if _CYPHER.match(lines[0]):
+        return Form("a script of Cypher; run it in Neo4j, and use `kgqa attach`")
+    keyed = sum(bool(_KEYED.match(line)) for line in lines)
+    is_yaml = ending in (".yaml", ".yml") or lines[0].strip() == "---"
+    if is_yaml or (keyed >= _MANY * len(lines) > 1 and not _is_delimited(lines)):
+        return Form("a YAML file, not a table")
+    if len(lines) > 1 and lines[0].startswith("[") and _settings(lines) >= _MANY:
+        return Form("a file of settings, not a table")
+    if _is_delimited(lines):
+        return None
+    words = [line.split() for line in lines]
+    if len(lines) > 1 and {len(row) for row in words} <= {2, 3}:
+        last = {row[-1] for row in words if len(row) == 3}
+        if len(last) == 1 and last <= {"{}"}:
+            return EDGE_LIST
+        if last and all(_NUMBER.fullmatch(cell) for cell in last):
+            return EDGE_LIST
+        if not last:
+            return None
+        return PROSE if is_list_of_words(words) else None
+    count, often = Counter(map(len, words)).most_common(1)[0]
+    if count > 2 and often >= _MANY * len(lines):
+        return None  # columns that blanks part
+    return PROSE if sum(map(len, words)) >= 3 * len(words) else None
+
+
+def _settings(lines: Sequence[str]) -> float:
+    return sum(bool(_SETTING.match(line.strip())) for line in lines) / len(lines)
+
+
+def _is_delimited(lines: Sequence[str]) -> bool:
+    """Whether a delimiter stands equally often in most lines."""
+    for delimiter in _DELIMITERS:
+        counts = Counter(line.count(delimiter) for line in lines)
+        number, often = counts.most_common(1)[0]
+        quoted = any('"' in line for line in lines)
+        if number and often >= (0.5 if quoted else 0.6) * len(lines):
+            return True
+        if delimiter == "\t" and sum(delimiter in line for line in lines) >= _MANY * len(lines):
+            return True
+    return False

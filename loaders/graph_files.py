@@ -1,0 +1,495 @@
+"""Graph files of the field, as nodes and edges: GraphML, GEXF, node-link JSON, APOC, OBO.
+
+Each reader yields :class:`Node` and :class:`Edge` in the order of the file. XML and lines are read
+as a stream; a document type, which may define entities, is refused.
+"""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import json
+import re
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import IO, TYPE_CHECKING, Any, TypeAlias, cast
+from xml.etree import ElementTree
+
+from isal import igzip
+
+from kgqa.errors import DumpMalformedError
+from kgqa.loaders.forms import APOC_CSV, APOC_JSON, GEXF, GRAPHML, NODE_LINK, OBO
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from kgqa.loaders.base import Rejects, Report
+    from kgqa.loaders.forms import Form
+
+_LARGEST = 1 << 30  # bytes of a JSON document that is read as a whole
+_NAMES = ("name", "label", "title", "displayname", "preflabel", "display_name", "full_name")
+_TYPES = ("type", "types", "category", "categories", "kind", "class", "labels", "node_type")
+_RELATIONS = ("relation", "predicate", "relationship", "rel_type", "edge_type", "interaction")
+_LESS_SURE = ("label", "type", "name", "kind", "key", "title")  # of an edge, if none of those is
+_KINDS_OF_EDGE = {"directed", "undirected", "mutual"}  # which Gephi calls types
+
+
+@dataclass(slots=True)
+class Node:
+    """A node: ``name`` is None if the file gives none."""
+
+    id: str
+    name: str | None = None
+    types: list[str] = field(default_factory=list)
+    aliases: list[str] = field(default_factory=list)
+    properties: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Edge:
+    """An edge; ``relation`` is empty if the file does not say which."""
+
+    head: str
+    relation: str
+    tail: str
+    properties: dict[str, Any] = field(default_factory=dict)
+
+
+Part: TypeAlias = "Node | Edge"
+
+
+def read_graph(path: Path, form: Form, report: Report, rejects: Rejects) -> Iterator[Part]:
+    """Yield the nodes and edges of a file of a form of ``forms.GRAPHS``.
+
+    What is left out is counted in ``report``, what is malformed stands in ``rejects``. Raises
+    DumpMalformedError if the file as a whole cannot be read.
+    """
+    readers: dict[Form, Callable[[Path, Report, Rejects], Iterator[Part]]] = {
+        GRAPHML: _graphml,
+        GEXF: _gexf,
+        NODE_LINK: _node_link,
+        APOC_JSON: _apoc_json,
+        APOC_CSV: _apoc_csv,
+        OBO: _obo,
+    }
+    try:
+        yield from readers[form](path, report, rejects)
+    except ElementTree.ParseError as error:
+        raise DumpMalformedError(
+            f"{path} is {form.name} with a fault: {error}.", "Write the file again."
+        ) from None
+    except (UnicodeDecodeError, EOFError) as error:
+        raise DumpMalformedError(
+            f"{path} is {form.name} that is cut or not UTF-8: {error}."
+        ) from None
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[IO[bytes]]:
+    with path.open("rb") as file:
+        magic = file.read(4)
+    opener: Any = open
+    if magic.startswith(b"\x1f\x8b"):
+        opener = igzip.open
+    elif magic.startswith(b"BZh"):
+        opener = bz2.open
+    with opener(path, "rb") as stream:
+        yield cast("IO[bytes]", stream)
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    with _opened(path) as stream:
+        for number, raw in enumerate(stream, 1):
+            line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+            yield number, line.rstrip("\r\n")
+
+
+# ── what the attributes of nodes and edges mean ─────────────────────────────────────────────
+
+
+def _node(id_: str, given: Mapping[str, Any], types: Iterable[str] = ()) -> Node:
+    """Return a node; which of its attributes is its name, and which its type, their names say."""
+    properties = {key: value for key, value in given.items() if value not in (None, "")}
+    plain = {key.casefold(): key for key in properties}
+    node = Node(id_, types=list(types))
+    called = next((plain[name] for name in _NAMES if name in plain), None)
+    if called is not None and isinstance(properties[called], str | int | float):
+        node.name = str(properties.pop(called))
+    if not node.types and (kind := next((plain[name] for name in _TYPES if name in plain), None)):
+        value = properties.pop(kind)
+        values = value if isinstance(value, list) else re.split(r"[;|:]", str(value))
+        node.types = [_short(str(each).strip()) for each in values if str(each).strip()]
+    node.properties = properties
+    return node
+
+
+def _short(type_: str) -> str:
+    """Return a class without the prefix of a vocabulary: ``biolink:Gene`` is ``Gene``."""
+    return type_.rsplit(":", 1)[-1] if re.fullmatch(r"[\w.-]+:[\w.-]+", type_) else type_
+
+
+def _edge(head: str, tail: str, given: Mapping[str, Any], relation: str = "") -> Edge:
+    """Return an edge; without a ``relation`` one of its attributes names it, if any does."""
+    properties = {key: value for key, value in given.items() if value not in (None, "")}
+    plain = {key.casefold(): key for key in properties}
+    for name in (*_RELATIONS, *_LESS_SURE) if not relation else ():
+        key = plain.get(name)
+        if key is None or not isinstance(properties[key], str):
+            continue
+        if properties[key].strip().casefold() not in _KINDS_OF_EDGE:
+            relation = properties.pop(key).strip()
+            break
+    return Edge(head, relation, tail, properties)
+
+
+# ── XML ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _elements(path: Path) -> Iterator[tuple[str, ElementTree.Element]]:
+    """Yield (event, element) of an XML file, its namespaces left out of the tags."""
+    with _opened(path) as stream:
+        head = stream.read(4_096)
+        if b"<!DOCTYPE" in head or b"<!ENTITY" in head:
+            raise DumpMalformedError(
+                f"{path} has a document type, which may define entities.",
+                "Remove the <!DOCTYPE …> and load the file again.",
+            )
+    with _opened(path) as stream:
+        for event, element in ElementTree.iterparse(stream, ("start", "end")):
+            element.tag = element.tag.rpartition("}")[2]
+            yield event, element
+
+
+_CASTS: dict[str, Callable[[str], Any]] = {
+    "int": int,
+    "integer": int,
+    "long": int,
+    "float": float,
+    "double": float,
+    "boolean": lambda text: text.strip().casefold() in ("true", "1"),
+}
+
+
+def _cast(text: str, kind: str) -> Any:
+    try:
+        return _CASTS[kind](text) if kind in _CASTS else text
+    except ValueError:
+        return text
+
+
+def _graphml(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
+    keys: dict[str, tuple[str, str]] = {}
+    default: dict[tuple[str, str], Any] = {}
+    held: dict[str, Any] = {}
+    for event, element in _elements(path):
+        if event == "start":
+            if element.tag in ("node", "edge"):
+                held = {}
+            continue
+        if element.tag == "key":
+            id_, kind = element.get("id", ""), element.get("attr.type", "string")
+            keys[id_] = element.get("attr.name", id_), kind
+            if (given := element.find("default")) is not None and given.text:
+                default[element.get("for", "all"), keys[id_][0]] = _cast(given.text, kind)
+            default_tag = element.find("default")
+            if default_tag is not None:
+                default_tag.clear()
+        elif element.tag == "data":
+            name, kind = keys.get(element.get("key", ""), (element.get("key", ""), "string"))
+            text = "".join(element.itertext()).strip()
+            if text:
+                held[name] = _cast(text, kind)
+        elif element.tag in ("node", "edge"):
+            report.lines += 1
+            given_here = {
+                name: value for (of, name), value in default.items() if of in (element.tag, "all")
+            } | held
+            yield from _xml_part(path, element, given_here, rejects, report)
+            element.clear()
+        elif element.tag in ("hyperedge", "port"):
+            report.dropped[f"{element.tag} of GraphML"] += 1
+
+
+def _gexf(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
+    keys: dict[tuple[str, str], tuple[str, str]] = {}
+    of = "node"
+    held: dict[str, Any] = {}
+    inside = ""
+    for event, element in _elements(path):
+        if event == "start":
+            if element.tag == "attributes":
+                of = element.get("class", "node")
+            elif element.tag in ("node", "edge"):
+                held, inside = {}, element.tag
+                for name in ("label", "kind", "weight"):
+                    if (text := element.get(name)) is not None:
+                        held[name] = _cast(text, "float" if name == "weight" else "string")
+            continue
+        if element.tag == "attribute":
+            id_ = element.get("id", "")
+            keys[of, id_] = element.get("title", id_), element.get("type", "string")
+        elif element.tag == "attvalue":
+            id_ = element.get("for", element.get("id", ""))
+            name, kind = keys.get((inside, id_), (id_, "string"))
+            if text := element.get("value", ""):
+                held[name] = _cast(text, kind)
+        elif element.tag in ("node", "edge"):
+            report.lines += 1
+            yield from _xml_part(path, element, held, rejects, report)
+            element.clear()
+
+
+def _xml_part(
+    path: Path,
+    element: ElementTree.Element,
+    given: Mapping[str, Any],
+    rejects: Rejects,
+    report: Report,
+) -> Iterator[Part]:
+    if element.tag == "node":
+        if (id_ := element.get("id")) is None:
+            rejects.add(str(path), report.lines, "a node without an id", str(element.attrib))
+        else:
+            own = {} if "labels" not in element.attrib else {"labels": element.get("labels")}
+            yield _node(id_, {**own, **given})  # APOC writes labels and label as attributes
+        return
+    head, tail = element.get("source"), element.get("target")
+    if head is None or tail is None:
+        rejects.add(str(path), report.lines, "an edge without both ends", str(element.attrib))
+        return
+    yield _edge(head, tail, {"label": element.get("label"), **given})
+
+
+# ── JSON ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _node_link(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
+    with _opened(path) as stream:
+        raw = stream.read(_LARGEST + 1)
+    if len(raw) > _LARGEST:
+        raise DumpMalformedError(
+            f"{path} has more than {_LARGEST >> 30} GB, and JSON is read as a whole.",
+            "Write it as GraphML, or as a table of nodes and one of edges.",
+        )
+    try:
+        graph = json.loads(raw)
+        nodes = graph["nodes"]
+        edges = next(graph[key] for key in ("links", "edges", "relationships") if key in graph)
+    except (ValueError, KeyError, TypeError, StopIteration, RecursionError):
+        raise DumpMalformedError(
+            f"{path} is not JSON with a list of nodes and one of links.",
+            'Its form: {"nodes": [{"id": …}], "links": [{"source": …, "target": …}]}.',
+        ) from None
+    ids: list[str] = []
+    for number, record in enumerate(nodes, 1):
+        report.lines += 1
+        record = record if isinstance(record, dict) else {"id": record}
+        key = next((key for key in ("id", "key", "name") if record.get(key) is not None), None)
+        if key is None:
+            ids.append("")
+            rejects.add(str(path), number, "a node without an id", json.dumps(record))
+            continue
+        ids.append(str(record[key]))
+        data = record.get("attributes") or record.get("data") or record.get("properties")
+        rest = {name: value for name, value in record.items() if value is not data}
+        given = {**rest, **(data if isinstance(data, dict) else {})}
+        yield _node(ids[-1], {name: v for name, v in given.items() if name != key or key == "name"})
+    known = set(ids)
+    for number, record in enumerate(edges, 1):
+        report.lines += 1
+        ends = [
+            next((record.get(key) for key in keys if record.get(key) is not None), None)
+            if isinstance(record, dict)
+            else None
+            for keys in (("source", "from", "start"), ("target", "to", "end"))
+        ]
+        ends = [_end_of(end, ids, known) for end in ends]
+        if not all(isinstance(end, str) and end for end in ends):
+            rejects.add(str(path), number, "a link without both ends", json.dumps(record))
+            continue
+        data = record.get("attributes") or record.get("properties")
+        skipped = ("source", "target", "from", "to", "start", "end", "attributes", "properties")
+        given = {name: value for name, value in record.items() if name not in skipped}
+        given |= data if isinstance(data, dict) else {}
+        yield _edge(str(ends[0]), str(ends[1]), given)
+
+
+def _end_of(end: Any, ids: list[str], known: set[str]) -> str | None:
+    if isinstance(end, dict):
+        end = end.get("id")
+    if isinstance(end, int) and str(end) not in known and 0 <= end < len(ids):
+        return ids[end]  # older files of networkx and d3 name nodes by their places
+    return None if end is None else str(end)
+
+
+def _apoc_json(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
+    for number, line in _lines(path):
+        if not line.strip():
+            continue
+        report.lines += 1
+        try:
+            record = json.loads(line)
+            if record["type"] == "node":
+                yield _labelled(str(record["id"]), record.get("properties"), record.get("labels"))
+                continue
+            head, tail = str(record["start"]["id"]), str(record["end"]["id"])
+            edge = Edge(head, str(record["label"]), tail, record.get("properties") or {})
+        except (ValueError, KeyError, TypeError, RecursionError):
+            rejects.add(str(path), number, "neither a node nor a relationship", line)
+            continue
+        yield _named_by_property(edge)
+
+
+def _labelled(id_: str, properties: Any, labels: Any) -> Node:
+    given = properties if isinstance(properties, dict) else {}
+    return _node(id_, given, [str(label) for label in labels or ()])
+
+
+_GENERAL = {
+    "LINK",
+    "LINKS",
+    "RELATES_TO",
+    "RELATED_TO",
+    "RELATION",
+    "EDGE",
+    "CONNECTED_TO",
+    "RELATIONSHIP",
+}
+_SAYS_RELATION = ("name", "type", "relation", "predicate", "kind", "label")
+
+
+def _named_by_property(edge: Edge) -> Edge:
+    """Return an edge under the relation that a property names, if its own type says nothing."""
+    if edge.relation.upper() not in _GENERAL:
+        return edge
+    for name in _SAYS_RELATION:
+        value = edge.properties.get(name)
+        if isinstance(value, str) and value.strip():
+            rest = {key: each for key, each in edge.properties.items() if key != name}
+            return Edge(edge.head, value.strip(), edge.tail, rest)
+    return edge
+
+
+def _apoc_csv(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
+    def texts() -> Iterator[str]:
+        for _, line in _lines(path):
+            yield line + "\n"
+
+    rows = csv.DictReader(texts())
+    try:
+        for number, row in enumerate(rows, 2):
+            report.lines += 1
+            given = {
+                name: _number(text)
+                for name, text in row.items()
+                if name and name[:1] != "_" and isinstance(text, str) and text
+            }
+            if row.get("_id"):
+                labels = [label for label in (row.get("_labels") or "").split(":") if label]
+                yield _labelled(row["_id"], given, labels)
+            elif row.get("_start") and row.get("_end") and row.get("_type"):
+                yield _named_by_property(Edge(row["_start"], row["_type"], row["_end"], given))
+            else:
+                text = ",".join(str(value) for value in row.values())
+                rejects.add(str(path), number, "neither a node nor a relationship", text)
+    except csv.Error as error:
+        raise DumpMalformedError(f"{path} cannot be read: {error}.") from None
+
+
+def _number(text: str) -> Any:
+    """Return a text as the number that it is written as: not ``007`` and not ``1E5``."""
+    for kind in (int, float):
+        try:
+            if str(kind(text)) == text:
+                return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+# ── OBO ─────────────────────────────────────────────────────────────────────────────────────
+
+_TAG = re.compile(r"(?P<tag>[\w-]+):\s*(?P<value>.*)")
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_REST = re.compile(r"\s+(?:\{[^}]*\}\s*)?(?:!.*)?$|\s*\{[^}]*\}\s*(?:!.*)?$")
+
+
+def _obo(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
+    """Yield the terms of an OBO file; relations are called as their ``[Typedef]`` says.
+
+    The first pass reads the names of relations, which stand at the end of a file.
+    """
+    names = {
+        values["id"][0]: values["name"][0]
+        for kind, values in _stanzas(path)
+        if kind == "Typedef" and values.get("id") and values.get("name")
+    }
+    for kind, values in _stanzas(path):
+        if kind not in ("Term", "Instance"):
+            continue
+        report.lines += 1
+        if not values.get("id"):
+            rejects.add(str(path), report.lines, "a term without an id", str(values)[:200])
+            continue
+        if values.get("is_obsolete", [""])[0] == "true":
+            report.dropped["obsolete term"] += 1
+            continue
+        id_ = values["id"][0]
+        node = Node(id_, next(iter(values.get("name", ())), None))
+        node.types = values.get("namespace", [])[:1]
+        node.aliases = [text for value in values.get("synonym", ()) if (text := _text(value))]
+        if text := _text(next(iter(values.get("def", ())), "")):
+            node.properties["definition"] = text
+        for tag, name in (("comment", "comment"), ("subset", "subset"), ("xref", "xref")):
+            given = [_REST.sub("", value).strip() for value in values.get(tag, ())]
+            if given:
+                node.properties[name] = given[0] if len(given) == 1 else given
+        yield node
+        for value in values.get("is_a", ()):
+            yield Edge(id_, "is a", _REST.sub("", value).strip())
+        for value in values.get("instance_of", ()):
+            yield Edge(id_, "instance of", _REST.sub("", value).strip())
+        for value in values.get("relationship", ()):
+            relation, _, tail = _REST.sub("", value).strip().partition(" ")
+            if tail:
+                called = names.get(relation, relation).replace("_", " ")
+                yield Edge(id_, called, tail.split()[0])
+        for tag in values.keys() - _READ:
+            report.dropped[f"{tag} of OBO"] += len(values[tag])
+
+
+_READ = {
+    *("id", "name", "namespace", "synonym", "def", "comment", "subset", "xref"),
+    *("is_a", "instance_of", "relationship", "is_obsolete"),
+}
+
+
+def _stanzas(path: Path) -> Iterator[tuple[str, dict[str, list[str]]]]:
+    kind, values = "", dict[str, list[str]]()
+    for _, line in _lines(path):
+        line = line.strip()
+        if line.startswith("[") and line.endswith("]"):
+            if kind:
+                yield kind, values
+            kind, values = line[1:-1], {}
+        elif match := _TAG.match(line):
+            value = match["value"]
+            if match["tag"] in ("id", "name", "namespace", "is_obsolete"):
+                value = _REST.sub("", value).strip()
+            values.setdefault(match["tag"], []).append(value)
+    if kind:
+        yield kind, values
+
+
+def _text(value: str) -> str:
+    found = _QUOTED.search(value)
+    return re.sub(r"\\(.)", r"\1", found[1]) if found else ""
+
+
+def counted(parts: Iterable[Part], counts: Counter[str]) -> Iterator[Part]:
+    """Yield the parts, and count the nodes and edges of them."""
+    for part in parts:
+        counts["nodes" if isinstance(part, Node) else "edges"] += 1
+        yield part

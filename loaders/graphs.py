@@ -1,0 +1,126 @@
+"""Graph files as they are: GraphML, GEXF, node-link JSON, APOC's exports, OBO."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, ClassVar
+
+from kgqa.errors import DumpMalformedError
+from kgqa.loaders.base import edge_batch, entity_batch, relation_batch
+from kgqa.loaders.blocks import find_sources, nothing_read
+from kgqa.loaders.forms import GRAPHS, check_form, form_of
+from kgqa.loaders.graph_files import Edge, Node, read_graph
+from kgqa.registry import Direction, Options, flag, option
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from kgqa.graph.model import Batch
+    from kgqa.loaders.base import Rejects, Report
+    from kgqa.loaders.forms import Form
+    from kgqa.progress import Progress
+
+_SHORT = 80  # characters of a text that is walked
+_BATCH = 50_000  # nodes and edges that are put together at once
+_WANTED = "a graph file (GraphML, GEXF, node-link JSON, an APOC export, OBO)"
+
+
+class GraphOptions(Options):
+    """How graph files are read."""
+
+    heading: ClassVar[str] = "graph"
+
+    relation: str = flag(
+        "related to", "Relation of the edges of which the file does not say which they are."
+    )
+    direction: Direction = option("both", "Direction in which paths may follow an edge.")
+
+
+class GraphLoader:
+    """Reads graph files; see the module."""
+
+    Options = GraphOptions
+    name = "graph"
+    licence = ""
+    where = "your own files: kgqa ingest graph FILE…"
+
+    def __init__(self, options: GraphOptions | None = None) -> None:
+        self.options = options or GraphOptions()
+        self.direction: Direction = self.options.direction
+
+    def read(
+        self, sources: Sequence[Path], report: Report, rejects: Rejects, progress: Progress
+    ) -> Iterator[Batch]:
+        """Yield the nodes and edges of the files. Raises DumpNotFoundError, DumpMalformedError."""
+        relations: dict[str, None] = {}
+        files = find_sources(sources, "graph")
+        for file in files:
+            form = check_form(file, _WANTED, GRAPHS)
+            if form is None:
+                raise DumpMalformedError(
+                    f"{file} is not {_WANTED}.",
+                    "Tables are read by `kgqa ingest tables`, triples by `kgqa ingest triples`.",
+                )
+            progress.note(f"{file.name} is {form.name}.")
+            yield from self._batches(file, form, relations, report, rejects)
+        if not report.lines:
+            raise nothing_read("a node or an edge", files, report)
+        yield relation_batch({relation: relation for relation in relations})
+
+    def _batches(
+        self,
+        file: Path,
+        form: Form,
+        relations: dict[str, None],
+        report: Report,
+        rejects: Rejects,
+    ) -> Iterator[Batch]:
+        parts = read_graph(file, form, report, rejects)
+        while held := list(islice(parts, _BATCH)):
+            nodes = [part for part in held if isinstance(part, Node)]
+            edges = [part for part in held if isinstance(part, Edge)]
+            if nodes:
+                batch = entity_batch(
+                    [node.id for node in nodes],
+                    name=[node.name or node.id for node in nodes],
+                    aliases=[node.aliases or None for node in nodes],
+                    types=[node.types or None for node in nodes],
+                    properties=[_json(node.properties) for node in nodes],
+                )
+                yield replace(batch, walked=_walked(nodes))
+            for edge in edges:
+                edge.relation = edge.relation or self.options.relation
+            relations |= dict.fromkeys(edge.relation for edge in edges)
+            if edges:
+                ends = dict.fromkeys(end for edge in edges for end in (edge.head, edge.tail))
+                yield replace(entity_batch(list(ends)), by_id=True)
+                yield edge_batch(
+                    [edge.head for edge in edges],
+                    [edge.relation for edge in edges],
+                    [edge.tail for edge in edges],
+                    [_json(edge.properties) for edge in edges],
+                )
+
+
+def graph_files(sources: Sequence[Path]) -> list[Path]:
+    """Return those of the sources that are graph files."""
+    return [path for path in sources if path.is_file() and form_of(path) in GRAPHS]
+
+
+def _walked(nodes: Sequence[Node]) -> frozenset[str]:
+    """Return the properties that walks see as edges to values: short ones, no lists."""
+    seen: dict[str, bool] = {}
+    for node in nodes:
+        for name, value in node.properties.items():
+            short = isinstance(value, int | float) or (
+                isinstance(value, str) and len(value) <= _SHORT
+            )
+            seen[name] = seen.get(name, True) and short
+    return frozenset(name for name, short in seen.items() if short)
+
+
+def _json(properties: dict[str, object]) -> str | None:
+    return json.dumps(properties, ensure_ascii=False) if properties else None
