@@ -58,13 +58,13 @@ def connection_findings(
     pair = f"{said_name(first.name)} and {said_name(second.name)}"
     timings = Timings(ground=time.perf_counter() - began)
     if not paths:
-        said = (
+        lacking = (
             f"{pair} have nothing in common that one fact of each says"
             if kind == "common"
             else f"no path of at most {_FARTHEST} hops connects {pair}"
         )
         return Findings(
-            notes=(f"{NOT_HERE}: {said}.",), timings=timings, search=SearchUse("paths"),
+            notes=(f"{NOT_HERE}: {lacking}.",), timings=timings, search=SearchUse("paths"),
             confidence=_NEARBY,
         )  # fmt: skip
     ends = {first.id, second.id}
@@ -78,7 +78,8 @@ def connection_findings(
     if kind == "whether":
         named = [(None, YES)]
     elif not named:  # one fact connects them: its relation says how
-        named = [(None, name) for name in dict.fromkeys(path.edges[0].relation for path in paths)]
+        said = (path.edges[0].relation.removeprefix(form.inverse) for path in paths)
+        named = [(None, name) for name in dict.fromkeys(said)]
     share = 1 / len(named)
     return Findings(
         answers=tuple(RankedAnswer(id_, name, share, True) for id_, name in named),
