@@ -14,7 +14,7 @@ from kgqa.planning.question_words import stem
 from kgqa.queries.sentence import PAST_VERBS
 
 _SYMMETRIC = re.compile(
-    r"\b(?:married|spouse|wife|husband|partner|sibling|brother|sister|cousin|twin(?:ned)?|friend\w*"
+    r"\b(?:married|spouse|wife|husband|partner|sibling|brother|sister|cousin|twin|twinned|friend\w*"
     r"|neighbou?r\w*|border\w*|adjacent|adjoin\w*|next to|beside|connect\w*|linked?|link to"
     r"|colleagues?|cooperat\w*|allied|ally|rival\w*|related|similar|same as|equivalent|equal"
     r"|interact\w*|associated|touch\w*|bridge|meets?|overlap\w*|shares?|versus|opposite|near)\b",
