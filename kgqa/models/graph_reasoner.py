@@ -31,11 +31,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from kgqa.graph.model import BoolArray, IntArray
     from kgqa.models.sentence_encoder import SentenceEncoder
     from kgqa.progress import Progress
 
     Array = NDArray[np.float32]
+    IntArray = NDArray[np.int64]
+    BoolArray = NDArray[np.bool_]
 
 _EPSILON = np.float32(1e-5)  # of a layer norm, as torch has it
 

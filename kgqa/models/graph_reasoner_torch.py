@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from kgqa.graph.model import BoolArray, IntArray
+    from kgqa.models.graph_reasoner import BoolArray, IntArray
 
 UNTRAINED = -100.0  # the logit of what was never trained, whatever its other half adds
 
