@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from kgqa.errors import KgqaError, UsageError
+from kgqa.extras import require_llm_packages
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,6 +47,7 @@ class Options(BaseModel):
 
     Unknown names and values that do not fit are errors. ``only_for`` names the value of another
     field that a field belongs to; given with another value, it is an error, not passed over.
+    ``removed`` says of former options what to do instead.
     """
 
     model_config = ConfigDict(
@@ -55,6 +57,7 @@ class Options(BaseModel):
     as_flags: ClassVar[tuple[str, ...]] = ()  # inherited fields that are flags in this model
     heading: ClassVar[str] = ""  # the group of the model's own fields that name none
     only_for: ClassVar[Mapping[str, tuple[str, str]]] = {}  # field -> (other field, its value)
+    removed: ClassVar[Mapping[str, str]] = {}  # former option -> a sentence that ends its error
     parts: ClassVar[Mapping[str, Registry]] = {}
     """Field that names an entry of another registry -> that registry.
 
@@ -118,9 +121,15 @@ class Entry:
     target: str
     help: str = ""
     options: str = ""
+    needs_llm: bool = False
 
     def load(self) -> Any:
-        """Import and return the class. Raises UsageError if that fails."""
+        """Import and return the class.
+
+        Raises UsageError if that fails, PackagesMissingError if it needs an LLM's packages.
+        """
+        if self.needs_llm:
+            require_llm_packages(f"The method {self.name}")
         return _imported(self.target, self.name)
 
     def options_model(self) -> type[Options]:
@@ -217,6 +226,10 @@ def validated(
             others += [
                 f"the {registry.kind} {entry}" for entry in registry.entries_with(unknown[0])
             ]
+        if unknown[0] in model.removed:
+            raise UsageError(
+                f"The option `{unknown[0]}` of {of} was removed.", model.removed[unknown[0]]
+            )
         if others:
             hint = f"It belongs to: {', '.join(others)}."
         else:
@@ -258,8 +271,12 @@ def taken(model: type[Options], given: dict[str, Any], of: str) -> Any:
 
 
 def is_option(name: str) -> bool:
-    """Return whether a built-in method, search or loader has an option of that name."""
-    return any(table.entries_with(name) for table in (METHODS, SEARCHES, LOADERS))
+    """Return whether a built-in method, search or loader has, or had, an option of that name."""
+    return any(
+        name in (model := entry.options_model()).model_fields or name in model.removed
+        for table in (METHODS, SEARCHES, LOADERS)
+        for entry in table.table
+    )
 
 
 def is_flag(info: FieldInfo) -> bool:
@@ -338,6 +355,7 @@ METHODS = Registry(
             "kgqa.methods.gcr:Gcr",
             "graph-constrained reasoning: a language model writes paths under the constraint",
             "kgqa.methods.options:GcrOptions",
+            needs_llm=True,
         ),
         Entry(
             "kg-cot",
@@ -362,12 +380,14 @@ METHODS = Registry(
             "kgqa.methods.dog.method:Dog",
             "decoding on graphs: free thoughts with constrained triplets",
             "kgqa.methods.options:DogOptions",
+            needs_llm=True,
         ),
         Entry(
             "ensemble",
             "kgqa.methods.ensemble:Ensemble",
             "the rankings of gcr and kg-cot, multiplied",
             "kgqa.methods.options:EnsembleOptions",
+            needs_llm=True,
         ),
         Entry(
             "auto",

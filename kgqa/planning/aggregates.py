@@ -1,0 +1,612 @@
+"""What a pattern with conditions is asked for: aggregate, order, limit, what is given."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from heapq import nlargest
+from typing import TYPE_CHECKING
+
+from kgqa.errors import PlanError
+from kgqa.linking.asked import asks_best, asks_either
+from kgqa.paths.words import relation_phrase
+from kgqa.planning.evidence import MOST_ODDS, is_id
+from kgqa.planning.negation import absence, with_last
+from kgqa.planning.question_words import (
+    DATE_PART,
+    FREQUENT,
+    NO,
+    ORDERED,
+    asks_one,
+    asks_who,
+    is_dated,
+    is_year,
+    ordinal,
+    ranks_by_nothing,
+    superlative,
+)
+from kgqa.planning.two_step_plans import best_first, counted_after
+from kgqa.queries.check import DATES, NUMBERS
+from kgqa.queries.plan import (
+    Aggregate,
+    AggregateKind,
+    Arithmetic,
+    Comparison,
+    HopRef,
+    Item,
+    NodeRef,
+    Operand,
+    Plan,
+    PropertyRef,
+    Sort,
+    Without,
+    owners,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from kgqa.planning.conditions import State
+    from kgqa.planning.evidence import Pattern, Place, Reading
+
+_OWNED = 2.5  # the name of its owner beside that of a property, if others have one called so
+_ALONE = -8.0  # to give or count what the question names
+_OF_EACH = -2.0  # a number of each thing of a class, where the question names one of another
+_CALLED = 1.5  # for a property whose mention stands beside a superlative, or "average"
+_UNMEASURED = 3.0  # off, for an order by something else than what the adjective measures
+_LISTED = 3.5  # for what a list is to show beside each thing
+_EARLIEST = 0.3  # "the first three" are the earliest, if there is a date
+_THEN = 3.0  # the best few of another class come first
+_COUNTED = 3.0  # "how many" counts those that a number holds for
+HOW_MANY = re.compile(r"\W*(?:how many|count|what is the (?:number|count))\b", re.I)
+_FIRST = re.compile(r"\b(?:first|earliest)\b", re.I)
+_LAST = re.compile(r"\b\w+ed last\b", re.I)
+_DIFFERENT = re.compile(r"different|distinct|unique|diverse|diversity|variety|various")
+_AGGREGATED = re.compile(r"average|mean|total|sum|combined|highest|lowest|maximum|minimum|overall")
+_AGED = re.compile(r"\b(?:young|old|new|lat|earli)est\b|\bmost recent", re.I)
+_OLD = re.compile(r"\b(?:young|old)est\b", re.I)
+_BODILY = re.compile(r"(?<![a-z])(?:age|dob|born|birth)(?![a-z])|birth", re.I)
+_COMMON = re.compile(r"\bmost (?:common|frequent|popular|diverse|different|distinct)", re.I)
+_ASKS_NUMBER = re.compile(r"\W*what(?:'s| is| was) the (?:\w+ ){0,2}?", re.I)
+_ASKS_SUM = re.compile(rf"{_ASKS_NUMBER.pattern}(?:average|mean|total|sum)\b", re.I)
+_MOST = re.compile(r"most|fewest|least")
+_AGELESS = 8.0  # off, for what is no time or age, if there is one and the youngest is asked for
+_OF_OTHERS = 6.0  # off, for what something else has, if the top few are asked for, not by what
+_SUMMED = 5.0  # for a sum of what there is most of, in things that the question does not name
+_TOTALLED = 3.0  # for the sum of a property that is called as what "how many" asks for
+_REVENUE = 6.0  # for a number times a price, if a revenue is asked for
+_QUANTITY = re.compile(r"quantity|qty|units|amount|copies|count", re.I)
+_PRICE = re.compile(r"price|cost|rate|fee", re.I)
+_ORDERED = 10.0  # off, for rows in no order, if the question says by which property
+_RISING = 2.0  # for an order from the least up, if the question says none
+_DOWN = re.compile(r"\b(?:desc|decreasing|revers|high|larg|most|top|\w+est\b|first\b|rank)", re.I)
+_LIMITED = -1.2  # log-odds from which a superlative without a number means one
+SHOWN_WITH = re.compile(r"\b(?:with|and|including)(?: all)? (?:their|its|his|her)\b", re.I)
+_OF_WHAT = {"of", "for", "in", "by", "per"}
+_FUNCTIONS: dict[str, AggregateKind] = {
+    "sum": "sum",
+    "avg": "average",
+    "min": "least",
+    "max": "most",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A plan with its score, larger is better; ``nouns``: what its classes are called.
+
+    ``vain``: what it costs, in the score, that words of the question ask for what it leaves out.
+    ``denied``: how many of its comparisons are the opposite of what the question denies.
+    """
+
+    plan: Plan
+    score: float
+    nouns: tuple[str, ...] = ()
+    vain: float = 0.0
+    denied: int = 0
+
+
+class WholeSearch:
+    """The plans of one reading for a pattern with conditions."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._read = reading
+
+    def wholes(
+        self, pattern: Pattern, places: Sequence[Place], state: State
+    ) -> Iterator[Candidate]:
+        """Yield the plans of a pattern with conditions."""
+        base = pattern.score + state.score
+        if state.absent:
+            yield from self._without(pattern, places, state, base)
+            return
+        near = self._read.mentions.of_best if ORDERED.search(self._read.question) else set()
+        ordered = any(near & {*self._read.words_of(place)} for place in places)
+        by_nothing = not self._read.plain and ranks_by_nothing(self._read.question)
+        for aggregate, odds in self._aggregates(pattern, places, state):
+            plain = isinstance(aggregate, NodeRef)
+            grouped = not plain and not isinstance(aggregate, _Total)
+            score = base + odds
+            unordered = self._read.whole["direction"]["none"] - _ORDERED * (plain and ordered)
+            orders: list[tuple[Item | None, bool, float]] = [(None, False, unordered)]
+            for name, descending in (("desc", True), ("asc", False)):
+                logp = self._read.whole["direction"][name]
+                if ordered and not descending and not _DOWN.search(self._read.question):
+                    logp += _RISING
+                if grouped:
+                    orders.append((aggregate.item, descending, logp + 0.5))  # type: ignore[union-attr]
+                if plain:
+                    for place in places:
+                        ref, weight = self._order(place, places, descending)
+                        spent = place.owned in state.used or not self._read.words_of(place)
+                        if spent and place.ref.owner != NodeRef(0) and by_nothing:
+                            weight -= _OF_OTHERS
+                        if FREQUENT.search(self._read.question):
+                            weight -= _THEN
+                        if weight > -4:
+                            orders.append((ref, descending, logp + weight))
+            orders = [one for one in orders if not _is_of_one(one[0], state)]
+            for by, descending, weight in nlargest(4, orders, key=lambda one: one[2]):
+                plan = self._plan(pattern, places, state, aggregate, by, descending)
+                if plan is not None:
+                    alone = self._names_itself(state) and (  # one thing is no groups
+                        grouped
+                        or by is not None
+                        or not any(isinstance(one, PropertyRef) for one in plan.give)
+                    )
+                    beside = sum(isinstance(one, NodeRef) for one in plan.give[1:])
+                    score_ = score + weight + _ALONE * alone + _LISTED * beside
+                    yield Candidate(plan, score_)
+                    if isinstance(by, PropertyRef) and (two := best_first(plan)):
+                        score_ += self._cut_first(plan, by)
+                        yield Candidate(two, score_)
+                        if HOW_MANY.match(self._read.question) and len(two.give) == 1:
+                            count = Aggregate("count", two.give[0])  # type: ignore[arg-type]
+                            yield Candidate(replace(two, give=(count,)), score_ + 2 * _COUNTED)
+                    counts = state.having and HOW_MANY.match(self._read.question)
+                    if counts and (two := counted_after(plan)):
+                        yield Candidate(two, score_ + _COUNTED)
+        yield from self._without(pattern, places, state, base)
+
+    def _order(
+        self, place: Place, places: Sequence[Place], descending: bool
+    ) -> tuple[PropertyRef, float]:
+        """Return what a property orders by, and what that is worth beside the direction's odds."""
+        question, row = self._read.question, self._read.properties[place.owned]
+        near = set() if _AGED.search(question) else self._read.mentions.of_best
+        exactly = self._read.measures(place)
+        said = exactly or bool(near & {*self._read.words_of(place)})
+        others = any(
+            near & {*self._read.words_of(one)} or self._read.measures(one) for one in places
+        )
+        weight = max(row[1], -1.0) if exactly else row[1]
+        weight += _CALLED * (1 + exactly) if said else -0.5 * _CALLED if others else 0.0
+        if self._read.is_measured and not said and not others:
+            weight -= _UNMEASURED
+        if place.property.many:
+            many = said and not _COMMON.search(question)
+            return replace(place.ref, part="size"), weight + 4.0 if many else -MOST_ODDS
+        if place.property.type in ("boolean", "point", "duration") or (is_id(place) and not said):
+            return place.ref, -MOST_ODDS
+        if _AGED.search(question) and any(map(_says_age, places)):  # nothing else is meant
+            own = [one for one in places if _BODILY.search(one.property.name)]
+            aged = place in own if own and _OLD.search(question) else _says_age(place)
+            weight = max(weight, 0.0) if aged else weight - _AGELESS
+        if any(one.owned[2] == place.owned[2] != one.owned[1] != place.owned[1] for one in places):
+            weight += _OWNED * self._read.owner_beside(place)  # "the interaction size"
+        worth = superlative(question, place.property, descending)
+        first = place.of_answer
+        weight += worth + (0.7 if worth > 0 and first else 0.0)
+        near = self._read.mentions.after(_MOST, 1) & {*self._read.words_of(place)}
+        if near and not place.of_answer and not exactly:
+            weight -= 2 * _CALLED  # the most hours are a sum of hours, "most expensive" is not
+        when = _LAST if descending else _FIRST
+        if when.search(question) and is_dated(place.property) and first:
+            odds = self._read.whole["direction"]
+            weight = max(weight, odds["none"] - odds["desc" if descending else "asc"] + _EARLIEST)
+            weight += _CALLED * bool(self._read.words_of(place))
+        return place.ref, weight
+
+    def _cut_first(self, plan: Plan, by: PropertyRef) -> float:
+        """Return what it is worth that the best of another class come first, then what is asked."""
+        assert isinstance(by.owner, NodeRef)
+        best = self._read.mentions.of_best | self._read.mentions.before_best
+        words = {*self._read.class_words(plan.nodes[by.owner.node])}
+        own = {*self._read.class_words(plan.nodes[0])}
+        return _THEN if words - own and words & best and not own & best else -_THEN
+
+    def _near(self, words: re.Pattern[str], place: Place, places: Sequence[Place]) -> float:
+        """Return what it is worth that a property stands after a word such as "average"."""
+        near = self._read.mentions.after(words, 5)
+        mine = near & {*self._read.words_of(place)}
+        theirs = near & {at for one in places for at in self._read.words_of(one)}
+        between = self._read.mentions.words[min(theirs) + 1 : min(mine)] if mine else []
+        if mine and not _OF_WHAT & {*between}:  # the price, of "the average price of books listed"
+            return _CALLED
+        return -_CALLED if theirs else 0.0
+
+    def _aggregates(
+        self, pattern: Pattern, places: Sequence[Place], state: State
+    ) -> Iterator[tuple[NodeRef | _Total | _Grouped, float]]:
+        whole = self._read.whole["aggregate"]
+        having = self._read.whole["having"]["no"]
+        answer = pattern.nodes[0]
+        if state.having is not None:
+            yield from self._compared(state.having.left, places, having)
+            return
+        yield NodeRef(0), whole["none"] + having
+        yield (
+            _Total(Aggregate("count", NodeRef(0))),
+            whole["count"] + 0.5 * self._read.classes[answer][2] + having,
+        )
+        for node in range(1, len(pattern.nodes)):
+            odds = self._read.classes[pattern.nodes[node]][2]
+            mine = {*self._read.class_words(pattern.nodes[node])}
+            counted = bool(self._read.mentions.after(_MOST, 1) & mine)  # "the most cuisines"
+            odds += _CALLED * (counted and node == pattern.nodes.index(pattern.nodes[node]))
+            if not pattern.nodes[node]:  # "the most awards": what "award received" leads to
+                hops = (hop.relation for hop in pattern.hops if node in (hop.source, hop.target))
+                said = {at for relation in hops for at in self._read.mentions.of(relation)}
+                odds += _COUNTED if said & self._read.mentions.of_best else 0.0
+            yield (
+                _Grouped(NodeRef(0), Aggregate("count", NodeRef(node))),
+                whole["group"] + odds + having,
+            )
+        yield from self._by_part(pattern, places)
+        yield from self._revenue(pattern, places)
+        for place in places:
+            row = self._read.properties[place.owned]
+            owner = place.ref.owner
+            called = self._read.asks_for(place)
+            if called and place.property.type == "text" and HOW_MANY.match(self._read.question):
+                yield _Total(Aggregate("count", place.ref)), whole["count"] + having + _COUNTED
+            if isinstance(owner, HopRef) and called and not place.property.many:
+                item = Aggregate("count", owner)
+                yield _Grouped(place.ref, item), whole["group"] + having + row[2] + _CALLED
+            if owner != NodeRef(0) and self._near(_DIFFERENT, place, places) > 0:
+                item = Aggregate("count", place.ref)
+                yield _Grouped(NodeRef(0), item), whole["group"] + having + _CALLED
+            each_of = bool(self._read.of_each & {*self._read.words_of(place)})
+            if (row[2] > -2 or each_of) and place.of_answer and not self._read.is_name(place):
+                odds = self._read.classes[answer][2] + max(row[2], -2.0)
+                yield (
+                    _Grouped(place.ref, Aggregate("count", NodeRef(0))),
+                    whole["group"] + odds + having - 1,
+                )
+            near = self._near(_AGGREGATED, place, places)
+            total = place.is_number and called and bool(HOW_MANY.match(self._read.question))
+            most = (
+                place.is_number
+                and not place.of_answer
+                and not any(one.owned[2] == place.owned[2] and one.of_answer for one in places)
+                and not self._read.asks_average  # "the most expensive on average"
+                and bool(self._read.mentions.after(_MOST, 2) & {*self._read.words_of(place)})
+            )
+            if most:
+                near = _CALLED
+            if total:  # "how many copies": not how many things have them
+                near = _TOTALLED * len(relation_phrase(place.property.name).split())
+            elif row[3] < -2 and near <= 0:
+                continue
+            if is_id(place) or place.property.many:
+                continue
+            for name, kind in _FUNCTIONS.items():
+                fits = place.is_number or name not in ("sum", "avg")
+                if not fits or ((total or most) and name != "sum"):
+                    continue
+                item = Aggregate(kind, place.ref)
+                odds = whole[name] + row[3]
+                if total or most:
+                    odds = max(whole[one] for one in ("sum", "count", "group")) + max(row[3], -2.0)
+                odds += having + near + (_SUMMED if name == "sum" and self._summed(place) else 0.0)
+                each = bool(self._read.mentions.of_each)
+                if not place.of_answer:
+                    who = asks_who(self._read.question) and not _ASKS_SUM.match(self._read.question)
+                    apart = 0.0 if each or who else self._named_apart(state)
+                    yield _Grouped(NodeRef(0), item), odds + apart
+                    if not each:
+                        asked = _ASKS_NUMBER.match(self._read.question) and near > 0
+                        yield _Total(item), odds + (_CALLED if asked else -0.7)
+                else:
+                    yield _Total(item), odds - 0.7 * each
+                    for other in places:
+                        if (
+                            other.of_answer
+                            and each
+                            and other.ref != place.ref
+                            and ((by := self._read.properties[other.owned][2]) > -1
+                                 or self._read.of_each & {*self._read.words_of(other)})
+                        ):  # fmt: skip
+                            yield _Grouped(other.ref, item), odds + max(by, -1.0)
+
+    def _compared(
+        self, number: Item, places: Sequence[Place], having: float
+    ) -> Iterator[tuple[_Grouped, float]]:
+        """Yield groups of which a number is compared: by what is asked for, if that is counted."""
+        assert isinstance(number, Aggregate)
+        whole = self._read.whole["aggregate"]
+        by: list[NodeRef | PropertyRef] = [NodeRef(0)]
+        if number.of == NodeRef(0):
+            own = (one for one in places if one.of_answer)
+            by = [one.ref for one in own if self._read.asks_for(one)]
+        kinds = ["group", "none", *(kind for kind in ("avg", "sum")
+                                    if _FUNCTIONS[kind] == number.kind)]  # fmt: skip
+        odds = max(whole[kind] for kind in kinds) + having
+        yield from ((_Grouped(ref, number), odds) for ref in by)
+
+    def _summed(self, place: Place) -> bool:
+        """Return whether "the most points" are those of all results that nothing else names."""
+        owner = place.ref.owner
+        if not isinstance(owner, NodeRef) or owner == NodeRef(0) or place.owned[0] != "class":
+            return False
+        near = self._read.mentions.after(_MOST, 2)
+        named_ = self._read.class_words(place.owned[1])
+        return bool(near & {*self._read.words_of(place)}) and not named_
+
+    def _by_part(
+        self, pattern: Pattern, places: Sequence[Place]
+    ) -> Iterator[tuple[_Grouped, float]]:
+        """Yield numbers by a part of a date: orders per month."""
+        if not (match := DATE_PART.search(self._read.question)):
+            return
+        part = next(one for one in match.groups() if one).lower().replace("annual", "year")
+        whole, row = self._read.whole, self._read.properties
+        for place in places:
+            type_, examples = place.property.type, place.property.examples
+            if type_ in DATES:
+                by = replace(place.ref, part=part)  # type: ignore[arg-type]
+            elif part == "year" and type_ == "integer" and examples and all(map(is_year, examples)):
+                by = place.ref
+            else:
+                continue
+            odds = whole["having"]["no"] + _CALLED + max(row[place.owned][1:3])
+            odds += _CALLED * (place.of_answer)
+            count = Aggregate("count", NodeRef(0))
+            yield (
+                _Grouped(by, count),
+                max(whole["aggregate"][one] for one in ("count", "group")) + odds,
+            )
+            for other in places:
+                if other.is_number and not is_id(other) and other.ref != by:
+                    for name in ("sum", "avg"):
+                        weight = whole["aggregate"][name] + row[other.owned][3] + odds
+                        yield _Grouped(by, Aggregate(_FUNCTIONS[name], other.ref)), weight
+
+    def _revenue(
+        self, pattern: Pattern, places: Sequence[Place]
+    ) -> Iterator[tuple[_Total | _Grouped, float]]:
+        """Yield sums of a number times a price, where nothing is called as the sum is."""
+        if not self._read.revenue:
+            return
+        found = [
+            (many.ref, price.ref, many.ref.owner == price.ref.owner)
+            for many in places for price in places
+            if _QUANTITY.search(many.property.name) and _PRICE.search(price.property.name)
+            and many.ref != price.ref and {many.property.type, price.property.type} <= {*NUMBERS}
+        ]  # fmt: skip
+        for many, price, together in found:
+            if together or not any(one == many and same for one, _, same in found):
+                item = Aggregate("sum", Arithmetic(many, "*", price))
+                odds = _REVENUE - self._read.whole["hops"][str(min(len(pattern.hops), 3))]
+                yield _Total(item), odds
+                yield _Grouped(NodeRef(0), item), odds
+
+    def _named_apart(self, state: State) -> float:
+        """Return what it costs to ask about each thing of the first class where another is named.
+
+        "The average rating of Cloud Atlas" is one number, not one of each reviewer.
+        """
+        named = {_owner(one) for one in state.where if one.operator == "="}
+        return _OF_EACH if named and NodeRef(0) not in named else 0.0
+
+    def _plan(
+        self, pattern: Pattern, places: Sequence[Place], state: State,
+        aggregate: NodeRef | _Total | _Grouped, by: Item | None, descending: bool,
+    ) -> Plan | None:  # fmt: skip
+        limit = self._read.stated.limit
+        if limit is None and by is not None and not ORDERED.search(self._read.question):
+            odds = self._read.whole["limit"]["yes"] - self._read.whole["limit"]["no"]
+            said = asks_best(self._read.question) and (
+                self._read.plain or asks_one(self._read.question)
+            )
+            limit = 1 if odds > _LIMITED or said else None
+        where = state.where
+        if state.having is not None:
+            where = (*where, state.having)
+        group: tuple[Operand, ...] = ()
+        if isinstance(aggregate, _Total):
+            give: list[Item] = [aggregate.item]
+            limit = None
+        elif isinstance(aggregate, NodeRef) and pattern.nodes[0] in self._read.parts.value_nodes:
+            held = [one for one in places if one.ref.owner == aggregate]
+            held.sort(key=lambda one: not one.is_number)
+            give = [one.ref for one in held]
+        else:
+            give = [NodeRef(0)]
+            if isinstance(aggregate, _Grouped):
+                give, group = [aggregate.by], (aggregate.by,)
+            given = [
+                place
+                for place in places
+                if (
+                    self._read.properties[place.owned][2] > 0.0
+                    or self._read.asks_for(place)
+                    or (place.of_answer and self._is_beside(self._read.words_of(place)))
+                )
+                and not any(one.left == place.ref and one.right == (True,) for one in where)
+                and place.ref not in give
+                and not (place.of_answer and self._read.is_name(place))
+                and not self._is_of_hop(pattern, place)
+                and (not group or place.ref.owner == group[0])
+            ]
+            given.sort(
+                key=lambda one: (
+                    not self._read.asks_for(one),
+                    -self._read.properties[one.owned][2],
+                )
+            )
+            if isinstance(aggregate, _Grouped):
+                give.append(aggregate.item)
+            elif given and self._asks_property(given[0], state):
+                give = []
+            elif not state.having:
+                compared = {one.left for one in where}
+                give += [
+                    NodeRef(hop.target)
+                    for hop in pattern.hops
+                    if self._is_beside(self._read.mentions.of(hop.relation))
+                    and not compared & {NodeRef(hop.target)}
+                    and pattern.nodes[hop.target] not in self._read.parts.value_nodes
+                ]
+            give += [place.ref for place in given[:3]]
+            if isinstance(by, PropertyRef) and by not in give and by.owner == NodeRef(0):
+                give.append(by)
+        order = () if by is None else (Sort(by, descending),)
+        skip = ordinal(self._read.question) - 1 if by is not None else 0
+        try:
+            return Plan(
+                pattern.nodes, pattern.hops, where, (), group, order,
+                1 if skip else limit, tuple(give), skip=skip,
+            )  # fmt: skip
+        except PlanError:
+            return None
+
+    def _is_beside(self, words: Sequence[int]) -> bool:
+        """Return whether some words stand where a question says what to show of each thing."""
+        match = SHOWN_WITH.search(self._read.question)
+        return match is not None and max(words, default=-1) > self._read.mentions.at(match.start())
+
+    def _is_of_hop(self, pattern: Pattern, place: Place) -> bool:
+        """Return whether what a list shows is called by a relation, and by a property in part."""
+        mentions, words = self._read.mentions, {*self._read.words_of(place)}
+        if mentions.share(place.property.name, place.owned[1]) == 1 or not self._is_beside(
+            sorted(words)
+        ):
+            return False
+        said = (hop.relation for hop in pattern.hops if mentions.share(hop.relation) == 1)
+        return any(words <= {*mentions.of(one)} for one in said)
+
+    def _asks_property(self, place: Place, state: State) -> bool:
+        """Return whether a property is asked for, not the things that have it."""
+        named = self._names_itself(state) and place.of_answer
+        return named or self._read.asks_for(place)
+
+    def _names_itself(self, state: State) -> bool:
+        """Return whether the question names the things that a plan gives."""
+        named = ("=",) if asks_either(self._read.question) else ("=", "in")
+        return any(
+            one.operator in named and (one.left == NodeRef(0) or one.left in state.names)
+            for one in state.where
+        )
+
+    def _without(
+        self, pattern: Pattern, places: Sequence[Place], state: State, base: float
+    ) -> Iterator[Candidate]:
+        """Yield the plans whose last hop, or last few, are what there must not be."""
+        denied = any(one.operator == "missing" for one in state.where)  # "no website" is said once
+        if not pattern.hops or state.having is not None or denied:
+            return
+        start = len(pattern.hops) - 1
+        if state.absent:
+            kept = {one.node for each in state.where for one in owners(each)
+                    if isinstance(one, NodeRef)} - state.absent  # fmt: skip
+            last = absence(pattern.hops, state.absent, kept)
+            if last is None:
+                return
+            start = len(pattern.hops) - len(last)
+            pattern, where = with_last(pattern, state.where, last)
+            state = replace(state, where=where, absent=frozenset())
+            places = list(self._read.places(pattern))
+        else:
+            while start and self._only_leads_on(pattern, start, state):
+                start -= 1  # clients without a card: by way of their accounts
+        inside: set[NodeRef | HopRef] = {NodeRef(hop.target) for hop in pattern.hops[start:]}
+        inside |= {HopRef(hop) for hop in range(start, len(pattern.hops))}
+        odds = max(
+            row[2]
+            for (_, relation, _), row in self._read.hops.items()
+            if any(relation == hop.relation for hop in pattern.hops[start:])
+        )
+        whole = self._read.whole["without"]["yes"] - self._read.whole["without"]["no"]
+        inner = tuple(one for one in state.where if _owner(one) in inside)
+        outer = tuple(one for one in state.where if one not in inner)
+        score = base + odds + whole
+        score += self._read.whole["aggregate"]["none"] + self._read.whole["direction"]["none"]
+        no = min(self._read.mentions.after(NO, 1), default=0)
+        said = {  # before it: "games by Ann that did not win"
+            id_ for value in self._read.values
+            if self._read.mentions.at(value.end - 1) < no - 1
+            for ids in value.fields.values() for id_ in ids
+        }  # fmt: skip
+        if any(isinstance(one.right, tuple) and said & {*one.right} for one in inner):
+            score -= _THEN
+        if NO.search(self._read.bare):
+            score += 2.0
+            score += self._denied(pattern)
+        without = (Without(pattern.hops[start:], inner),)
+        asked = [place.ref for place in places if place.of_answer and self._read.asks_for(place)]
+        none = self._read.whole["aggregate"]["none"] + self._read.whole["having"]["no"]
+        given: list[tuple[Item, float]] = [(asked[0] if asked else NodeRef(0), 0.0)]
+        given += [
+            (one.item, odds - none)
+            for one, odds in self._aggregates(pattern, places, state)
+            if isinstance(one, _Total)
+        ]
+        for item, extra in given:
+            give, counting = (item,), isinstance(item, Aggregate)
+            limit = None if counting else self._read.stated.limit
+            try:
+                plan = Plan(
+                    pattern.nodes, pattern.hops[:start], outer, without, (), (), limit, give
+                )
+            except PlanError:
+                continue
+            yield Candidate(plan, score + extra)
+
+    def _only_leads_on(self, pattern: Pattern, hop: int, state: State) -> bool:
+        """Return whether a hop starts where one ends, at what is not mentioned before the "no"."""
+        before, this, read = pattern.hops[hop - 1], pattern.hops[hop], self._read
+        no = min(read.mentions.after(NO, 1), default=0)
+        return (
+            before.target == this.source
+            and all(at >= no > 0 for at in read.class_words(pattern.nodes[this.source]))
+            and {*read.mentions.of(before.relation)}
+            <= {*read.class_words(pattern.nodes[before.source])}
+            and all(_owner(one) != NodeRef(this.source) for one in state.where)
+        )
+
+    def _denied(self, pattern: Pattern) -> float:
+        """Return what it is worth that the words of the last hop stand after the negation."""
+        mentions, last = self._read.mentions, pattern.hops[-1]
+        near = mentions.after(NO, 6)
+        if near & {*mentions.of(last.relation)}:
+            return 0.0
+        others = {at for hop in pattern.hops[:-1] for at in mentions.of(hop.relation)}
+        return -3.0 if near & others else 0.0
+
+
+def _is_of_one(by: Item | None, state: State) -> bool:
+    """Return whether an order is by what one named thing has, which tells nothing apart."""
+    owner = by.owner if isinstance(by, PropertyRef) else None
+    return owner is not None and any(
+        one.operator == "=" and one.left == owner for one in state.where
+    )
+
+
+def _says_age(place: Place) -> bool:
+    return is_dated(place.property) or "age" in relation_phrase(place.property.name).split()
+
+
+@dataclass(frozen=True, slots=True)
+class _Total:
+    item: Aggregate
+
+
+@dataclass(frozen=True, slots=True)
+class _Grouped:
+    by: NodeRef | PropertyRef
+    item: Aggregate
+
+
+def _owner(one: Comparison) -> object:
+    return one.left.owner if isinstance(one.left, PropertyRef) else one.left

@@ -1,0 +1,572 @@
+"""The conditions that the values and literals of a question may be, best first."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from heapq import nlargest
+from typing import TYPE_CHECKING, Any
+
+from kgqa.graph.quantities import UNITS
+from kgqa.paths.words import relation_phrase
+from kgqa.planning.bounds import bound_before, compared
+from kgqa.planning.evidence import UNUSED, is_id
+from kgqa.planning.negation import OPPOSITE, denies, denies_comparison
+from kgqa.planning.question_words import (
+    ALIVE,
+    AVERAGE,
+    COMPARED,
+    DEAD,
+    DEATH,
+    NO,
+    PLACE,
+    TOTAL,
+    is_dated,
+    is_year,
+    measured,
+    names_class,
+    place_won,
+    says,
+)
+from kgqa.planning.schema_parts import ENTITY, FoundValue, Owned
+from kgqa.queries.check import DATES, NUMBERS, operators
+from kgqa.queries.plan import Aggregate, Comparison, NodeRef, PropertyRef, owners
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from kgqa.linking.literals import Stating
+    from kgqa.planning.evidence import Pattern, Place, Reading
+    from kgqa.queries.plan import AggregateKind
+
+CONDITIONS = 6  # beam
+_HAS_VALUE = 2.5  # added where the graph holds the value that is stated
+_LATE = 2.5  # for that of the class which is mentioned last, of two that have it
+_NOT_HELD = -1.5  # where it does not
+_SIDE = 0.4  # for which of two nodes of a class a value is
+_LACKS = -5.0  # where it holds none with that text in it
+_COMPARED = 1.0  # more, of "more than 15", "since 2001"
+_UNUSED_PLAIN = 1.7  # times what it costs to pass over what is stated
+_FIRST = 0.5  # for a property of what is asked for
+_CLOSE = 1.5  # for a property whose mention is the nearest to a literal
+_UNSAID = 2.0  # words that a property is farther away by, if the question has none of its name
+_NEAR = 9.0  # words from which a mention is not near
+_FLAG = 3.0  # what is true or not, that the question has the word of
+_WON = 4.0  # the place that who won is in
+_PAIR = 3.0  # two properties that the question compares
+_SHARED = 6  # words from one property to the next, and to the number, that both are compared with
+_BESIDE = 40  # letters from "average" to the number that it is compared with, at most
+_AVERAGED = 4.0  # an average that the question compares
+_SIZE = 4.0  # the size of a list that the question names beside a number
+_TIMELESS = 4.0  # off, for a number that is no year, of "in 1997"
+_IN_A_YEAR = re.compile(
+    r"\b(?:in|on|since|before|after|during|until|by|of|season|year)(?: the)? $", re.I
+)
+_LASTING = 4.0  # for how long something is, or how old, if a time is stated
+_COUNTED = 4.5  # for a number that stands before what is counted
+_CONTRADICTED = 6.0  # off, for a second condition that no value meets beside the first
+_BOUND_ITSELF = -6.0  # for the thing itself that the question compares with
+_ALIKE = 3.0  # for "not B" where A is, of "A but not B"
+_DENIED = 2.0  # for a comparison that the question denies
+_HAVING = re.compile(r"with|have|has|having|had|includ\w*|known|whose")
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Conditions of a pattern, with the properties that they use and what they are worth."""
+
+    where: tuple[Comparison, ...] = ()
+    used: frozenset[Owned] = frozenset()
+    names: frozenset[PropertyRef] = frozenset()  # that are names of what has them
+    having: Comparison | None = None
+    score: float = 0.0
+    absent: frozenset[int] = frozenset()  # nodes that the answers must not lead to
+    denied: int = 0  # comparisons that are the opposite of what the question denies
+
+    def also(self, one: Comparison, worth: float, **changes: Any) -> State:
+        """Return the state with one more condition."""
+        return replace(self, where=(*self.where, one), score=self.score + worth, **changes)
+
+    def without(self, node: int) -> State:
+        """Return the state whose answers must not lead to a node of which its conditions hold."""
+        return replace(self, absent=self.absent | {node})
+
+    def instead(self, one: Comparison, worth: float) -> State:
+        """Return the state with another last condition."""
+        return replace(self, where=(*self.where[:-1], one), score=self.score + worth)
+
+
+def _node_of(owner: object, pattern: Pattern) -> int:
+    """Return the node that a property is of, or that the fact which has it leads to."""
+    return owner.node if isinstance(owner, NodeRef) else pattern.hops[owner.hop].target  # type: ignore[attr-defined]
+
+
+def _steps_at(pattern: Pattern, node: int) -> set[tuple[str, bool]]:
+    """Return the relations that a node of a pattern has, each with whether it is their tail."""
+    ends = [
+        (hop, hop.inverse if hop.source == node else not hop.inverse)
+        for hop in pattern.hops
+        if node in (hop.source, hop.target)
+    ]
+    return {(hop.relation, is_tail) for hop, is_tail in ends}
+
+
+def _has_condition(state: State, node: int, pattern: Pattern) -> bool:
+    """Return whether a condition is of a node, or of the fact that leads to it."""
+    return any(
+        _node_of(owner, pattern) == node for one in state.where for owner in owners(one.left)
+    )
+
+
+def _walked_alike(state: State, pattern: Pattern, node: int) -> bool:
+    """Return whether a thing that a condition names is reached as another node is."""
+    into = {hop.target: (hop.source, hop.relation, hop.inverse) for hop in pattern.hops}
+    named = {one.left.node for one in state.where if isinstance(one.left, NodeRef)}
+    return any(into.get(one) == into.get(node) for one in named - {node, 0})
+
+
+def in_unit(literal: Stating, name: str) -> float | int | str:
+    """Return what a literal is in the unit that a property's name ends with: ``weight_g``."""
+    unit, times = UNITS.get(relation_phrase(name).split()[-1], ("", 1.0))
+    read = literal.read
+    if not unit or read is None or read.amount is None or read.unit != unit:
+        return literal.value
+    amount = round(read.amount / times, 9)
+    return int(amount) if amount.is_integer() else amount
+
+
+class ConditionSearch:
+    """The conditions of one reading."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._read = reading
+
+    def conditions(self, pattern: Pattern, places: Sequence[Place]) -> list[State]:
+        """Return the best sets of conditions of a pattern, whose properties are ``places``."""
+        states = [State()]
+        for value in self._read.values:
+            states = self._best(self._with_value(one, value, pattern, places) for one in states)
+        spans = [(one.start, one.end) for one in self._read.values]
+        for literal in self._read.stated.literals:
+            if any(start < literal.end and literal.start < end for start, end in spans):
+                continue
+            states = self._best(self._with_literal(one, literal, pattern, places) for one in states)
+        pairs = [(_PAIR, one) for one in self._compared(places)] + self._averaged(places)
+        if pairs:
+            states = self._best(self._with_pair(one, pairs) for one in states)
+        return self._best(self._with_flags(one, places) for one in states)
+
+    @staticmethod
+    def _best(options: Iterator[Iterator[State]]) -> list[State]:
+        every = (state for some in options for state in some)
+        return nlargest(CONDITIONS, every, key=lambda one: one.score)
+
+    def _add(self, state: State, place: Place, operator: str, value: object, bonus: float) -> State:
+        odds = 0.0 if place.owned in state.used else self._read.properties[place.owned][0]
+        one = Comparison(place.ref, operator, (value,))  # type: ignore[arg-type]
+        vain = not place.property.many and any(_contradict(one, other) for other in state.where)
+        worth = odds + bonus - _CONTRADICTED * vain
+        return state.also(one, worth, used=state.used | {place.owned})
+
+    def _with_value(
+        self,
+        state: State,
+        value: FoundValue,
+        pattern: Pattern,
+        places: Sequence[Place],
+    ) -> Iterator[State]:
+        yield replace(state, score=state.score + self._read.unused(value))
+        denied = denies(self._read.question, value.start)
+        bound = bound_before(self._read.question, value.start) if value.holds else None
+        if bound is not None:
+            yield from self._with_bound(state, value, bound, pattern, places)
+        yield from self._either(state, value, pattern, places)
+        for place in places:
+            if place.owned in value.fields:
+                stored = value.fields[place.owned]
+                again = _HAS_VALUE - 3.0 * any(one.left == place.ref for one in state.where)
+                if isinstance(place.ref.owner, NodeRef):
+                    again += self._side(pattern, place.ref.owner.node, value)
+                itself = self._read.is_name(place) and place.of_answer
+                again += _BOUND_ITSELF * bool(bound and itself)
+                own = denied and place.of_answer
+                added = self._add(state, place, "<>" if own else "=", stored[0], again)
+                if denied and not own:
+                    away = _node_of(place.ref.owner, pattern)
+                    if _has_condition(state, away, pattern):
+                        continue  # what is affirmed of it stands before
+                    added = added.without(away)
+                named_ = {place.ref} if itself else set()
+                yield replace(added, names=state.names | named_)
+        for node, name in enumerate(pattern.nodes):
+            if stored := value.entities(name, _steps_at(pattern, node)):
+                ref = NodeRef(node)
+                again = _HAS_VALUE - 3.0 * any(one.left == ref for one in state.where)
+                again += self._side(pattern, node, value)
+                own = denied and not node
+                if denied and node and _has_condition(state, node, pattern):
+                    continue
+                operator = "in" if len(stored) > 1 else "="
+                if own:
+                    operator = "not in" if len(stored) > 1 else "<>"
+                odds = self._read.properties.get((ENTITY, name, "name"), (0.0,))[0]
+                odds += _BOUND_ITSELF * bool(bound and not node)
+                one = Comparison(ref, operator, stored)  # type: ignore[arg-type]
+                if denied and self._is_alike(state, value):
+                    again += -_ALIKE if own else _ALIKE * _walked_alike(state, pattern, node)
+                added = state.also(one, odds + again)
+                yield added.without(node) if denied and not own else added
+
+    def _is_alike(self, state: State, value: FoundValue) -> bool:
+        """Return whether the question names another thing of the same relations, beside a value."""
+        mine = {one for steps in value.steps.values() for one in steps}
+        return any(
+            other is not value and mine & {one for steps in other.steps.values() for one in steps}
+            for other in self._read.values
+        )
+
+    def _with_bound(
+        self, state: State, value: FoundValue, said: re.Match[str], pattern: Pattern,
+        places: Sequence[Place],
+    ) -> Iterator[State]:  # fmt: skip
+        """Yield states in which a property is compared with that of the thing named."""
+        for place in places:
+            held = value.holds.get((pattern.nodes[0], place.property.name))
+            if not place.of_answer or held is None:
+                continue
+            mentioned = bool(self._read.words_of(place))
+            found = compared(said, place.property, mentioned=mentioned)
+            if found is not None:
+                yield self._add(state, place, found[0], held, _HAS_VALUE + found[1])
+
+    def _side(self, pattern: Pattern, node: int, value: FoundValue) -> float:
+        """Return what it is worth that a value is of a node, if another one has its class.
+
+        "Users who interacted with Ann" has it of the other: after the words of the relation.
+        """
+        if pattern.nodes.count(pattern.nodes[node]) == 1:
+            return 0.0
+        at, mentions = self._read.mentions.at(value.start), self._read.mentions
+        near = any({*range(at - 3, at)} & {*mentions.of(hop.relation)} for hop in pattern.hops)
+        return _SIDE if near == bool(node) else -_SIDE
+
+    def _either(
+        self, state: State, value: FoundValue, pattern: Pattern, places: Sequence[Place]
+    ) -> Iterator[State]:
+        """Yield the state whose last condition has this value, too, if "or" joins the two."""
+        last = self._either_of(state, value.start, places)
+        if last is None:
+            return
+        stored: Sequence[str] = ()
+        if isinstance(last.left, NodeRef):
+            node = last.left.node
+            stored = value.entities(pattern.nodes[node], _steps_at(pattern, node))
+        elif isinstance(last.left, PropertyRef) and isinstance(last.left.owner, NodeRef):
+            owned = ("class", pattern.nodes[last.left.owner.node], last.left.name)
+            stored = value.fields.get(owned, ())[:1]
+        if stored:
+            right = (*last.right, *stored)  # type: ignore[misc]
+            yield state.instead(Comparison(last.left, "in", right), _HAS_VALUE)
+
+    def _either_of(self, state: State, start: int, places: Sequence[Place]) -> Comparison | None:
+        """Return the last condition, if "or" joins its value to what is stated at ``start``.
+
+        So does "and", of a property of what is asked for that has one value.
+        """
+        ends = [one.end for one in self._read.values if one.end <= start]
+        ends += [one.end for one in self._read.stated.literals if one.end <= start]
+        last = state.where[-1] if state.where else None
+        if not ends or last is None or last.operator not in ("=", "in"):
+            return None
+        single = any(
+            last.left == place.ref and place.of_answer and not place.property.many
+            for place in places
+        )
+        joined = rf"\W*{'(?:or|and)?' if single else 'or'}(?: the| an?| in)?\W*"
+        return last if re.fullmatch(joined, self._read.question[max(ends) : start], re.I) else None
+
+    def _with_literal(
+        self, state: State, literal: Stating, pattern: Pattern, places: Sequence[Place]
+    ) -> Iterator[State]:
+        kind = "quoted" if literal.kind == "text" else literal.kind
+        times = _UNUSED_PLAIN if self._read.plain else 1.0
+        times += _COMPARED * (literal.operator not in ("=", "contains"))
+        if kind == "quoted" and str(literal.value) in self._read.parts.names:
+            yield state
+            return
+        yield replace(state, score=state.score + times * UNUSED[kind])
+        close = self._closeness(literal, pattern, places)
+        said = literal.said if literal.said >= 0 else literal.start
+        denied = literal.operator in OPPOSITE and denies_comparison(self._read.question, said)
+        before = self._read.question[: literal.start]
+        year = is_year(literal.value) and _IN_A_YEAR.search(before)
+        lasts = set()
+        if literal.read is not None and literal.read.unit == "s":  # less than 24 months
+            lasts = {one.ref for one in places if measured("long age", self._read.called(one))}
+        last = self._either_of(state, literal.start, places) if literal.operator == "=" else None
+        if last is not None and isinstance(last.left, PropertyRef):
+            before_ = last.right if isinstance(last.right, tuple) else ()
+            both = (*before_, str(literal.value) if isinstance(before_[0], str) else literal.value)
+            yield state.instead(Comparison(last.left, "in", both), _HAS_VALUE)
+        for place in places:
+            type_, many, near = place.property.type, place.property.many, close[place.ref]
+            near += _LASTING * bool(lasts) * (1 if place.ref in lasts else -1)
+            operator, value = literal.operator, in_unit(literal, place.property.name)
+            if denied:
+                yield from self._with_denied(state, literal, value, near, pattern, place)
+                continue
+            if literal.kind == "number":
+                if many and near > 0:
+                    size = replace(place, ref=replace(place.ref, part="size"))
+                    yield self._add(state, size, operator, value, _SIZE)
+                elif type_ in NUMBERS and not many:
+                    timeless = year and not is_dated(place.property)
+                    near -= _TIMELESS * bool(timeless)
+                    added = self._add(state, place, operator, value, near)
+                    yield added
+                    for other in self._beside(place, literal, places):
+                        yield self._add(added, other, operator, value, _CLOSE)
+                elif type_ in DATES and is_year(value):
+                    yield self._add(state, place, operator, f"{value}", 0.5 + near)
+            elif literal.kind == "date" and len(str(value)) == 2:  # a month of any year
+                if type_ in DATES:
+                    part = replace(place, ref=replace(place.ref, part="month"))
+                    yield self._add(state, part, operator, int(value), 0.5 + near)
+            elif literal.kind == "date":
+                if type_ in DATES:
+                    yield self._add(state, place, operator, value, 0.5 + near)
+                elif type_ == "integer" and len(str(value)) == 4:
+                    yield self._add(state, place, operator, int(value), near)
+            elif type_ == "text" and operator in operators(type_):
+                near += _LACKS * (place.owned in self._read.lacking.get(str(value), ()))
+                if operator != "=":
+                    yield self._add(state, place, operator, value, near)
+                else:
+                    yield self._add(state, place, "contains", value, _NOT_HELD + near)
+        if (literal.operator, literal.value) == (">=", 1) and pattern.hops:
+            yield state  # a hop is one, at least
+        if literal.kind == "number" and state.having is None:
+            yield from self._with_number(state, literal, pattern, places, close)
+
+    def _with_denied(
+        self, state: State, literal: Stating, value: object, near: float, pattern: Pattern,
+        place: Place,
+    ) -> Iterator[State]:  # fmt: skip
+        """Yield the state in which a comparison does not hold, of one value or of any fact."""
+        type_ = place.property.type
+        if type_ in DATES and (literal.kind == "date" or is_year(value)):
+            value = f"{value}"
+        elif type_ not in NUMBERS or not isinstance(value, int | float):
+            return
+        if place.property.many:
+            return
+        if place.of_answer:
+            added = self._add(state, place, OPPOSITE[literal.operator], value, _DENIED + near)
+            yield replace(added, denied=added.denied + 1)
+        else:
+            added = self._add(state, place, literal.operator, value, _DENIED + near)
+            yield added.without(_node_of(place.ref.owner, pattern))
+
+    def _beside(self, place: Place, literal: Stating, places: Sequence[Place]) -> Iterator[Place]:
+        """Yield what is compared with a number, too: "a height and a width over 3"."""
+        words, first = self._read.mentions.words, self._read.mentions.at(literal.start)
+        mine = [at for at in self._read.words_of(place) if first - _SHARED <= at < first]
+        for other in places if mine else ():
+            if other.ref.owner != place.ref.owner or other.property.type not in NUMBERS:
+                continue
+            if other.ref == place.ref or other.property.many:
+                continue
+            named = self._read.mentions.share(other.property.name, other.owned[1]) == 1
+            theirs = (at for at in self._read.words_of(other) if at not in mine)
+            if named and any(
+                at < mine[-1] <= at + _SHARED and words[at + 1] == "and" for at in theirs
+            ):
+                yield other
+
+    def _with_number(
+        self, state: State, literal: Stating, pattern: Pattern, places: Sequence[Place],
+        close: Mapping[object, float],
+    ) -> Iterator[State]:  # fmt: skip
+        """Yield states in which a number of a group is compared: an average, a sum or a count."""
+        before = self._read.question[max(0, literal.start - _BESIDE) : literal.start]
+        kind: AggregateKind = "average" if AVERAGE.search(before) else "sum"
+        if kind == "average" or TOTAL.search(before):
+            for place in places:
+                if place.is_number and not place.of_answer:
+                    number = Aggregate(kind, place.ref)
+                    value = in_unit(literal, place.property.name)
+                    one = Comparison(number, literal.operator, (value,))  # type: ignore[arg-type]
+                    score = state.score + self._read.properties[place.owned][3] + _AVERAGED
+                    yield replace(state, having=one, score=score + close[place.ref])
+        grouped = any(one.of_answer and self._read.asks_for(one) for one in places)
+        for node in range(0 if grouped else 1, len(pattern.nodes)):
+            name = pattern.nodes[node]
+            number = Aggregate("count", NodeRef(node))
+            count = Comparison(number, literal.operator, (literal.value,))  # type: ignore[arg-type]
+            after = self._read.question[literal.end : literal.end + 40]
+            bonus = _COUNTED * bool(name in self._read.classes and self._counts(after, name))
+            words = re.findall(r"[a-z]+", after.lower())[:2]
+            into = [hop.relation for hop in pattern.hops if hop.target == node]
+            bonus = max(bonus, 1.5 * any(says(words, one) for one in into))
+            score = state.score + self._read.classes[name][2] + bonus
+            score += self._read.whole["having"]["yes"] - self._read.whole["having"]["no"]
+            yield replace(state, having=count, score=score)
+
+    def _counts(self, after: str, name: str) -> bool:
+        """Return whether a class is what stands after a number: of "car models" the last one."""
+        rest = after.split(maxsplit=1)[1:]
+        last = [one for one in self._read.classes if one and rest and names_class(rest[0], one)]
+        return name in last or (names_class(after, name) and not last)
+
+    def _closeness(
+        self, literal: Stating, pattern: Pattern, places: Sequence[Place]
+    ) -> dict[object, float]:
+        """Return what it is worth for each property that a literal stands near its mention.
+
+        "Born after 1970 and acting in films released before 2000" has each year beside its word;
+        of one property of two things, it is that of the one that was mentioned last.
+        """
+        first = self._read.mentions.at(literal.start)
+        last = self._read.mentions.at(literal.end - 1)
+        away: dict[object, float] = {}
+        latest: dict[object, int] = {}
+        for place in places:
+            found = [
+                1.0 * (first - at) if at < first else 1.0 + 1.5 * (at - last)
+                for at in self._read.words_of(place)
+                if not first <= at <= last
+            ]
+            unsaid = 1 - self._read.mentions.share(place.property.name, place.owned[1])
+            away[place.ref] = min(found, default=99.0) + _UNSAID * unsaid
+            before = [at for at in self._read.node_words(pattern, place) if at < first]
+            latest[place.ref] = max(before, default=-1)
+        nearest = min(away.values(), default=99.0)
+        if nearest > _NEAR:
+            return dict.fromkeys(away, 0.0)
+        close: dict[object, float] = {}
+        for place in places:
+            same = [latest[one.ref] for one in places if one.owned[2] == place.owned[2]]
+            late = (latest[place.ref] == max(same)) - 0.5 if min(same) < max(same) else 0.0
+            close[place.ref] = (_CLOSE if away[place.ref] == nearest else -_CLOSE) + late * _LATE
+        return close
+
+    def _compared(self, places: Sequence[Place]) -> list[Comparison]:
+        """Return comparisons of two properties that the question makes: more than their budget."""
+        found = []
+        words = self._read.mentions.words
+        fit = [one for one in places if one.property.type in (*NUMBERS, *DATES)]
+        said = [
+            (one, at) for one in fit if not one.property.many for at in self._read.words_of(one)
+        ]
+        for right, at in said:
+            signs = [
+                (place, operator)
+                for place in range(max(0, at - 5), at)
+                for operator, pattern in COMPARED.items()
+                if pattern.match(words[place])
+            ]
+            if not signs or any(words[one].isdigit() for one in range(signs[-1][0], at)):
+                continue
+            sign, operator = signs[-1]
+            for left, place in said:
+                same = left.is_number == right.is_number
+                if left.ref != right.ref and same and sign - 7 <= place < sign:
+                    found.append(Comparison(left.ref, operator, right.ref))  # type: ignore[arg-type]
+        return found
+
+    def _averaged(self, places: Sequence[Place]) -> list[tuple[float, Comparison]]:
+        """Return what may be compared with its average: earn more than the average salary."""
+        said, mentions = self._read.averaged, self._read.mentions
+        if said is None:
+            return []
+        first, last = mentions.at(said.start()), mentions.at(said.end() - 1)
+        words = range(max(0, first - 2), first + 1)
+        signs = (sign for at in words for sign, one in COMPARED.items()
+                 if one.match(mentions.words[at]))  # fmt: skip
+        operator = next(signs, ">")
+        if "or equal" in said.group():
+            operator += "="
+        close = {*range(last + 1, last + 4)}
+        found = []
+        for place in places:
+            if place.is_number and isinstance(place.ref.owner, NodeRef):
+                if place.property.many or is_id(place):
+                    continue
+                worth = self._read.properties[place.owned][0]
+                named = close & {*self._read.words_of(place)}
+                worth += _CLOSE * (1 if named or self._read.measures(place) else -1)
+                worth += _FIRST * (place.of_answer)
+                number = Aggregate("average", place.ref)
+                found.append((_PAIR + worth, Comparison(place.ref, operator, number)))  # type: ignore[arg-type]
+        return found
+
+    @staticmethod
+    def _with_pair(state: State, pairs: Sequence[tuple[float, Comparison]]) -> Iterator[State]:
+        yield state
+        yield from (state.also(one, worth) for worth, one in pairs)
+
+    def _with_flags(self, state: State, places: Sequence[Place]) -> Iterator[State]:
+        """Yield conditions without a literal: what is true or not, what is missing or there."""
+        yield state
+        won = place_won(self._read.question)
+        bare = self._read.bare
+        ends = "missing" if ALIVE.search(bare) else "not missing" if DEAD.search(bare) else ""
+        denied = bool(NO.search(bare))
+        for place in places:
+            odds = self._read.properties[place.owned][0]
+            if won and place.is_number and PLACE.search(place.property.name):
+                yield self._add(state, place, "=", won, _WON - odds)
+            said = self._read.words_of(place)
+            flag = place.property.type == "boolean"
+            opposite = flag and says_opposite(self._read.question, place.property.name)
+            share = self._read.mentions.share(place.property.name, place.owned[1])
+            least = {"text": 1.0, "date": 0.5, "datetime": 0.5}.get(place.property.type, 2.0)
+            none = bool(self._read.mentions.after(NO, 3) & {*said}) and share >= least
+            ended = bool(ends and DEATH.search(place.property.name))
+            if any(place.owned[2] == name for *_, name in state.used) or (
+                odds < -1 and not ((flag and said) or opposite or none or ended)
+            ):
+                continue
+            if flag and denied and not (said or opposite):
+                continue  # "not" is of something else
+            if ended:
+                yield state.also(Comparison(place.ref, ends), _FLAG)  # type: ignore[arg-type]
+            if flag:
+                holds = denied == opposite
+                yield self._add(state, place, "=", holds, _FLAG if said or opposite else 0.0)
+            elif none or (
+                odds > 0.5 and said and (denied or self._read.mentions.after(_HAVING) & {*said})
+            ):
+                operator = "missing" if denied else "not missing"
+                one = Comparison(place.ref, operator)  # type: ignore[arg-type]
+                worth = max(0.0, odds) + _FLAG if none else 0.5 * odds - 0.5
+                yield state.also(one, worth, used=state.used | {place.owned})
+
+
+def says_opposite(question: str, name: str) -> bool:
+    """Return whether a question has the opposite of what the name of a yes or no says.
+
+    >>> says_opposite("Which books are out of print?", "in_print")
+    True
+    >>> says_opposite("List unpaid bills", "isPaid"), says_opposite("Who is active?", "active")
+    (True, False)
+    """
+    words = relation_phrase(name).lower()
+    last = re.escape(words.rpartition(" ")[2])
+    out = f"|out of {re.escape(words[3:])}" if words.startswith("in ") else ""
+    return bool(re.search(rf"\b(?:(?:un|in|im|dis|non-?){last}{out})\b", question, re.IGNORECASE))
+
+
+def _contradict(one: Comparison, other: Comparison) -> bool:
+    """Return whether of two comparisons with values one rules out the other, or says it, too."""
+    if one.left != other.left or "<>" in (one.operator, other.operator):
+        return False
+    both = sorted((one, other), key=lambda each: each.operator[0])  # < before = before >
+    signs = both[0].operator[0] + both[1].operator[0]
+    low, high = (each.right[0] if isinstance(each.right, tuple) else None for each in both)
+    if low is None or type(low) is not type(high):
+        return False
+    below = low < high  # type: ignore[operator]
+    if signs in ("<<", ">>"):  # one of them says nothing
+        return True
+    return low != high if signs == "==" else below and signs in ("<>", "<=", "=>")

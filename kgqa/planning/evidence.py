@@ -1,0 +1,363 @@
+"""A question read with a schema: what the parts are worth for it, and where it mentions them."""
+
+from __future__ import annotations
+
+import builtins
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from kgqa.linking.asked import asks_best, asks_calculated
+from kgqa.paths.words import relation_phrase
+from kgqa.planning.class_names import nameless
+from kgqa.planning.question_words import (
+    AVERAGE,
+    AVERAGED,
+    EXTREME,
+    REVENUE,
+    Mentions,
+    asked_noun,
+    blanked,
+    measured,
+    names_class,
+    says,
+    stem,
+    stems,
+)
+from kgqa.planning.schema_parts import ENTITY, FoundValue, Owned, SchemaParts
+from kgqa.queries.check import NUMBERS
+from kgqa.queries.plan import Hop, HopRef, NodeRef, PropertyRef
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
+
+    from kgqa.graph.schema import Property
+    from kgqa.linking.literals import Stated
+    from kgqa.models.plan_scorer import PlanScores
+
+MOST_ODDS = 7.0
+UNUSED = {
+    "quoted": -10.0,
+    "name": -12.0,
+    "value": -5.0,
+    "entity": -9.0,
+    "number": -3.5,
+    "date": -4.0,
+}
+_CHOICE = re.compile(r"[,:;] [^,:;?]+(?:, [^,:;?]+)*,? or [^?]+\W*$", re.IGNORECASE)
+_OTHER = re.compile(r"(?:an)?other")
+_OF_PLAIN = 0.4  # what the odds of a class count if it has no name of its own
+_HELD = -0.5  # least odds of a class that has an entity which the question may name
+_SAID, _UNSAID = 1.0, -4.0  # a relation whose words the question has, beside one that has none
+_OF_WORD = 2.0  # a relation that the question has a word of, between classes without a name
+_OF_NOUN = 2.0  # and if what is asked for is called by it: "the sponsors"
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """Classes and hops, the first class what is asked for; ``away``: hops to it from each."""
+
+    nodes: tuple[str, ...]
+    hops: tuple[Hop, ...]
+    score: float
+    away: tuple[int, ...] = (0,)
+
+    def key(self) -> tuple[object, ...]:
+        """Return what is equal for two patterns that are the same."""
+        return self.nodes, frozenset(
+            (one.source, one.relation, one.inverse, self.nodes[one.target]) for one in self.hops
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A property of a node or a hop of a pattern."""
+
+    ref: PropertyRef
+    property: Property
+    owned: Owned
+
+    @builtins.property
+    def of_answer(self) -> bool:
+        """Whether what is asked for has it."""
+        return self.ref.owner == NodeRef(0)
+
+    @builtins.property
+    def is_number(self) -> bool:
+        """Whether it can be added up."""
+        return self.property.type in NUMBERS
+
+
+@dataclass
+class Reading:
+    """A question with the odds of a schema's parts; ``scores`` are of the parts ``refs`` name."""
+
+    question: str
+    parts: SchemaParts
+    refs: Sequence[object]
+    scores: PlanScores
+    stated: Stated
+    values: Sequence[FoundValue]
+    lacking: Mapping[str, AbstractSet[Owned]] = field(default_factory=dict)  # a text, by text
+    classes: dict[str, Sequence[float]] = field(default_factory=dict)
+    hops: dict[tuple[str, str, str], Sequence[float]] = field(default_factory=dict)
+    properties: dict[Owned, Sequence[float]] = field(default_factory=dict)
+    whole: dict[str, dict[str, float]] = field(default_factory=dict)
+    said: dict[tuple[str, str, str], bool] = field(default_factory=dict)
+    phrases: dict[tuple[str, str, str], str] = field(default_factory=dict)  # of relations
+    plain: bool = False  # whether classes are what relations make them
+    columns: set[str] = field(default_factory=set)  # classes that are mere values, of a stated one
+    mentions: Mentions = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.plain = bool(self.parts.called.nouns)
+        for ref, odds in zip(self.refs, self.scores.parts, strict=True):
+            row = [max(-MOST_ODDS, min(MOST_ODDS, float(one))) for one in odds]
+            if isinstance(ref, str):
+                self.classes[ref] = [_OF_PLAIN * one for one in row] if self.plain else row
+            elif ref in self.parts.hops:
+                self.hops[ref] = row
+            else:
+                self.properties[ref] = row  # type: ignore[index]
+        self.whole = self.scores.whole
+        self.mentions = Mentions(self.question)
+        if self.averaged:
+            kinds = self.whole["aggregate"]
+            most = max(kinds["none"], kinds["avg"])
+            self.whole = {**self.whole, "aggregate": {**kinds, "none": most, "avg": -MOST_ODDS}}
+        if not self.plain:
+            self._weigh_classes()
+        self.columns |= self.parts.value_nodes.keys()
+        self._weigh_parallel()
+
+    def _weigh_classes(self) -> None:
+        """Leave out subclasses that are not mentioned; what holds a value is perhaps meant."""
+        subclasses = set() if self.parts.is_large else self.parts.subclasses
+        for name in subclasses & self.classes.keys():
+            if not self.class_words(name) and name.lower() not in self.question.lower():
+                del self.classes[name]
+        held = {owner for one in self.values for kind, owner, _ in one.fields if kind == ENTITY}
+        self.columns = {one for one in held if one and not self.parts.index.properties(one)}
+        for name in held & self.classes.keys():
+            used, *others = self.classes[name]
+            self.classes[name] = [max(used, _HELD), *others]
+        for hop, (used, *others) in self.hops.items():
+            if held & {hop[0], hop[2]}:
+                self.hops[hop] = [max(used, _HELD), *others]
+
+    @cached_property
+    def held_by(self) -> set[str]:
+        """The classes of which the noun asked for is a value: documentaries are titles."""
+        start = len(self.question) - len(asked_noun(self.question))
+        at_noun = [one.fields for one in self.values if one.start == start]
+        return {owner for fields in at_noun for kind, owner, _ in fields if kind == "class"}
+
+    def _weigh_parallel(self) -> None:
+        """Of relations between the same two classes prefer those that the question has a word of.
+
+        Which of a pair's relations is likelier in itself, the scorer knows from other graphs alone.
+        """
+        words = re.findall(r"[a-z]+", self.question.lower())
+        pairs: dict[frozenset[str], list[tuple[str, str, str]]] = {}
+        for hop in self.hops:
+            pairs.setdefault(frozenset((hop[0], hop[2])), []).append(hop)
+        self.phrases = {hop: self._phrase(hop) for hop in self.hops}
+        self.said = {hop: says(words, phrase) for hop, phrase in self.phrases.items()}
+        if self.plain or self.parts.is_large:  # the classes' names say less there
+            first = re.findall(r"[a-z]+", asked_noun(self.question).lower())[:2]
+            for hop, (used, *others) in self.hops.items():
+                more = _OF_WORD * self.said[hop] + _OF_NOUN * says(first, self.phrases[hop])
+                self.hops[hop] = [used + more, *others]
+        for hops in pairs.values():
+            said = any(self.said[hop] for hop in hops)
+            for hop in hops if len({one[1] for one in hops}) > 1 and said else ():
+                used, *others = self.hops[hop]
+                self.hops[hop] = [used + (_SAID if self.said[hop] else _UNSAID), *others]
+
+    def _phrase(self, hop: tuple[str, str, str]) -> str:
+        """Return a relation's words without those of what has it: the type, of a bridge type."""
+        own = {*stems(self.noun(hop[0]))}
+        words = relation_phrase(hop[1]).split()
+        rest = [one for one in words if stem(one) not in own]
+        return " ".join(rest if any(len(one) > 3 for one in rest) else words)
+
+    @cached_property
+    def nameless(self) -> set[str]:
+        """The classes that have no name that people use."""
+        return nameless(self.parts.index.schema, self.parts.called.nouns)
+
+    def noun(self, name: str) -> str:
+        """Return what a class is called."""
+        return self.parts.called.nouns.get(name, name)
+
+    @cached_property
+    def bare(self) -> str:
+        """The question without what it quotes and the values that it names."""
+        spans = [(one.start, one.end) for one in self.stated.literals if one.kind == "text"]
+        return blanked(self.question, [*spans, *((one.start, one.end) for one in self.values)])
+
+    @cached_property
+    def choice(self) -> set[str]:
+        """The things, by id or name, of which the question asks which one is the best."""
+        said = _CHOICE.search(self.question)
+        if said is None or not asks_best(self.question):
+            return set()
+        within = [one for one in self.values if one.start >= said.start()]
+        named = (
+            {text for (kind, *_), texts in one.fields.items() if kind == ENTITY for text in texts}
+            for one in within
+        )
+        return set().union(*named) if len(within) > 1 else set()
+
+    @cached_property
+    def averaged(self) -> re.Match[str] | None:
+        """The words that compare something with an average."""
+        return AVERAGED.search(self.question)
+
+    @cached_property
+    def asks_average(self) -> bool:
+        """Whether an average is asked for, not compared with."""
+        return AVERAGE.search(AVERAGED.sub(" ", self.question)) is not None
+
+    @cached_property
+    def revenue(self) -> bool:
+        """Whether a sum of a number times a price is asked for, that nothing is called as."""
+        said = REVENUE.search(self.bare)
+        return bool(said) and not any(map(REVENUE.search, self.parts.words))
+
+    @cached_property
+    def of_each(self) -> set[int]:
+        """The words that say of what there is a number each, if a number is asked for."""
+        bare = AVERAGED.sub(" ", self.question)
+        calculated = asks_calculated(bare) or self.revenue or EXTREME.search(self.question)
+        return self.mentions.of_each if calculated and not asks_best(self.question) else set()
+
+    @cached_property
+    def each(self) -> set[str]:
+        """The classes of whose things a number each is asked for."""
+        near = self.of_each
+        return {name for name in self.classes if name and near & {*self.class_words(name)}}
+
+    def measures(self, place: Place) -> bool:
+        """Return whether an adjective or a verb of the question is of what a property measures."""
+        return place.is_number and measured(self.question, self.called(place))
+
+    @cached_property
+    def is_measured(self) -> bool:
+        """Whether an adjective or a verb of the question is of what some property measures."""
+        names = [name for _, _, name in self.properties]
+        names += [relation_phrase(one) for one in self.parts.value_nodes.values()]
+        return any(measured(self.question, one) for one in names)
+
+    def asks_for(self, place: Place) -> bool:
+        """Return whether the question's first noun is called as a property is."""
+        return names_class(self.question, place.property.name)
+
+    def unused(self, value: FoundValue) -> float:
+        """Return what it costs to pass over a value: an entity's name is seldom said in vain."""
+        named = value.start > 0 and self.question[value.start].isupper()
+        entity = any(kind == ENTITY for kind, *_ in value.fields)
+        if entity and not value.quoted:
+            return UNUSED["name" if named else "value" if self.plain else "entity"]
+        return UNUSED["quoted" if value.quoted else "value"]
+
+    def words_of(self, place: Place) -> list[int]:
+        """Return the words of the question that mention a property."""
+        owner = "" if place.owned[1] in self.parts.value_nodes else place.owned[1]
+        return self.mentions.of(self.called(place), owner)
+
+    def called(self, place: Place) -> str:
+        """Return what a property is called: that of a node of values by what leads to it, too."""
+        relation = self.parts.value_nodes.get(place.owned[1])
+        name = place.property.name
+        return f"{relation_phrase(relation)} {relation_phrase(name)}" if relation else name
+
+    def owner_beside(self, place: Place) -> bool:
+        """Return whether the words of a property follow a mention of what has it."""
+        before = {at + 1 for at in self.mentions.of(place.owned[1])}
+        return bool(before & {*self.words_of(place)})
+
+    def class_words(self, name: str) -> list[int]:
+        """Return the words of the question that mention a class."""
+        return (self.mentions.of(self.noun(name)) or self.mentions.of(name)) if name else []
+
+    @cached_property
+    def class_mentions(self) -> dict[str, set[int]]:
+        """The words that mention each class with all words of its name; none of plain triples."""
+        if self.plain or self.parts.is_large:
+            return {}
+        taken = {
+            at
+            for value in self.values
+            for at in range(self.mentions.at(value.start), self.mentions.at(value.end - 1) + 1)
+        }
+        pairs = re.findall(r"(\w+)(?= (\w+[^\Ws]s)\b)", self.question.lower())
+        known = {stem(word) for text in self.parts.words for word in text.split()}
+        joined = {one for one, noun in pairs if stem(noun) not in known}  # "car manufacturers"
+        return {
+            name: words
+            for name in self.classes
+            if name
+            and self.mentions.share(name) == 1
+            and relation_phrase(name).rpartition(" ")[2] not in joined
+            if (words := {*self.class_words(name)} - taken)
+        }
+
+    @cached_property
+    def others(self) -> set[str]:
+        """The classes of which the question speaks of other things than those: "other users"."""
+        near = self.mentions.after(_OTHER, 1)
+        return {name for name, words in self.class_mentions.items()
+                if near & words and len(words) > 1}  # fmt: skip
+
+    @cached_property
+    def schema_mentions(self) -> list[set[int]]:
+        """The words that mention each class, or each relation between things of one class."""
+        own = {relation for head, relation, tail in self.hops if head == tail and not self.plain}
+        said = [{*self.mentions.of(one)} for one in own if self.mentions.share(one) == 1]
+        return [*self.class_mentions.values(), *filter(None, said)]
+
+    @cached_property
+    def mentioned(self) -> set[str]:
+        """The classes that the question mentions, or a value of."""
+        if self.plain or self.parts.is_large:
+            return set()
+        held = {owner for one in self.values for kind, owner, _ in one.fields if kind != "relation"}
+        return {*self.class_mentions, *held & self.classes.keys()}
+
+    def node_words(self, pattern: Pattern, place: Place) -> list[int]:
+        """Return the words that mention what has a property, by its class or its relations."""
+        owner = place.ref.owner
+        if isinstance(owner, HopRef):
+            return self.mentions.of(pattern.hops[owner.hop].relation)
+        found = self.class_words(pattern.nodes[owner.node])
+        for hop in pattern.hops:
+            if hop.target == owner.node:
+                found = [*found, *self.mentions.of(hop.relation)]
+        return found
+
+    def is_name(self, place: Place) -> bool:
+        """Return whether a property is a name of what has it."""
+        kind, owner, name = place.owned
+        if kind != "class" or owner not in self.parts.index.types:
+            return False
+        return name in (self.parts.index.types[owner].names or ("name", "title"))
+
+    def places(self, pattern: Pattern) -> Iterator[Place]:
+        """Yield the properties of a pattern's nodes and hops."""
+        for node, name in enumerate(pattern.nodes):
+            for one in self.parts.index.properties(name).values():
+                owner = name or self.parts.owner_of.get(one.name, "")
+                if (owned := ("class", owner, one.name)) in self.properties:
+                    yield Place(PropertyRef(NodeRef(node), one.name), one, owned)
+        for number, hop in enumerate(pattern.hops):
+            for one in self.parts.index.hop_properties(hop, pattern.nodes).values():
+                if (owned := ("relation", hop.relation, one.name)) in self.properties:
+                    yield Place(PropertyRef(HopRef(number), one.name), one, owned)
+
+
+def is_id(place: Place) -> bool:
+    """Return whether a property is a key, which is a number that nobody compares."""
+    return relation_phrase(place.property.name).split()[-1:] == ["id"]

@@ -1,0 +1,215 @@
+"""The patterns that a question may be about: classes and hops around what it asks for."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import cached_property
+from heapq import heappop, heappush, nlargest
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from kgqa.planning.evidence import Pattern, Reading
+from kgqa.planning.question_words import named, names_class, says, turn
+from kgqa.queries.plan import Hop
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PATTERNS = 14  # beam
+_VALUED = 3.0  # for a class of which the noun asked for is a value
+_MOST_HOPS = 3
+_HAS_VALUE = 2.5  # added where the graph holds the value that is stated
+_NEAR = 8.0  # what a class's nearness to a question counts, if it has no name of its own
+_AGAIN = -3.5  # a hop that is there already
+_PARALLEL = -3.0  # a second relation between two classes, if it has none of the question's words
+_SAME = 0.5  # two relations between the same two things
+_NOT_EACH = -8.0  # there is nothing of what a number is asked of each of
+_ANYTHING = -2.0  # something of no class
+_CALLED = 3.0  # something of no class that a relation calls as the question does: languages
+_BRIDGE = -1.0  # a class that lies between two which are mentioned
+_LONGEST_BRIDGE = 4  # hops
+_COMMON = 3  # hops that a way is longer by, through what many things have in common
+_SECOND = -0.5  # another thing of a class that is there already
+
+
+class PatternSearch:
+    """The patterns of one reading."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._read = reading
+        self._ways: dict[str, dict[str, list[tuple[str, bool, str]]]] = {}
+
+    def patterns(self) -> list[Pattern]:
+        """Return the best patterns."""
+        whole = self._read.whole["hops"]
+
+        def worth(pattern: Pattern) -> float:
+            return pattern.score + self._place_for(pattern)
+
+        near = self._read.parts.called.near(self._read.question)
+        level = [
+            Pattern(
+                (name,), (),
+                odds[0] + odds[1] + _NEAR * near.get(name, 0.0)
+                + max(named(self._read.question, one) for one in (name, self._read.noun(name)))
+                + _VALUED * (name in self._read.held_by),
+            )
+            for name, odds in self._read.classes.items()
+        ]  # fmt: skip
+        level = [
+            replace(one, score=one.score + self._of_values(one.nodes[0], literally=True))
+            for one in level
+        ]
+        if "" in self._read.classes:  # nobody asks for everything
+            level = [replace(one, score=_ANYTHING) if one.nodes == ("",) else one for one in level]
+        level = nlargest(PATTERNS, level, key=lambda one: one.score)
+        every: dict[tuple[object, ...], Pattern] = {}
+        for hops in range(_MOST_HOPS + 1):
+            for one in level:
+                nothing = _ANYTHING * 2 if one.nodes == ("",) else 0.0
+                nothing -= _CALLED * (one.nodes[0] in self._read.parts.value_nodes and not hops)
+                walked = hops - len({*one.nodes[1:]} & self._read.columns)
+                total = replace(one, score=one.score + whole[str(min(walked, 3))] + nothing)
+                every.setdefault(one.key(), total)
+            if hops < _MOST_HOPS:
+                longer = (more for one in level for more in self._longer(one))
+                unique: dict[tuple[object, ...], Pattern] = {}
+                for one in nlargest(4 * PATTERNS, longer, key=worth):
+                    unique.setdefault(one.key(), one)
+                level = list(unique.values())[:PATTERNS]
+        return nlargest(PATTERNS, every.values(), key=worth)
+
+    def _of_values(self, name: str, *, literally: bool = False) -> float:
+        """Return what it is worth that a node of values is there: "the cheapest" of a price."""
+        relation = self._read.parts.value_nodes.get(name)
+        if relation is None:
+            return 0.0
+        if literally:  # "the cheapest" is no price, but what has one
+            return _CALLED * says(self._read.mentions.words, relation) or -_CALLED
+        return _CALLED if self._read.mentions.of(relation) else 0.0
+
+    def _place_for(self, pattern: Pattern) -> float:
+        """Return what it is worth that the values of the question have a place in a pattern."""
+        classes = {*pattern.nodes, *(hop.relation for hop in pattern.hops)}
+        worth = 0.0
+        for value in self._read.values:
+            held = any(owner in classes for _, owner, _ in value.fields)
+            worth += _HAS_VALUE if held else self._read.unused(value)
+        each = self._read.each
+        return worth + (_NOT_EACH if each and not each & {*pattern.nodes} else 0.0)
+
+    @cached_property
+    def _steps(self) -> dict[str, list[tuple[str, bool, str, bool, float]]]:
+        """The hops from each class: relation, inverse, to where, mentioned, to how many of one."""
+        index = self._read.parts.index
+        size = {name: max(1, one.count) for name, one in index.types.items()}
+        steps: dict[str, list[tuple[str, bool, str, bool, float]]] = {}
+        for one in index.schema.relations:
+            if {one.head, one.tail} <= self._read.classes.keys():
+                onward, back = (one.count / size.get(end, 1) for end in (one.head, one.tail))
+                said = self._read.said.get((one.head, one.relation, one.tail), False)
+                steps.setdefault(one.head, []).append((one.relation, False, one.tail, said, onward))
+                steps.setdefault(one.tail, []).append((one.relation, True, one.head, said, back))
+        return steps
+
+    def _bridges(self, start: str) -> dict[str, list[tuple[str, bool, str]]]:
+        """Return the ways from a class to those that are mentioned, of two and more hops.
+
+        Clients and loans meet at accounts: the shortest way through classes that are not mentioned,
+        of two the one that the question has words of, or that leads to fewer things. What many
+        things have in common, joins them less than a thing that has both.
+        """
+        if start in self._ways:
+            return self._ways[start]
+        mentioned = self._read.mentioned
+        found: dict[str, list[tuple[str, bool, str]]] = {}
+        heap: list[tuple[int, int, float, list[tuple[str, bool, str]]]] = [(0, 0, 1.0, [])]
+        seen: set[tuple[str, bool]] = set()
+        while heap and len(found) < len(mentioned - {start}):
+            cost, unsaid, fan, way = heappop(heap)
+            end, onward = (way[-1][2], not way[-1][1]) if way else (start, False)
+            if (end, onward) in seen or (way and end == start):
+                continue
+            seen.add((end, onward))
+            if way and end in mentioned:
+                found.setdefault(end, way)
+                continue
+            for relation, inverse, to, said, times in self._steps.get(end, ()):
+                common = onward and inverse
+                if (common and end in self._read.columns) or len(way) == _LONGEST_BRIDGE:
+                    continue
+                further = (
+                    cost + 1 + _COMMON * common,
+                    unsaid - said,
+                    fan * times,
+                    [*way, (relation, inverse, to)],
+                )
+                heappush(heap, further)
+        self._ways[start] = {to: way for to, way in found.items() if len(way) > 1}
+        return self._ways[start]
+
+    def _bridged(self, pattern: Pattern) -> Iterator[Pattern]:
+        for at, name in enumerate(pattern.nodes):
+            for far, way in self._bridges(name).items():
+                if far not in pattern.nodes:
+                    nodes, hops, away, source = pattern.nodes, pattern.hops, pattern.away, at
+                    for relation, inverse, to in way:
+                        hops = (*hops, Hop(source, relation, len(nodes), inverse))
+                        away = (*away, away[source] + 1)
+                        source, nodes = len(nodes), (*nodes, to)
+                    common = sum(two[1] and not one[1] for one, two in pairwise(way))
+                    odds = self._read.classes[far][0] + _BRIDGE * (len(way) - 1 + 1.5 * common)
+                    yield Pattern(nodes, hops, pattern.score + odds, away)
+
+    def _longer(self, pattern: Pattern) -> Iterator[Pattern]:
+        yield from self._bridged(pattern)
+        nodes = pattern.nodes
+        between = {(hop.source, hop.relation, hop.target) for hop in pattern.hops}
+        walked = {
+            (hop.relation, frozenset((nodes[hop.source], nodes[hop.target])))
+            for hop in pattern.hops
+        }
+        plain = self._read.plain
+        for (head, relation, tail), odds in self._read.hops.items():
+            again = any(relation == name for name, _ in walked)
+            worth = _AGAIN if again else odds[0]  # a part's odds count once
+            ends = frozenset((head, tail))
+            if not again and any(two == ends for _, two in walked):
+                both = all(
+                    said
+                    for one, said in self._read.said.items()
+                    if frozenset((one[0], one[2])) == ends
+                    and (one[1] == relation or (one[1], ends) in walked)
+                )
+                worth = worth if both else min(worth, 0.0) + _PARALLEL
+            phrase = self._read.phrases[head, relation, tail]
+            turned = turn(self._read.question, phrase) if head == tail or plain else 0.0
+            for at, name in enumerate(nodes):
+                for inverse, near, far in ((False, head, tail), (True, tail, head)):
+                    if near != name or far not in self._read.classes:
+                        continue
+                    score = (
+                        pattern.score + worth + (0 if again else _side(odds[1] + turned, inverse))
+                    )
+                    if inverse and not (at or name):  # "official language" leads to languages
+                        noun = phrase.split()[-1]
+                        score += _CALLED * names_class(self._read.question, noun)
+                    for other in range(at + 1, len(nodes)):  # both relations between the same two
+                        if nodes[other] == far and (at, relation, other) not in between:
+                            hop = Hop(at, relation, other, inverse)
+                            yield replace(pattern, hops=(*pattern.hops, hop), score=score + _SAME)
+                    if far in nodes:
+                        score += _SECOND
+                    else:
+                        score += self._read.classes[far][0] + self._of_values(far)
+                    hop = Hop(at, relation, len(nodes), inverse)
+                    yield Pattern(
+                        (*pattern.nodes, far), (*pattern.hops, hop), score,
+                        (*pattern.away, pattern.away[at] + 1),
+                    )  # fmt: skip
+
+
+def _side(odds: float, inverse: bool) -> float:
+    """Return the log-probability of the side of a hop that the answer is at."""
+    return -math.log1p(math.exp(-odds if inverse else odds))

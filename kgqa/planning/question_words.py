@@ -1,0 +1,642 @@
+"""What the words of a question say about a plan: English.
+
+Which names of a schema it mentions and where, what its superlative is worth for a property, which
+side of a relation it asks for, and what no plan can say.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any
+
+from kgqa.paths.words import relation_phrase
+from kgqa.queries.sentence import PAST_VERBS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from kgqa.graph.schema import Property
+
+NO = re.compile(
+    r"\b(no|not|without|never|nobody|no one|missing|lack\w*|none|non|neither"
+    r"|except|excluding)\b|n't\b",
+    re.I,
+)
+EACH = re.compile(r"\b(each|every|per|by|respective\w*)\b", re.I)
+EXTREME = re.compile(r"\b(?:max|min)(?:imum)?\b", re.I)
+AVERAGE = re.compile(r"\b(?:average|mean)\b", re.I)
+AVERAGED = re.compile(  # what is compared with an average
+    r"\b(?:above|below|over|under|exceed\w*|than)(?: or equal to)?[ -]"
+    r"(?:(?:the|an?|its|their|overall) )*(?:average|mean)\b(?P<counts> (?:number|count)s?\b)?",
+    re.IGNORECASE,
+)  # fmt: skip
+TOTAL = re.compile(
+    r"\b(?:total|combined|sum of|altogether|all together|add up to|together)\b", re.I
+)
+
+# what the language of plans has no word for
+_UNSAYABLE = re.compile(
+    r"\b(?:divisible|multiples? of|same (?:first|last) (?:letter|word|name)|median|percentage"
+    r"|standard deviation|ratio|correlation|shortest path|same (?:decade|year|month|day)"
+    r"|percent|proportion|variance|difference between|(?:closest|nearest) to"
+    r"|within \d[\d.,]* ?(?:km|kilomet\w+|miles?)|(?:even|odd|prime) numbers?|consecutive)\b",
+    re.IGNORECASE,
+)
+_OF_COUNTS = re.compile(
+    r"\baverage (?:number|count) of (\w+)\b.*?"
+    r"\b(?:per|each|every|for|among|across|does|do|did|has|have)\b",
+    re.IGNORECASE,
+)
+
+
+def unsayable(question: str, known: Sequence[str]) -> str:
+    """Return the words of a question that no plan says, such as an average of counts; else "".
+
+    ``known``: a schema in words; what is a property there needs no calculation.
+
+    >>> unsayable("What percentage of films won?", ["text film : name"])
+    'percentage'
+    """
+    words = {word for text in known for word in text.split()}
+    compared = AVERAGED.search(question)
+    match = compared if compared and compared["counts"] else _UNSAYABLE.search(question)
+    if match and match.group().lower().split()[-1] not in words:
+        return match.group()
+    match = _OF_COUNTS.search(question)
+    properties = {stem(word) for text in known for word in text.partition(" : ")[2].split()}
+    return match.group() if match and stem(match[1].lower()) not in properties else ""
+
+
+COMPARED = {
+    "<": re.compile(r"less|lower|fewer|smaller|earlier|before|below|under|younger|shorter"),
+    ">": re.compile(
+        r"more|greater|higher|larger|later|after|above|over|exceed|older|longer|bigger"
+    ),
+}
+
+
+_PLURALS = {"people": "person", "men": "man", "women": "woman", "children": "child"}
+
+
+def stem(word: str) -> str:
+    """Return a word without its plural.
+
+    >>> [stem(one) for one in ("movies", "movie", "branches", "people", "buses", "classes")]
+    ['movy', 'movy', 'branch', 'person', 'bus', 'class']
+    """
+    if word in _PLURALS:
+        return _PLURALS[word]
+    if len(word) > 4 and (match := re.fullmatch(r"(\w+?)(?:ies|ie)", word)):
+        return f"{match[1]}y"
+    if len(word) > 4 and (match := re.fullmatch(r"(\w+(?:ch|sh|ss|x|zz|us))es", word)):
+        return match[1]
+    if word.endswith(("ss", "us")):
+        return word
+    return word[:-1] if word.endswith("s") and len(word) > 3 else word
+
+
+def stems(name: str) -> list[str]:
+    """Return the words of a name without their plurals.
+
+    >>> stems("ShipCities")
+    ['ship', 'city']
+    """
+    return [stem(word) for word in relation_phrase(name).split()]
+
+
+_ORDINALS = ("second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+_CAME = r"(?:finish|came|come|placed?|rank)\w*(?: in)?"
+_WON = re.compile(rf"\b(?:{_CAME} (first|{'|'.join(_ORDINALS)})|w[io]n(?:s|ner\w*)?)\b", re.I)
+ALIVE = re.compile(r"\b(?:alive|living)\b", re.I)
+DEAD = re.compile(r"\b(?:dead|deceased|(?:has|have|had) died)\b", re.I)
+DEATH = re.compile(r"death|died|deceased", re.I)
+PLACE = re.compile(r"(?<![a-z])(?:position|pos|place|rank|standing)(?![a-z])", re.IGNORECASE)
+_ORDINAL = re.compile(
+    rf"\b(?:({'|'.join(_ORDINALS)})|(\d{{1,2}})(?:nd|rd|th))[ -](?:\w{{2,}}est|most|least)\b",
+    re.IGNORECASE,
+)
+_EACH = re.compile(r"each|every|per|respective\w*")
+_PARTICIPLE = re.compile(
+    r"\w+(?:ed|en|wn|ght|ung)|made|led|won|put|run|read|sort|order|group|paid|sold|held|built|sent|kept|left|spent|lent|born|done"
+)
+DATE_PART = re.compile(
+    r"\b(?:(?:per|by|each|every|which|what) (day|month|quarter|year)|(month|quarter|year)ly"
+    r"|(annual)ly)\b", re.IGNORECASE,
+)  # fmt: skip
+FREQUENT = re.compile(r"\b(?:frequently|often|commonly|most common|most popular)\b", re.I)
+ORDERED = re.compile(  # all of them, in an order
+    r"\b(?:(?:(?:order|sort|rank)(?:ed)?|arranged?)(?: \w+)? by"
+    r"|in (?:\w+ )?(?:\w+cending|alphabetical)|from (?:the )?\w+est to|\w+est first)\b",
+    re.IGNORECASE,
+)  # fmt: skip
+REVENUE = re.compile(r"\b(?:revenues?|turnover|sales|spent|spend|income|earn(?:ed|ings)?)\b", re.I)
+_SUPERLATIVE = re.compile(
+    r"most|least|fewest|best|worst|(?!(?:inter|for|requ|sugg|gu|t)est)\w{3,}est|top|maximum|minimum|max|min"
+)
+_SMALL_WORDS = "the and for with its has are was were who which what not per"
+_SMALL = frozenset(_SMALL_WORDS.split())
+
+
+_WORD = re.compile(r"[^\W_a-z]{2,}(?![a-z])|[^\W_A-Z]+|[A-Z][^\W_A-Z]*")  # camelCase, too
+
+
+class Mentions:
+    """Where a question mentions the names of a schema, as numbers of its words."""
+
+    def __init__(self, question: str) -> None:
+        self._question = question
+        found = list(_WORD.finditer(question))
+        self.words = [stem(one.group().lower()) for one in found]
+        self._starts = [one.start() for one in found]
+        self._known: dict[object, Any] = {}
+
+    def at(self, position: int) -> int:
+        """Return the number of the word at a letter of the question."""
+        return sum(start <= position for start in self._starts) - 1
+
+    def of(self, name: str, owner: str = "") -> list[int]:
+        """Return the words that say a name; ``owner``: whose words say nothing of it.
+
+        >>> Mentions("Movies that were released after 1990").of("releaseDate")
+        [3]
+        """
+        if (name, owner) not in self._known:
+            self._known[name, owner] = self._found(name, owner)
+        return self._known[name, owner]  # type: ignore[no-any-return]
+
+    def share(self, name: str, owner: str = "") -> float:
+        """Return which part of a name's words the question has.
+
+        >>> Mentions("Streams by their view count").share("total_view_count")
+        0.6666666666666666
+        """
+        words = relation_phrase(name).split()
+        return sum(bool(self.of(one, owner)) for one in words) / max(1, len(words))
+
+    def _found(self, name: str, owner: str) -> list[int]:
+        if re.search(r"[A-Z\d_]", name[1:]):  # as it stands in the schema: no other is meant
+            as_it_is = re.finditer(rf"\b{re.escape(name)}\b", self._question, re.IGNORECASE)
+            if places := [self.at(one.end() - 1) for one in as_it_is]:
+                return places
+        roots = {_root(word) for word in relation_phrase(name).split()}
+        roots = {one for one in roots if len(one) > 1 and one not in _SMALL}
+        little = {"in", "on", "is", *(_root(word) for word in relation_phrase(owner).split())}
+        roots = roots - little or roots
+        return [
+            at for at, word in enumerate(self.words) if _begins(word, roots) or measured(word, name)
+        ]
+
+    def after(self, before: re.Pattern[str], most: int = 4) -> set[int]:
+        """Return the words that stand after one that ``before`` matches, at most so many on."""
+        if (before, most) not in self._known:
+            self._known[before, most] = {
+                at + far
+                for at, word in enumerate(self.words)
+                if before.fullmatch(word)
+                for far in range(1, most + 1)
+            }
+        return self._known[before, most]  # type: ignore[no-any-return]
+
+    @cached_property
+    def before_best(self) -> set[int]:
+        """The words that a relative clause with a superlative is about: the film with the most."""
+        return {
+            at - far
+            for at, word in enumerate(self.words)
+            if _SUPERLATIVE.fullmatch(word)
+            and any(
+                one in ("with", "that", "which", "who", "has", "have")
+                for one in self.words[max(0, at - 3) : at]
+            )
+            for far in range(2, 5)
+        }
+
+    @cached_property
+    def of_each(self) -> set[int]:
+        """The words that say of what there is a number each: per branch, by country."""
+        by = {
+            at + far
+            for at, word in enumerate(self.words)
+            if word == "by"
+            and at
+            and not asks_order(self.words)
+            and not _PARTICIPLE.fullmatch(self.words[at - 1])
+            for far in (1, 2)
+        }
+        rates = {at + 1 for at, word in enumerate(self.words) if word in ("mile", "kilometer")}
+        return by | {at for at in self.after(_EACH, 2) if not rates & {at - 1, at - 2}}
+
+    @cached_property
+    def of_best(self) -> set[int]:
+        """The words that a superlative, or an order "by", may be about."""
+        by = re.compile(r"by|term|based|according")
+        return self.after(_SUPERLATIVE, 3) | (
+            self.after(by, 4) if asks_order(self.words) else set()
+        )
+
+
+_PLAIN_WORDS = """
+the and for with from that this its all any has have had are was were been who what which where when
+whose how many much most least first last top more less than not never without between after before
+over under above below there does did give show list find name names count number average total
+their they them one two three four five ten every each person people thing database during starting
+containing mentioning including following greater higher lower least only also both different
+distinct other year years order sorted based those these some display identify highest lowest
+oldest youngest newest latest longest shortest largest biggest best worst cheapest having attribute
+property value ascending descending
+"""
+_PLAIN = frozenset(map(stem, _PLAIN_WORDS.split()))
+
+
+def blanked(question: str, spans: Iterable[tuple[int, int]]) -> str:
+    """Return a question with spaces for some of its letters."""
+    for start, end in spans:
+        question = question[:start] + " " * (end - start) + question[end:]
+    return question
+
+
+def unexplained(question: str, names: Iterable[str]) -> list[str]:
+    """Return the words of a question that no name of a plan accounts for.
+
+    >>> unexplained("Which halls seat most guests?", ["Hall", "seats"])
+    ['guest']
+    """
+    names = list(names)
+    phrases = [relation_phrase(name) for name in names]
+    roots = {_root(word) for phrase in phrases for word in phrase.split()}
+    bare = re.sub(r"(?<!\w)(?:'[^']*'|\"[^\"]*\")", "", question)
+    for phrase in phrases:  # the opposite: "out of print" of "in print"
+        bare = bare.replace(f"out of {phrase[3:]}", phrase) if phrase[:3] == "in " else bare
+    bare = re.sub(r"n['’]t\b", " not", bare)
+    words = [stem(word.lower()) for word in re.findall(r"[A-Za-z]{3,}", bare)]
+    return [
+        word
+        for word in words
+        if word not in _PLAIN
+        and not any(measured(word, name) for name in names)
+        and not _begins(word, {one for one in roots if len(one) > 1})
+        and not any(len(one) > 3 and one[:4] == word[:4] for one in roots)
+    ]
+
+
+_LINKING_WORDS = """
+but since through exactly using named called associated linked connected located related listed
+belonging relationship connection respective respectively provide fetch result exceeding exceed
+fewer directly indirectly commonly frequently mostly often recent recently can you like
+million thousand billion
+"""
+_LINKING = frozenset(map(stem, _LINKING_WORDS.split()))
+
+
+def lost(words: Iterable[str]) -> set[str]:
+    """Return those of the unexplained words that ask for something, not those that link others.
+
+    >>> sorted(lost(["associated", "same", "community"]))
+    ['community', 'same']
+    """
+    return {*words} - _LINKING
+
+
+_MEASURED = re.compile(
+    r"\b(total|combined|average|mean|sum of|number of|most|fewest|highest|lowest|greatest|largest"
+    r"|in terms of|based on|by)"
+    r" (?:(?:the|their|its|total|average|combined|number of) )*([a-z]{3,})",
+    re.IGNORECASE,
+)
+
+
+def measures(question: str) -> list[str]:
+    """Return the nouns that a question asks for the sum, the average or the most of.
+
+    >>> measures("The top 5 films by vote count"), measures("Most read books directed by women")
+    (['vote'], [])
+    """
+    ordered = asks_order(re.findall(r"[a-z]+", question.lower()))
+    found = []
+    for match in _MEASURED.finditer(question):
+        before = re.findall(r"\w+", question[: match.start()].lower())[-1:]
+        sign, noun = match[1].lower(), match[2].lower()
+        loose = sign == "by" and (not ordered or any(map(_PARTICIPLE.fullmatch, before)))
+        adjective = sign in ("most", "fewest") and not re.match(r".*[^s]s$", noun)
+        adjective = adjective or noun == "times"  # as often as that
+        if not (loose or adjective or _PARTICIPLE.fullmatch(noun) or noun.endswith("ing")):
+            found.append(noun)
+    return found
+
+
+def ranks_by_nothing(question: str) -> bool:
+    """Return whether a question asks for the top few, and does not say by what.
+
+    >>> ranks_by_nothing("The top 5 films of 1999"), ranks_by_nothing("The top 5 films by length")
+    (True, False)
+    """
+    words = re.findall(r"[a-z]+", question.lower())
+    rest = [one for one in words if one != "top"]
+    pairs = zip(["", *words], words, strict=False)
+    by = any(one == "by" and not _PARTICIPLE.fullmatch(before) for before, one in pairs)
+    return "top" in words and not (by or asks_order(rest) or {"based", "terms"} & {*words})
+
+
+def asks_order(words: Sequence[str]) -> bool:
+    """Return whether one of the words asks for an order."""
+    orders = re.compile(rf"{_SUPERLATIVE.pattern}|sort\w*|order\w*|rank\w*|highest|lowest")
+    return any(orders.fullmatch(word) for word in words)
+
+
+def _root(word: str) -> str:
+    word = stem(word)
+    return word if len(word) <= 5 else word[:-2]
+
+
+def _begins(word: str, roots: set[str]) -> bool:
+    return any(word == one or (len(one) > 3 and word.startswith(one)) for one in roots)
+
+
+def asks_who(question: str) -> bool:
+    """Return whether a question asks who, which or what."""
+    return bool(re.match(r"\W*(?:who|which|what)\b", question, re.IGNORECASE))
+
+
+def asks_one(question: str) -> bool:
+    """Return whether a question asks for one thing, by its first noun.
+
+    >>> asks_one("Which doctor was hired first?"), asks_one("Which doctors are the oldest?")
+    (True, False)
+    """
+    match = re.match(r"\W*(?:which|what) (\w+)\b(?! of)|\W*who\b(?! are\b)", question, re.I)
+    many = r"(?!(?:is|was|has|does)$)(?:.*[^s]s|are|were)"
+    return match is not None and not re.fullmatch(many, match[1] or "", re.I)
+
+
+_IRREGULAR = {
+    "source": "depart",
+    "origin": "depart",
+    "dest": "arriv",
+    "destination": "arriv",
+    "wrote": "writ",
+    "written": "wr",
+    "taught": "teach",
+    "bought": "buy",
+    "sold": "sell",
+}
+
+
+def says(words: Sequence[str], relation: str) -> bool:
+    """Return whether one of the question's words is of a relation's: acted, actors."""
+    for word in relation_phrase(relation).split():
+        root = word[: max(3, len(word) - 3)] if len(word) > 4 else word
+        starts = tuple(one for one in (root, _IRREGULAR.get(word, "")) if one)
+        if len(word) > 3 and any(one.startswith(starts) for one in words):
+            return True
+        if len(word) == 3 and word not in _SMALL and word in map(stem, words):
+            return True
+    return False
+
+
+def says_all(question: str, phrase: str) -> bool:
+    """Return whether a question has all words of a phrase, in any number.
+
+    >>> says_all("Who are the managers of sales?", "manager"), says_all("Who is she?", "manager")
+    (True, False)
+    """
+    return {*stems(phrase)} <= {stem(one) for one in re.findall(r"[a-z]+", question.lower())}
+
+
+_COUNTS = r"\b(?:most|fewest|number|count|many|more|least|have|has|having|with|whose)\b"
+
+
+def turn(question: str, relation: str) -> float:
+    """Return the log-odds that what is asked for is at a relation's tail, both of one class.
+
+    "Who follows x" asks for the head, "whom does x follow" and "the most followers" for the tail.
+    Of "has subsidiary" the noun is the tail, of "member of" the head; "made by" is turned.
+
+    >>> turn("Who follows Ann?", "FOLLOWS"), turn("Whom does Ann follow?", "FOLLOWS")
+    (-2.0, 3.0)
+    >>> turn("Which firms are subsidiaries of Orkla?", "HAS_SUBSIDIARY")
+    3.0
+    """
+    phrase = relation_phrase(relation)
+    word = max(phrase.split(), key=len)
+    root = re.escape(word[: max(3, len(word) - 2)])
+    before, found, _ = question.lower().partition(word[: max(3, len(word) - 2)])
+    noun_head = phrase.endswith(" of")
+    agent_noun = bool(re.search(r"\w(?:er|or)(?: of)?$", phrase))  # line manager, auditor of
+    agent = re.search(rf"\b{root}\w*(?:er|or)s?\b", question, re.IGNORECASE)
+    whose = bool(re.search(rf"\b{root}\w* of\W*$", question, re.IGNORECASE))  # "is x auditor of?"
+    held = re.search(rf"\b{root}\w* of\b|['’]s? (?:\w+ ){{0,2}}{root}", question, re.IGNORECASE)
+    noun_tail = not noun_head and (
+        phrase.startswith("has ")
+        or agent_noun
+        or (
+            " " not in phrase
+            and not re.search(r"(?:s|ed|ing)$", phrase)
+            and phrase not in PAST_VERBS
+        )
+    )
+    if (noun_head or noun_tail) and found and (agent or not agent_noun):
+        side = 1.0 if noun_tail else -1.0
+        if whose or re.search(rf"\b(?:does|do|did)\b.*\b{root}or\W*$", question, re.IGNORECASE):
+            return -3.0 * side
+        if held:
+            return 3.0 * side
+        if re.search(_COUNTS, before, re.IGNORECASE) and not FREQUENT.search(before):
+            return -3.0 * side
+        return 2.0 * side if noun_tail else 0.0
+    turned = not noun_head if agent_noun else phrase.endswith(" by")
+    side = -1.0 if turned else 1.0  # above 0: what it is done to is at the tail
+    if agent:
+        counted = not held and re.search(_COUNTS, question[: agent.start()], re.IGNORECASE)
+        return 3.0 * side if counted or whose else -3.0 * side
+    does = r"(?:does|do|did|(?:has|have|had) (?!been\b)\w+)"  # "has x audited", not "has audited x"
+    if re.search(rf"\b{does}\b.*\b{root}|\b{root}\w*ed by \w", question, re.IGNORECASE):
+        return 3.0 * side
+    return -2.0 * side if re.search(rf"\b{root}", question, re.IGNORECASE) else 0.0
+
+
+def place_won(question: str) -> int:
+    """Return the place that a question says somebody came in, 1 of who won; 0 if it says none.
+
+    >>> place_won("Who won in Monza?"), place_won("Who finished third?"), place_won("Who ran?")
+    (1, 3, 0)
+    """
+    match = _WON.search(question)
+    if match is None:
+        return 0
+    said = (match[1] or "first").lower()
+    return 1 if said == "first" else _ORDINALS.index(said) + 2
+
+
+_OF_WHAT = (
+    (
+        "long|short|length",
+        "duration length millisecond second minute min hour runtime running run page distance",
+    ),
+    ("long|short", "time"), ("age", "age"),
+    ("short|tall|high", "height"), ("tall|high|low", "elevation altitude"),
+    ("heav|light|weigh", "weight mass"),
+    ("larg|big|bigg|small", "size area capacity population amount"),
+    ("cheap|expensive|dear|cost", "price cost fee value"), ("paid|earn", "salary wage pay income"),
+    ("fast|slow", "speed"), ("rich|wealth", "wealth worth income"), ("strong", "alcohol strength"),
+    ("deep|shallow", "depth"), ("wid|narrow", "width"), ("hot|hott|warm|cold", "temperature"),
+    ("populous|inhabitant|resident", "population"), ("(?:holds?|seats?) the most", "capacity seat"),
+)  # fmt: skip
+_FORM = r"(?:e|y|i?er|i?est|s|ed)?"
+
+
+def ordinal(question: str) -> int:
+    """Return which one of an order a question asks for, 1 for the first.
+
+    >>> ordinal("What is the second longest river?"), ordinal("The 3rd most visited city?")
+    (2, 3)
+    >>> ordinal("Which river is the longest?")
+    1
+    """
+    match = _ORDINAL.search(question)
+    if match is None:
+        return 1
+    return _ORDINALS.index(match[1].lower()) + 2 if match[1] else max(1, int(match[2]))
+
+
+@lru_cache(8192)
+def measured(question: str, name: str) -> bool:
+    """Return whether an adjective or a verb of the question is of what a property measures.
+
+    >>> measured("What was the longest visit?", "duration_minutes"), measured("The tallest?", "age")
+    (True, False)
+    """
+    words = {*stems(name)}
+    return any(
+        words & {*nouns.split()} and re.search(rf"\b(?:{roots}){_FORM}\b", question, re.I)
+        for roots, nouns in _OF_WHAT
+    )
+
+
+def other_measure(question: str, name: str) -> bool:
+    """Return whether a property is a measure, and a question with "how" asks for another one.
+
+    >>> other_measure("How tall is x?", "age"), other_measure("How heavy is x?", "mass")
+    (True, False)
+    """
+    how = re.search(r"\bhow\s+\w+", question, re.IGNORECASE)
+    every = {noun for _, nouns in _OF_WHAT for noun in nouns.split()}
+    asked = {noun for noun in every if how and measured(how[0], noun)}
+    words = {*stems(name)} & every
+    return bool(asked and words) and not asked & words
+
+
+_LATE = re.compile(r"\b(?:young|new|late)est\b|\bmost recent(?:ly)?\b", re.IGNORECASE)
+_EARLY = re.compile(r"\b(?:old|earli)est\b", re.IGNORECASE)
+_MUCH = re.compile(
+    r"\b(?:high|larg|great|long|bigg|heavi|tall|wid|deep|fast|strong|rich|hott|warm|dear|b)est\b"
+    r"|\b(?:maximum|most expensive|most populous)\b",
+    re.I,
+)
+_LASTED = re.compile(r"\b(?:long|short)est\b", re.IGNORECASE)
+_LITTLE = re.compile(
+    r"\b(?:low|small|short|cheap|light|narrow|slow|weak|cold|few|l)est\b|\bworst\b"
+    r"|\b(?:least|fewest|minimum)\b",
+    re.I,
+)
+TIME = re.compile(
+    r"date|year|season|born|birth|time|founded|created|released?|publish|hired|joined|since|start|began|opened|established",
+    re.I,
+)
+
+
+def is_dated(property_: Property) -> bool:
+    """Return whether a property says when something was."""
+    name = relation_phrase(property_.name)  # ``built_yr`` is a year
+    return property_.type in ("date", "datetime") or bool(TIME.search(name))
+
+
+@lru_cache(8192)
+def superlative(question: str, property_: Property, descending: bool) -> float:
+    """Return what the question's superlative is worth for an order by a property.
+
+    The oldest has the earliest date of birth, but the greatest age.
+    """
+    if match := re.search(r"\b(asc|desc)ending\b", question, re.IGNORECASE):
+        return 4.0 if (match[1].lower() == "desc") == descending else -4.0
+    late, early = bool(_LATE.search(question)), bool(_EARLY.search(question))
+    dated = is_dated(property_)
+    if late != early:
+        if not dated and not re.search(r"\bage\b", relation_phrase(property_.name)):
+            return -2.5
+        first_is_high = late == dated
+        return 4.0 if descending == first_is_high else -4.0
+    much, little = bool(_MUCH.search(question)), bool(_LITTLE.search(question))
+    if property_.type in ("date", "datetime") and _LASTED.search(question):
+        much, little = little, much  # there the longest is there since the earliest date
+    return 0.0 if much == little else 1.0 if descending == much else -1.0
+
+
+def is_year(value: object) -> bool:
+    """Return whether a number may be a year."""
+    return isinstance(value, int) and 1000 <= value <= 2200
+
+
+ASKED = re.compile(
+    r"^\W*(?:(?:in|at|on|from|to|of|for|by|with) )?(?:which|what|list|show(?: me)?|find|name|who"
+    r"|how many|give(?: me)?|identify|get|display"
+    r"|count|return)(?:\s+(?:are|is|all|each|every|the|of|any|me|first|top|different|distinct|unique|names?"
+    r"|titles?|(?:most|least) (?:common|frequent|popular)"
+    r"|\d+|one|two|three|four|five|ten))*\s+",
+    re.IGNORECASE,
+)
+
+
+_WHO = re.compile(r"\W*who\b", re.IGNORECASE)
+
+
+def asked_noun(question: str) -> str:
+    """Return a question from the noun on that it asks for, "" if it does not begin so.
+
+    >>> asked_noun("Which of the lakes are deep?"), asked_noun("Are there lakes?")
+    ('lakes are deep?', '')
+    """
+    match = ASKED.match(question)
+    return question[match.end() :] if match else ""
+
+
+_PERSON_WORDS = """
+person people man woman human individual employee user customer client actor actress director author
+writer member student teacher player artist character officer contact patient doctor agent owner
+manager staff scientist researcher politician reviewer child parent friend worker driver singer
+"""
+_PERSONS = frozenset(_PERSON_WORDS.split())
+
+
+def does(question: str, name: str) -> bool:
+    """Return whether a question asks who does what people of a class are called after.
+
+    >>> does("Who drives for Lotus?", "Driver"), does("Who is Ann?", "Driver")
+    (True, False)
+    """
+    person = relation_phrase(name).rpartition(" ")[2] in _PERSONS
+    return person and bool(_WHO.match(question) and Mentions(question).of(name))
+
+
+def named(question: str, name: str) -> float:
+    """Return what it is worth that the question's first noun is called as a class is, or "who"."""
+    if _WHO.match(question):
+        person = relation_phrase(name).rpartition(" ")[2] in _PERSONS
+        return 1.5 * person + 4.0 * does(question, name)
+    if names_class(question, name):
+        return 1.5
+    _, _, second = asked_noun(question).partition(" ")
+    return 1.0 if names_class(second, name) else 0.0  # "discontinued products"
+
+
+@lru_cache(8192)
+def names_class(question: str, name: str) -> bool:
+    """Return whether a question's first noun is called as a class is.
+
+    >>> names_class("List the first 3 ship cities", "ShipCity"), names_class("Who is she?", "Who")
+    (True, False)
+    """
+    words = stems(name)
+    rest = asked_noun(question) or question
+    first = re.findall(r"[a-z]+", rest.lower())[: len(words)]
+    return bool(words) and not _WHO.match(question) and [*map(stem, first)] == words

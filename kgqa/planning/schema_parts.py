@@ -1,0 +1,250 @@
+"""A schema as parts in words, for the plan scorer, and what a question's values are."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cached_property
+from heapq import nlargest
+from typing import TYPE_CHECKING, Any
+
+from kgqa.graph.schema import Property
+from kgqa.models.plan_scorer import Part
+from kgqa.paths.words import relation_phrase
+from kgqa.planning.class_names import ClassWords
+from kgqa.planning.question_words import stem, stems
+from kgqa.queries.check import SchemaIndex
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from collections.abc import Set as AbstractSet
+
+    from kgqa.graph.schema import GraphSchema, Value
+    from kgqa.queries.solve import QueryStore
+
+_MOST_PARTS = 320  # of a schema that are read
+_MOST_PAIRS = 12  # of classes that a relation is read between
+_LOOKED_AT = 20  # things of a class, whether they have names
+_NEARLY_ALL = 0.9  # of the heads, or tails, of a relation that are of a typical class of it
+_TYPES = {
+    "integer": "number", "float": "number", "date": "date", "datetime": "date", "time": "date",
+    "duration": "number", "boolean": "yes or no", "point": "place", "text": "text",
+}  # fmt: skip
+Owned = tuple[str, str, str]  # "class" or "relation", its name, the property's
+ENTITY = "entity"  # in place of "class": what is equal to an id, not a property
+
+
+@dataclass(frozen=True, slots=True)
+class FoundValue:
+    """A text of the question that properties hold: as it is stored, for each of ``fields``.
+
+    Of entities called so their ids. ``steps``: the relations of such an entity by its id, each with
+    whether it is their tail; an entity that has very many edges is not in it. ``holds``: of a thing
+    that the question compares with, what it has by class and property.
+    """
+
+    start: int
+    end: int
+    fields: Mapping[Owned, tuple[str, ...]]
+    quoted: bool = False
+    steps: Mapping[str, frozenset[tuple[str, bool]]] = field(default_factory=dict)
+    holds: Mapping[tuple[str, str], Value] = field(default_factory=dict)
+
+    def entities(self, class_: str, steps: AbstractSet[tuple[str, bool]]) -> tuple[str, ...]:
+        """Return the ids of the entities of a class that have all of some relations."""
+        ids = self.fields.get((ENTITY, class_, "name"), ())
+        return tuple(one for one in ids if steps <= self.steps.get(one, steps))
+
+
+class SchemaParts:
+    """A schema as parts in words, for the scorer; ``value_nodes``: see :func:`value_nodes`."""
+
+    def __init__(
+        self,
+        schema: GraphSchema,
+        called: ClassWords | None = None,
+        value_nodes: Mapping[str, str] | None = None,
+    ) -> None:
+        self.index = SchemaIndex(schema)
+        self.value_nodes = value_nodes or {}
+        self.called = called or ClassWords()
+        self.classes = {
+            one.name: f"class {_words(self.called.nouns.get(one.name, one.name), one.also)}"
+            for one in schema.types
+        }
+        self.hops: dict[tuple[str, str, str], str] = {}
+        self.owner_of: dict[str, str] = {}  # a class that has a property
+        self.properties: dict[Owned, tuple[Property, str]] = {}
+        ends = {end for one in schema.relations for end in (one.head, one.tail)}
+        if "" in ends or not schema.types:
+            self.classes[""] = "class thing"
+            self.properties[ENTITY, "", "name"] = Property("name", "text"), "text thing : name"
+        for type_ in schema.types:
+            if not type_.names:
+                text = f"text {self._noun(type_.name)} : name"
+                self.properties[ENTITY, type_.name, "name"] = Property("name", "text"), text
+            for one in type_.properties:
+                self._add("class", type_.name, one)
+        for pattern in schema.relations:
+            hop = (pattern.head, pattern.relation, pattern.tail)
+            words = _words(pattern.relation, pattern.also)
+            head, tail = self._noun(pattern.head), self._noun(pattern.tail)
+            self.hops[hop] = f"link {head} {words} {tail}"
+            for one in pattern.properties:
+                self._add("relation", pattern.relation, one)
+
+    @cached_property
+    def subclasses(self) -> set[str]:
+        """Classes all of whose properties and relations another, larger one has."""
+        features: dict[str, set[object]] = {
+            one.name: {("has", each.name) for each in one.properties}
+            for one in self.index.schema.types
+        }
+        for pattern in self.index.schema.relations:
+            for one, other in ((pattern.head, pattern.tail), (pattern.tail, pattern.head)):
+                if one and other:
+                    features[one].add((pattern.relation, one == pattern.head, other))
+        types = self.index.schema.types
+        return {
+            one.name
+            for one in types
+            if features[one.name]
+            and any(
+                other.count > one.count and features[one.name] <= features[other.name]
+                for other in types
+            )
+        }
+
+    @property
+    def names(self) -> set[str]:
+        """The names of classes, relations and properties, as they are."""
+        owned = {name for *_, name in self.properties}
+        return {*self.index.types, *self.index.relations, *owned}
+
+    @property
+    def words(self) -> list[str]:
+        """All parts in words."""
+        properties = (text for _, text in self.properties.values())
+        return [*self.classes.values(), *self.hops.values(), *properties]
+
+    def _noun(self, class_: str) -> str:
+        return self.called.nouns.get(class_) or relation_phrase(class_) if class_ else "thing"
+
+    def _add(self, kind: str, owner: str, one: Property) -> None:
+        type_ = "list" if one.many else _TYPES[one.type]
+        noun = (kind == "class" and self.called.nouns.get(owner)) or relation_phrase(owner)
+        text = f"{type_} {noun} : {_words(one.name, one.also)}"
+        self.properties.setdefault((kind, owner, one.name), (one, text))
+        if kind == "class":
+            self.owner_of.setdefault(one.name, owner)
+
+    def read(self, question: str, values: Sequence[FoundValue]) -> tuple[list[Part], list[object]]:
+        """Return parts with what each stands for; of a large schema those near the question."""
+        held: dict[Owned, str] = {}
+        for value in values:
+            for owned in value.fields:
+                held.setdefault(owned, question[value.start : value.end].strip("'\"").lower())
+        asked = {stem(word) for word in re.findall(r"\w+", question.lower())}
+
+        def near(text: str) -> float:
+            return float(len(asked & {stem(word) for word in text.split()}))
+
+        def near_hop(hop: tuple[str, str, str]) -> float:
+            return near(self.hops[hop]) + near(relation_phrase(hop[1]))
+
+        classes, hops, properties = list(self.classes), list(self.hops), list(self.properties)
+        if self.is_large:
+            classes, hops, properties = self._chosen(asked)
+        parts: list[tuple[float, Part, object]] = [
+            (2 + near(self.classes[name]), Part("class", self.classes[name]), name)
+            for name in classes
+        ]
+        parts += [(0.5 + near_hop(hop), Part("hop", self.hops[hop]), hop) for hop in hops]
+        for owned in properties:
+            text, value_text = self.properties[owned][1], held.get(owned, "")
+            shown = f"{text} = {value_text[:60]}" if value_text else text
+            parts.append((near(text) + 3 * bool(value_text), Part("property", shown), owned))
+        if len(parts) > _MOST_PARTS:
+            kept = set(nlargest(_MOST_PARTS, range(len(parts)), key=lambda at: parts[at][0]))
+            parts = [one for at, one in enumerate(parts) if at in kept]
+        return [part for _, part, _ in parts], [ref for _, _, ref in parts]
+
+    @property
+    def is_large(self) -> bool:
+        """Whether only some parts are read."""
+        return len(self.classes) + len(self.hops) + len(self.properties) > _MOST_PARTS
+
+    @cached_property
+    def _typical(self) -> dict[tuple[str, str], str]:
+        """The smallest classes that hold nearly all of what has a property, or of an end, by it."""
+        size = {one.name: one.count for one in self.index.schema.types}
+        counts: dict[tuple[str, str], dict[str, int]] = {}
+        for pattern in self.index.schema.relations:
+            for side, name in (("head", pattern.head), ("tail", pattern.tail)):
+                of = counts.setdefault((side, pattern.relation), {})
+                of[name] = max(of.get(name, 0), pattern.count)
+        for kind, owner, name in self.properties:
+            if kind == "class":
+                of = counts.setdefault(("has", name), {})
+                of[owner] = self.properties[kind, owner, name][0].count
+        found = {}
+        for key, of in counts.items():
+            fit = [one for one in of if of[one] >= _NEARLY_ALL * max(of.values())]
+            found[key] = min(fit, key=lambda one: size.get(one, 0))
+        return found
+
+    def _chosen(self, asked: set[str]) -> tuple[list[str], list[tuple[str, str, str]], list[Owned]]:
+        """Return the parts of a large schema that a question is read with: of typical classes.
+
+        And of those that it names; of several parts called the same, the one of most things.
+        """
+        size = {one.name: one.count for one in self.index.schema.types}
+        typical = {*self._typical.values()}
+        named = {one for one in self.classes if {*stems(one)} <= asked}
+        first: dict[str, str] = {}
+        for name in sorted(
+            typical | named, key=lambda one: (one not in typical, -size.get(one, 0), one)
+        ):
+            first.setdefault(relation_phrase(name), name)
+        classes = dict.fromkeys(first.values())  # in this order: of equal ones the first counts
+        hops: dict[tuple[str, ...], Any] = {}
+        pairs: Counter[str] = Counter()
+        for hop in self.hops:  # those of most facts first
+            most = [size.get(self._typical[side, hop[1]], 0) for side in ("head", "tail")]
+            fit = {hop[0], hop[2]} <= classes.keys() and not (
+                size.get(hop[0], 0) > most[0] or size.get(hop[2], 0) > most[1]  # too broad
+            )
+            if fit and pairs[hop[1]] < _MOST_PAIRS:
+                pairs[hop[1]] += 1
+                hops.setdefault((hop[0], relation_phrase(hop[1]), hop[2]), hop)
+        properties: dict[tuple[str, ...], Owned] = {}
+        for owned in sorted(self.properties, key=lambda one: -self.properties[one][0].count):
+            if owned[0] == "relation" or owned[1] in classes:
+                properties.setdefault((*owned[:2], relation_phrase(owned[2])), owned)
+        return list(classes), list(hops.values()), list(properties.values())
+
+
+def value_nodes(store: QueryStore, schema: GraphSchema) -> dict[str, str]:
+    """Return the classes of nodes without a name that hold the values of one thing each.
+
+    A price of an amount and a currency is one. Each with the relation that leads to it. Raises
+    GraphError.
+    """
+    size = {one.name: one.count for one in schema.types}
+    found = {}
+    for one in schema.types if len(schema.types) < _MOST_PARTS else ():
+        into = [pattern for pattern in schema.relations if pattern.tail == one.name]
+        most = max(into, key=lambda pattern: pattern.count, default=None)
+        if one.names or not one.properties or len({pattern.relation for pattern in into}) != 1:
+            continue
+        if most and most.count == one.count <= size.get(most.head, 0):
+            some = store.entities(store.instances(one.name)[:_LOOKED_AT])
+            names = zip(some.names, some.ids, strict=True)
+            if all(not name or (name == id_ and re.search(r"\d", name)) for name, id_ in names):
+                found[one.name] = most.relation
+    return found
+
+
+def _words(name: str, also: Sequence[str]) -> str:
+    return " ".join([relation_phrase(name), *(f"or {one}" for one in also[:2])])

@@ -1,0 +1,300 @@
+"""The plans that a question may mean, best first: search over a schema by the plan scorer's odds.
+
+Every plan is put together from what the schema holds, so none can be wrong in kind. A plan's score
+is the sum of the log-odds of the roles that it gives to the parts of the schema, the
+log-probabilities of what it is as a whole, and how well it accounts for what the question states.
+Stages, each with a beam: patterns (classes and hops around what is asked for), conditions, then
+aggregate, order, limit and what is given.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from functools import cached_property
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from kgqa.errors import PlanError
+from kgqa.linking.asked import asks_best, asks_repeated
+from kgqa.paths.words import relation_phrase
+from kgqa.planning.aggregates import HOW_MANY, Candidate, WholeSearch
+from kgqa.planning.conditions import ConditionSearch
+from kgqa.planning.patterns import PatternSearch
+from kgqa.planning.question_words import EXTREME, NO, TOTAL, measures, stem, stems
+from kgqa.queries.check import check
+from kgqa.queries.groups import wants_empty
+from kgqa.queries.plan import (
+    Aggregate,
+    Arithmetic,
+    HopRef,
+    Item,
+    NodeRef,
+    Plan,
+    PropertyRef,
+    leaves,
+    owners,
+)
+
+if TYPE_CHECKING:
+    from kgqa.planning.evidence import Reading
+
+PLANS = 12
+_WHOLE_END = 0.8  # of a relation's facts that end in one class, so that others are of it, too
+_AFFIRMED = ("=", "<", "<=", ">", ">=", "in", "contains", "starts with", "ends with", "not missing")
+_IDLE = -2.5  # a hop that the question has no word of, and nothing is asked about
+_UNSAID = -3.0  # a class that the question mentions
+_IN_VAIN = -6.0  # a superlative, an average or a negation that a plan has nothing for
+
+
+class PlanSearch:
+    """The search for one question."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._read = reading
+
+    def plans(self, most: int = PLANS) -> list[Candidate]:
+        """Return at most ``most`` plans, the best first; all of them fit the schema."""
+        found: dict[Plan, Candidate] = {}
+        conditions, wholes = ConditionSearch(self._read), WholeSearch(self._read)
+        for pattern in PatternSearch(self._read).patterns():
+            places = list(self._read.places(pattern))
+            for state in conditions.conditions(pattern, places):
+                for one in wholes.wholes(pattern, places, state):
+                    if one.plan not in found or found[one.plan].score < one.score:
+                        found[one.plan] = replace(one, denied=state.denied)
+        weighed = [
+            replace(one, score=one.score + vain, vain=vain)
+            for one in found.values()
+            for vain in [self._in_vain(one.plan, one.denied)]
+        ]
+        if asks_repeated(self._read.question):
+            weighed = [replace(one, plan=self._repeated(one.plan)) for one in weighed]
+        if self._read.plain:
+            weighed = [
+                replace(one, plan=self._widened(one.plan), nouns=self._nouns(one.plan))
+                for one in weighed
+            ]
+        else:
+            weighed = [replace(one, plan=self._open_ended(one.plan)) for one in weighed]
+        ranked = sorted(weighed, key=lambda one: -one.score)
+        unique = {one.plan: one for one in reversed(ranked)}  # the best of each
+        fit = (one for one in ranked if unique[one.plan] is one and self._fits(one.plan))
+        return list(islice(fit, most))
+
+    def _fits(self, plan: Plan) -> bool:
+        try:
+            check(plan, self._read.parts.index)
+        except PlanError:
+            return False
+        return True
+
+    def _nouns(self, plan: Plan) -> tuple[str, ...]:
+        """Return what the classes of a plan are called, "" if one has no name that people use."""
+        nodes = [*plan.nodes, *(plan.first.nodes[:1] if plan.first else ())]
+        return tuple("" if one in self._read.nameless else self._read.noun(one) for one in nodes)
+
+    def _widened(self, plan: Plan) -> Plan:
+        """Return a plan without the classes of nodes whose hops say what they are."""
+        if plan.first is not None:
+            return plan
+        shares: dict[int, float] = {}
+        for number, hop in enumerate(plan.all_hops):
+            for node, head in ((hop.source, not hop.inverse), (hop.target, hop.inverse)):
+                if number >= len(plan.hops) and node < plan.pattern_size:
+                    continue  # what there must not be says nothing of it
+                patterns = self._read.parts.index.relations[hop.relation]
+                ends = [(one.head if head else one.tail, one.count) for one in patterns]
+                mine = sum(count for end, count in ends if end == plan.nodes[node])
+                share = mine / max(1, sum(count for _, count in ends))
+                shares[node] = max(shares.get(node, 0.0), share)
+        given = {one.node for one in (*plan.give, *plan.group) if isinstance(one, NodeRef)}
+        given |= {one.of.node for one in plan.items()
+                  if isinstance(one, Aggregate) and isinstance(one.of, NodeRef)}  # fmt: skip
+        least = 2.0 if wants_empty(plan) else _WHOLE_END
+        nodes = [
+            "" if node in shares and (node not in given or shares[node] >= least) else name
+            for node, name in enumerate(plan.nodes)
+        ]
+        wide = replace(plan, nodes=tuple(nodes))
+        return wide if self._fits(wide) else plan
+
+    def _open_ended(self, plan: Plan) -> Plan:
+        """Return a plan whose hops end in anything where the question does not say in what.
+
+        Moderators are users and streams: what a relation leads to is of several classes, and the
+        question names none of them.
+        """
+        if plan.first is not None or plan.without or not plan.hops:
+            return plan
+        used: set[object] = {
+            leaf.owner
+            for item in (*plan.items(), *plan.group, *plan.where)
+            for leaf in leaves(item)
+            if isinstance(leaf, PropertyRef)
+        }
+        used |= {*plan.give}
+        nodes = list(plan.nodes)
+        for hop in plan.hops:
+            leaf, name = NodeRef(hop.target), plan.nodes[hop.target]
+            if leaf in used or any(one.source == hop.target for one in plan.hops):
+                continue
+            if not name or len({*self._read.class_words(name)}) >= nodes.count(name):
+                continue
+            ends = {
+                one.head if hop.inverse else one.tail
+                for one in self._read.parts.index.relations[hop.relation]
+                if plan.nodes[hop.source] == (one.tail if hop.inverse else one.head)
+            }
+            if len(ends) > 1:
+                nodes[hop.target] = ""
+        wide = replace(plan, nodes=tuple(nodes)) if nodes != list(plan.nodes) else plan
+        return wide if self._fits(wide) else plan
+
+    def _in_vain(self, plan: Plan, denied: int = 0) -> float:
+        """Return what it costs that a plan leaves out what the question's words ask for."""
+        kinds = {item.kind for item in plan.items() if isinstance(item, Aggregate)}
+        cost = 0.0
+        if asks_best(self._read.question) and not plan.order and not kinds & {"least", "most"}:
+            cost += _IN_VAIN * (1 + self._read.is_measured)
+        if HOW_MANY.match(self._read.question) and all(
+            isinstance(one, NodeRef) for one in plan.give
+        ):
+            cost += _IN_VAIN
+        extreme = EXTREME.search(self._read.question)
+        if extreme and not plan.order and not kinds & {"least", "most"}:
+            cost += _IN_VAIN
+        if self._read.asks_average and "average" not in kinds:
+            cost += _IN_VAIN
+        if self._read.averaged and not any(isinstance(one.right, Aggregate) for one in plan.where):
+            cost += 2 * _IN_VAIN
+        if TOTAL.search(self._read.question) and "sum" not in kinds:
+            names = {word for one in self._names(plan) for word in relation_phrase(one).split()}
+            cost += (0.5 if "total" in names else 2.0) * _IN_VAIN
+        denied += len(plan.without) + sum(
+            one.operator not in _AFFIRMED
+            or (isinstance(one.right, tuple) and any(each is False for each in one.right))
+            for one in plan.where  # 0 is no denial
+        )
+        said = sum(1 for _ in NO.finditer(self._read.bare))
+        if said and not 0 < denied <= said:  # one "not" denies one thing
+            cost += 2 * _IN_VAIN
+        sums = any(
+            isinstance(one, Aggregate) and isinstance(one.of, Arithmetic) for one in plan.give
+        )
+        named = {one.left for one in plan.where if one.operator == "="}
+        if any(isinstance(one, Aggregate) and one.of in named for one in plan.give):
+            cost += _IN_VAIN  # how many there are of one thing
+        cost += 3 * _IN_VAIN * (not self._groups_each(plan))
+        if choice := self._read.choice:
+            chosen = any(
+                one.operator == "in" and isinstance(one.right, tuple) and choice & {*one.right}
+                for one in plan.where
+                if NodeRef(0) in owners(one.left)
+            )
+            cost += 2 * _IN_VAIN * (not chosen)
+        cost += _UNSAID * any(plan.nodes.count(one) == 1 for one in self._read.others)
+        if not self._read.plain:
+            spoken = {word for one in self._names(plan) for word in stems(one)}
+            nouns = {*map(stem, measures(self._read.question))} & self._measurable
+            cost += _IN_VAIN * len(nouns - spoken)  # "the most votes", where votes are a number
+        cost += _IDLE * self._idles(plan) + _UNSAID * self._unsaid(plan)
+        if plan.is_bare and not plan.group:  # it tells no things apart
+            cost += 2 * _IN_VAIN * self._unsaid_properties(plan)
+        return cost + 2 * _IN_VAIN * (self._read.revenue and not sums)
+
+    @cached_property
+    def _measurable(self) -> set[str]:
+        """The words of what properties and classes are called."""
+        names = [*self._read.classes, *(name for _, _, name in self._read.properties)]
+        return {word for one in names if one for word in stems(one)}
+
+    def _idles(self, plan: Plan) -> int:
+        """Return the number of hops to what the question does not mention, and for nothing."""
+        if plan.first is not None or plan.without or self._read.plain:
+            return 0
+        items: list[object] = [plan.give[0]]
+        items += (side for one in plan.where for side in (one.left, one.right))
+        items += [one.by for one in plan.order if not self._is_of_second(plan, one.by)]
+        items += [one for one in plan.give[1:] if self._is_asked(plan, one)]
+        used: set[object] = {one for item in items for one in owners(item)}
+        used |= {NodeRef(hop.source) for hop in plan.hops}
+        relations = [hop.relation for hop in plan.hops]
+        idle = 0
+        for number, hop in enumerate(plan.hops):
+            name, source = plan.nodes[hop.target], plan.nodes[hop.source]
+            # the words of a class say no relation that is called like it
+            words = {*self._read.mentions.of(hop.relation)} - {*self._read.class_words(source)}
+            said = bool(words) and relations.count(hop.relation) == 1
+            round_ = len(plan.hops) > 1 and name == source and not said
+            if round_ or not (said or used & {NodeRef(hop.target), HopRef(number)}):
+                idle += plan.nodes.count(name) > 1 or not self._read.class_words(name)
+        return idle
+
+    @staticmethod
+    def _is_of_second(plan: Plan, item: Item) -> bool:
+        """Return whether an order is by what one of several things of a class has."""
+        owner = item.owner if isinstance(item, PropertyRef) else None
+        return isinstance(owner, NodeRef) and plan.nodes.count(plan.nodes[owner.node]) > 1
+
+    def _is_asked(self, plan: Plan, item: Item) -> bool:
+        """Return whether the question has words of what a plan shows beside its first column."""
+        if not isinstance(item, PropertyRef) or not isinstance(item.owner, NodeRef):
+            return True
+        type_ = self._read.parts.index.types.get(plan.nodes[item.owner.node])
+        named = type_ is not None and item.name in (type_.names or ("name", "title"))
+        return not named and bool(self._read.mentions.of(item.name))
+
+    def _unsaid(self, plan: Plan) -> int:
+        """Return how many of the classes and relations it mentions a plan has no word of."""
+        said = self._said(plan)
+        return sum(not words & said for words in self._read.schema_mentions)
+
+    def _unsaid_properties(self, plan: Plan) -> int:
+        """Return the number of properties that the question says the whole names of, and not it."""
+        type_ = self._read.parts.index.types.get(plan.nodes[0])
+        if type_ is None or self._read.plain:
+            return 0
+        mentions, said = self._read.mentions, self._said(plan)
+        return sum(
+            mentions.share(one.name, type_.name) == 1
+            and not said & {*mentions.of(one.name, type_.name)}
+            for one in type_.properties
+            if one.name not in type_.names
+        )
+
+    def _said(self, plan: Plan) -> set[int]:
+        """Return the words of the question that a plan's names say."""
+        return {at for name in self._names(plan) for at in self._read.mentions.of(name)}
+
+    def _names(self, plan: Plan) -> list[str]:
+        """Return the classes, relations and properties that a plan speaks of."""
+        items = [*plan.items(), *plan.group, *plan.where]
+        names = [leaf.name for one in items for leaf in leaves(one)
+                 if isinstance(leaf, PropertyRef)]  # fmt: skip
+        for one in (plan, plan.first) if plan.first else (plan,):
+            names += [*one.nodes, *(hop.relation for hop in one.all_hops)]
+        return names
+
+    def _groups_each(self, plan: Plan) -> bool:
+        """Return whether a plan groups by what the question asks for a number of each of."""
+        read, mentions = self._read, self._read.mentions
+        if not read.of_each or plan.first is not None:
+            return True
+        said: set[int] = set()
+        for one in plan.group:
+            if isinstance(one, NodeRef):
+                said |= {*read.class_words(plan.nodes[one.node])}
+            elif isinstance(one, PropertyRef):
+                said |= {*mentions.of(one.part or one.name)}
+        return bool(said & read.of_each)
+
+    def _repeated(self, plan: Plan) -> Plan:
+        """Return a plan whose relations between things of one class are walked again and again."""
+        hops = tuple(
+            replace(hop, repeated=plan.nodes[hop.source] == plan.nodes[hop.target])
+            for hop in plan.hops
+        )
+        with suppress(PlanError):
+            return replace(plan, hops=hops)
+        return plan

@@ -1,0 +1,242 @@
+"""Which texts of a question are values that the graph holds, and of which properties."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kgqa.graph.names import normalise
+from kgqa.linking.around import name_stems, stems_of
+from kgqa.planning.bounds import bound_before
+from kgqa.planning.question_words import stem, stems
+from kgqa.planning.schema_parts import ENTITY, FoundValue, Owned
+from kgqa.queries.check import DATES, NUMBERS, fits
+from kgqa.queries.language import Owned as Owner
+from kgqa.queries.language import PlanLiterals
+from kgqa.queries.plain import PlainGraph
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from kgqa.graph.schema import GraphSchema, Value
+    from kgqa.linking.literals import Stated, Stating
+    from kgqa.queries.solve import QueryStore
+
+_LONGEST = 8  # words of a value that is looked for
+_MOST_VALUES = 300_000  # kept
+_MOST_ENTITIES = 100_000  # of a type whose properties are read
+_MOST_EDGES = 20_000  # of an entity whose relations are read
+_MOST_NAMED = 60  # entities that one question may mean
+_COMMON_WORDS = """
+the a an of in on at to by for with and or not is are was were be has have had who what which how
+many much most least first last top all any more less than from that this it its no yes show list
+find name count number average total new old high low
+"""
+_SEX = re.compile(r"(?<![a-z])(?:sex|gender)(?![a-z])", re.IGNORECASE)
+_SEXES = {"f": ("female", "woman", "women", "girl"), "m": ("male", "man", "men", "boy")}
+_COMMON = frozenset(_COMMON_WORDS.split())
+
+
+class ValueIndex:
+    """The short texts that properties hold, by their words in small letters, and entities' names.
+
+    Names are looked up in the store; of types with very many entities properties are left out.
+    Raises GraphError.
+    """
+
+    def __init__(self, store: QueryStore, schema: GraphSchema) -> None:
+        self._store = store
+        self._fields: dict[str, dict[Owned, tuple[str, ...]]] = {}
+        self._whole: dict[Owned, bool] = {}  # whether all values of a property are kept
+        self._types = {type_.name: type_ for type_ in schema.types}
+        self._named = {type_.name for type_ in schema.types if type_.names}
+        self._classes = name_stems(type_.name for type_ in schema.types)
+        self._called = {tuple(stems(type_.name)) for type_ in schema.types}
+        self._plain = isinstance(store, PlainGraph)
+        self._untyped = (
+            any("" in (one.head, one.tail) for one in schema.relations) or not schema.types
+        )
+        for type_ in schema.types:
+            texts = [
+                one
+                for one in type_.properties
+                if one.type == "text" and (one.walked or one.name in type_.names)
+            ]
+            if texts and type_.count <= _MOST_ENTITIES:
+                keys = store.instances(type_.name)
+                for one in texts:
+                    owned = ("class", type_.name, one.name)
+                    self._add(owned, store.property_values(keys, one.name)[1])
+        ids = store.relations().ids
+        for pattern in schema.relations:
+            texts = [one for one in pattern.properties if one.type == "text" and one.walked]
+            if texts and pattern.relation in ids and pattern.count <= _MOST_ENTITIES:
+                keys = store.instances(pattern.head)
+                facts = store.facts(keys, [ids.index(pattern.relation)], inverse=False).fact
+                facts = facts[facts >= 0]
+                for one in texts:
+                    owned = ("relation", pattern.relation, one.name)
+                    self._add(owned, store.property_values(facts, one.name)[1])
+
+    def _add(self, owned: Owned, values: Sequence[object]) -> None:
+        for value in dict.fromkeys(map(str, values)):
+            said = _SEXES.get(value.lower(), ()) if _SEX.search(owned[2]) else ()
+            for words in (_key(value), *said):
+                kept = words.count(" ") < _LONGEST and len(self._fields) < _MOST_VALUES
+                self._whole[owned] = kept and self._whole.get(owned, True)
+                if words and kept:
+                    self._fields.setdefault(words, {}).setdefault(owned, (value,))
+
+    def lacking(self, text: str) -> set[Owned]:
+        """Return the properties that are known to hold no value with ``text`` in it."""
+        asked = _key(text)
+        holding = {one for key, fields in self._fields.items() if asked in key for one in fields}
+        return {owned for owned, whole in self._whole.items() if whole} - holding
+
+    def _entities(self, texts: Sequence[str]) -> dict[str, dict[Owned, tuple[str, ...]]]:
+        """Return the entities that are called as texts are, by what stands for their names."""
+        rows, keys = self._store.find_names(texts)
+        found: dict[str, dict[Owned, list[str]]] = {}
+        for row, key in list(zip(rows.tolist(), keys.tolist(), strict=True))[:_MOST_NAMED]:
+            details = self._store.details(key)
+            types = [name for name in details.types if name not in self._named]
+            is_class = not details.types and stems_of(normalise(texts[row])) in self._classes
+            for name in [*types, *([""] if self._untyped and not is_class else [])]:
+                of = found.setdefault(texts[row], {}).setdefault((ENTITY, name, "name"), [])
+                of += [details.id] if details.id not in of else []
+        return {
+            text: {owned: tuple(ids) for owned, ids in fields.items()}
+            for text, fields in found.items()
+        }
+
+    def find(self, question: str, literals: Sequence[Stating]) -> list[FoundValue]:
+        """Return the values in ``question``; the longest of several that overlap.
+
+        Raises GraphError.
+        """
+        found: list[FoundValue] = []
+        taken: list[tuple[int, int]] = []
+        for one in literals:
+            if one.kind != "text":
+                taken += [(one.start, one.end)] if one.kind == "date" else []
+                continue
+            taken.append((one.start, one.end))
+            text = str(one.value)
+            fields = {**self._entities([text]).get(text, {}), **self._fields.get(_key(text), {})}
+            if one.operator in ("=", "<>") and fields:
+                found.append(FoundValue(one.start, one.end, fields, quoted=True))
+        words = list(re.finditer(r"[^\s?!,;]+", question))
+        spans = [
+            re.sub(r"['’]s$", "", question[words[at].start() : words[at + size - 1].end()]).strip(
+                "'\"."
+            )
+            for size in range(_LONGEST, 0, -1)
+            for at in range(len(words) - size + 1)
+        ]
+        spans += [single for one in spans for single in _singulars(one)]
+        entities = self._entities([one for one in dict.fromkeys(spans) if _key(one) not in _COMMON])
+        for size in range(_LONGEST, 0, -1):
+            for at in range(len(words) - size + 1):
+                start, end = words[at].start(), words[at + size - 1].end()
+                if any(first < end and start < last for first, last in taken):
+                    continue
+                text = question[start:end]
+                key = _key(text)
+                bare = re.sub(r"['’]s$", "", text).strip("'\".")
+                held = self._fields.get(key) or self._fields.get(_key(bare), {})
+                fields = {**entities.get(bare, {}), **held}
+                words_ = tuple(map(stem, text.lower().split()))
+                is_class = words_ in self._called  # itself: a novel may be a book's genre
+                if not fields and (self._plain or (text[:1].islower() and not is_class)):
+                    for single in _singulars(bare):
+                        fields = {**fields, **entities.get(single, {})}
+                        fields.update(self._fields.get(_key(single), {}))
+                if not fields or key in _COMMON or key.isdigit() or (len(key) < 2):
+                    continue
+                if size == 1 and (text.islower() or at == 0) and not _looks_meant(text, fields):
+                    continue
+                taken.append((start, end))
+                found.append(FoundValue(start, end, fields))
+        steps = self._steps([id_ for one in found for id_ in _ids(one)])
+        found = [replace(one, steps={id_: steps[id_] for id_ in _ids(one) if id_ in steps})
+                 for one in found]  # fmt: skip
+        found = [
+            replace(one, holds=self._held(one)) if bound_before(question, one.start) else one
+            for one in found
+        ]
+        return sorted(found, key=lambda one: one.start)
+
+    def _held(self, value: FoundValue) -> dict[tuple[str, str], Value]:
+        """Return the numbers and dates of the thing that a text names, if it names one alone."""
+        held: dict[tuple[str, str], Value] = {}
+        for (kind, class_, _), ids in value.fields.items():
+            if kind != ENTITY or len(ids) != 1 or class_ not in self._types:
+                continue
+            keys = self._store.keys_of(list(ids))
+            for one in self._types[class_].properties:
+                if one.type in (*NUMBERS, *DATES) and not one.many:
+                    _, values = self._store.property_values(keys, one.name)
+                    if values:
+                        held[class_, one.name] = values[0]
+        return held
+
+    def _steps(self, ids: Sequence[str]) -> dict[str, frozenset[tuple[str, bool]]]:
+        """Return the relations of entities by their ids, each with whether they are its tail."""
+        keys = np.unique(self._store.keys_of(list(ids)))
+        keys = keys[keys >= 0]
+        keys = keys[self._store.degrees(keys) <= _MOST_EDGES]
+        edges = self._store.neighbours(keys, "both")
+        relations = self._store.relations().ids
+        found: dict[int, set[tuple[str, bool]]] = {at: set() for at in range(len(keys))}
+        for row, step in np.unique(np.stack([edges.row, edges.step]), axis=1).T.tolist():
+            found[row].add((relations[step // 2], bool(step % 2)))
+        names = self._store.entities(keys).ids
+        return {id_: frozenset(found[at]) for at, id_ in enumerate(names)}
+
+
+def _ids(value: FoundValue) -> list[str]:
+    return [id_ for (kind, *_), ids in value.fields.items() if kind == ENTITY for id_ in ids]
+
+
+def _singulars(text: str) -> list[str]:
+    """Return what a text may be the plural of.
+
+    >>> _singulars("smart TVs"), _singulars("comedies"), _singulars("glass")
+    (['smart TV'], ['comedie', 'comedy'], [])
+    """
+    if not text.endswith("s") or text.endswith("ss"):
+        return []
+    return [text[:-1], *([f"{text[:-3]}y"] if text.endswith("ies") else [])]
+
+
+def _looks_meant(text: str, fields: dict[Owned, tuple[str, ...]]) -> bool:
+    """Return whether a word in small letters may be the value: one that is a word like it."""
+    return len(text) > 2 and all(len(stored[0].split()) == 1 for stored in fields.values())
+
+
+def _key(text: str) -> str:
+    return " ".join(re.findall(r"[\w&'+#.-]+", text.lower().replace("’", "'"))).strip(".'\"")
+
+
+def plan_literals(read: Stated, texts: Mapping[Owner, Iterable[str]] | None = None) -> PlanLiterals:
+    """Return what may stand in a plan of what a question states; ``texts``: the graph's values."""
+    numbers = [one.value for one in read.literals if isinstance(one.value, int | float)]
+    dates = [str(one.value) for one in read.literals if one.kind != "text"]
+    return PlanLiterals(
+        numbers=tuple(dict.fromkeys([*numbers, *([read.limit] if read.limit else [])])),
+        dates=tuple(one for one in dict.fromkeys(dates) if fits(one, "date")),
+        texts={owned: tuple(dict.fromkeys(some)) for owned, some in (texts or {}).items()},
+        words=tuple(str(one.value) for one in read.literals if one.kind == "text"),
+    )
+
+
+def found_texts(values: Iterable[FoundValue]) -> dict[Owner, list[str]]:
+    """Return the values that a question has, by the class or relation and the property."""
+    texts: dict[Owner, list[str]] = {}
+    for found in values:
+        for (kind, owner, name), some in found.fields.items():
+            texts.setdefault((owner, "" if kind == ENTITY else name), []).extend(some)
+    return texts
