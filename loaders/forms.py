@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import bz2
 import json
-import os
 import re
 import stat
 import zlib
@@ -29,9 +28,9 @@ if TYPE_CHECKING:
 _SAMPLE = 1 << 16  # bytes of a file that are looked at
 _LINES = 200
 _NOT_YET = (
-    "This form is not read yet: save it as a table, as triples, or as one of the graph files "
+    "This form is not read yet: save it as a table, as triples, or as one of the graph files that "
+    "`kgqa ingest graph` reads."
 )
-_NOT_YET += "that `kgqa ingest graph` reads."
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +57,7 @@ APOC_JSON, APOC_CSV = Form("an APOC JSON export", "graph"), Form("an APOC CSV ex
 OBO = Form("an OBO file", "graph")
 GRAPHS = (GRAPHML, GEXF, NODE_LINK, APOC_JSON, APOC_CSV, OBO)
 """The forms that :mod:`kgqa.loaders.graphs` reads."""
-PROSE = Form("a text, not a table", "text")
+PROSE = Form("prose", "text")
 EDGE_LIST = Form("an edge list without a relation; give it a column that names the relation", "")
 WORKBOOK, PARQUET = Form("an Excel workbook", "tables"), Form("a Parquet file", "tables")
 SQLITE, ARROW = Form("a SQLite database", "tables"), Form("an Arrow file", "tables")
@@ -119,6 +118,11 @@ _SQL = re.compile(r"(?:CREATE TABLE|INSERT INTO|DROP TABLE|PRAGMA|BEGIN TRANSACT
 _CYPHER = re.compile(r"(?:CREATE|MERGE|MATCH)\s*\(|UNWIND\b|:begin\b", re.I)
 _DELIMITERS = "\t,;|"
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?", re.IGNORECASE)
+_FUNCTION_WORDS = {
+    *("is", "are", "was", "were", "am", "be", "been", "has", "have", "had", "do", "does", "did"),
+    *("of", "in", "on", "at", "to", "for", "by", "with", "from", "and", "or", "but", "not"),
+    *("the", "a", "an", "my", "your", "his", "her", "its", "our", "their", "will", "can", "may"),
+}
 _MANY = 0.8  # share of the lines that makes a form
 
 
@@ -155,9 +159,8 @@ def check_form(
     form = form_of(path)
     if form is None or form in takes or (loader and form.loader == loader):
         return form
-    raise DumpMalformedError(
-        f"{path} is {form.name}, and {wanted} is wanted here.", form.hint(path)
-    )
+    what = f"{path} is {form.name}, and {wanted} is wanted here."
+    raise DumpMalformedError(what, form.hint(path))
 
 
 def is_list_of_words(rows: Sequence[Sequence[str]]) -> bool:
@@ -167,23 +170,21 @@ def is_list_of_words(rows: Sequence[Sequence[str]]) -> bool:
     word of a text: an id, camelCase, a number, a mark.
     """
     rows = [row for row in rows if len(row) == 3]
-    relations = Counter(row[1] for row in rows)
+    relations = Counter(row[1].casefold() for row in rows)
     if len(rows) > 1 and len(relations) == len(rows):
         return True
-    things = Counter(thing for row in rows for thing in {row[0], row[2]})
-    ids = any(re.search(r"[\d_/:#]|[a-z][A-Z]", cell) for row in rows for cell in row)
-    ends = sum(row[2][-1:] in ".,;!?" for row in rows)
-    if ends > len(rows) // 4:
+    if sum(row[2][-1:] in ".,;!?" for row in rows) > len(rows) // 4:
         return True
-    linked = {row[0] for row in rows} & {row[2] for row in rows}
-    again = max(things.values(), default=0) > 1 and max(relations.values(), default=0) > 1
-    return len(rows) > 1 and not (ids or linked or again)
+    things = Counter(thing for row in rows for thing in {row[0], row[2]})
+    ids = any(re.search(r"[\d_/:#<>{}[\]]|[a-z][A-Z]", cell) for row in rows for cell in row)
+    linked = max(things.values(), default=0) > 1
+    return len(rows) > 1 and not (ids or linked) and relations.keys() <= _FUNCTION_WORDS
 
 
 def _sample(path: Path) -> tuple[bytes, bool]:
     """Return the first bytes of a file, unpacked, and whether they are all."""
     try:
-        mode = os.stat(path).st_mode
+        mode = path.stat().st_mode
         if not stat.S_ISREG(mode):
             raise DumpNotFoundError(
                 f"{path} is not a file, so it might never end.", "Write it to a file first."
@@ -254,8 +255,11 @@ def _form_of_text(text: str, ending: str, *, whole: bool) -> Form | None:
     for pattern, form in _OPENINGS:
         if re.match(pattern, start, re.IGNORECASE if pattern.startswith(r"\*") else 0):
             return form
-    if start[:1] in "{[" and (form := _form_of_json(start, lines)):
-        return form
+    if start[:1] in "{[":
+        if form := _form_of_json(start, lines):
+            return form
+        if _is_json(lines[0]):
+            return None  # a record a line
     if lines and (form := _form_of_header(lines[0])):
         return form
     return _form_of_lines(said, ending)
@@ -288,6 +292,16 @@ def _form_of_json(start: str, lines: Sequence[str]) -> Form | None:
     return None
 
 
+def _is_json(line: str) -> bool:
+    try:
+        json.loads(line)
+    except RecursionError:
+        return True  # its reader says what is wrong with it
+    except ValueError:
+        return False
+    return True
+
+
 def _is_flat(record: dict[str, object]) -> bool:
     return not any(isinstance(value, list | dict) for value in record.values())
 
@@ -314,19 +328,26 @@ def _form_of_lines(lines: Sequence[str], ending: str) -> Form | None:
     if _is_delimited(lines):
         return None
     words = [line.split() for line in lines]
-    if len(lines) > 1 and {len(row) for row in words} <= {2, 3}:
-        last = {row[-1] for row in words if len(row) == 3}
-        if len(last) == 1 and last <= {"{}"}:
+    threes = [row for row in words if len(row) == 3]
+    if 2 * len(threes) >= len(words) > 1:
+        last = {row[2] for row in threes}
+        if last == {"{}"} or _is_weighted(threes):
             return EDGE_LIST
-        if last and all(_NUMBER.fullmatch(cell) for cell in last):
-            return EDGE_LIST
-        if not last:
-            return None
-        return PROSE if is_list_of_words(words) else None
+        return PROSE if is_list_of_words(threes) else None
+    if {len(row) for row in words} <= {1, 2}:
+        return None
     count, often = Counter(map(len, words)).most_common(1)[0]
     if count > 2 and often >= _MANY * len(lines):
         return None  # columns that blanks part
-    return PROSE if sum(map(len, words)) >= 3 * len(words) else None
+    is_table = ending in (".csv", ".tsv", ".tab", ".psv")  # of one column
+    return PROSE if sum(map(len, words)) >= 3 * len(words) and not is_table else None
+
+
+def _is_weighted(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether rows of three end in weights; whole numbers alone are ids, as OpenKE has them."""
+    if not all(_NUMBER.fullmatch(row[2]) for row in rows):
+        return False
+    return any("." in row[2] or not row[1].isdecimal() for row in rows)
 
 
 def _settings(lines: Sequence[str]) -> float:

@@ -10,7 +10,6 @@ import bz2
 import csv
 import json
 import re
-from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any, TypeAlias, cast
@@ -348,14 +347,8 @@ def _labelled(id_: str, properties: Any, labels: Any) -> Node:
 
 
 _GENERAL = {
-    "LINK",
-    "LINKS",
-    "RELATES_TO",
-    "RELATED_TO",
-    "RELATION",
-    "EDGE",
-    "CONNECTED_TO",
-    "RELATIONSHIP",
+    *("LINK", "LINKS", "EDGE", "RELATION", "RELATIONSHIP"),
+    *("RELATES_TO", "RELATED_TO", "CONNECTED_TO"),
 }
 _SAYS_RELATION = ("name", "type", "relation", "predicate", "kind", "label")
 
@@ -486,10 +479,3 @@ def _stanzas(path: Path) -> Iterator[tuple[str, dict[str, list[str]]]]:
 def _text(value: str) -> str:
     found = _QUOTED.search(value)
     return re.sub(r"\\(.)", r"\1", found[1]) if found else ""
-
-
-def counted(parts: Iterable[Part], counts: Counter[str]) -> Iterator[Part]:
-    """Yield the parts, and count the nodes and edges of them."""
-    for part in parts:
-        counts["nodes" if isinstance(part, Node) else "edges"] += 1
-        yield part

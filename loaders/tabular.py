@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from kgqa.errors import DumpMalformedError
 from kgqa.loaders.blocks import nothing_read
+from kgqa.loaders.graphs import GraphLoader, graph_files
 from kgqa.loaders.tabular_files import read_tables
 from kgqa.loaders.tabular_infer import infer
 from kgqa.loaders.tabular_mapping import TableMapping, read_mapping, summary, written
@@ -65,6 +66,9 @@ class TablesLoader:
 
         Raises DumpNotFoundError, DumpMalformedError, UsageError.
         """
+        if (graphs := graph_files(sources)) and len(graphs) == len(sources):
+            yield from GraphLoader().read(sources, report, rejects, progress)
+            return
         tables = read_tables(sources, progress)
         if not any(len(table) for table in tables):
             raise nothing_read("a row", sources, report)

@@ -16,6 +16,7 @@ from kgqa.errors import (
     first_line,
 )
 from kgqa.loaders.blocks import ending_of
+from kgqa.loaders.forms import TABLES, check_form
 from kgqa.loaders.tabular_csv import header_of, read_csv
 from kgqa.loaders.tabular_excel import read_excel
 from kgqa.loaders.tabular_json import read_json_lines
@@ -33,7 +34,6 @@ _ARROW = (".arrow", ".feather", ".ipc")
 _PARQUET = (".parquet", ".pq")
 _LINES = (".jsonl", ".ndjson")
 _EXCEL = (".xlsx", ".xlsm")
-_RDF = (".nt", ".ntriples", ".nq", ".ttl", ".rdf", ".owl")
 _SQLITE = (".db", ".sqlite", ".sqlite3", ".db3")
 _MAGIC = b"SQLite format 3\0"
 _HEADER = re.compile(r"[-_]header$", re.IGNORECASE)
@@ -104,11 +104,7 @@ def _tables_of(path: Path, headers: Mapping[Path, Path]) -> Iterator[Table]:
     ending = ending_of(path)
     name = path.name.split(".")[0]
     check_regular(path)
-    if ending in _RDF:
-        raise DumpMalformedError(
-            f"{path.name} holds triples, not a table.",
-            f"Load it by: kgqa ingest triples {path.name} (as N-Triples).",
-        )
+    check_form(path, "a table", TABLES)
     try:
         if ending in _SQLITE or _starts(path) == _MAGIC:
             yield from read_sqlite(path)

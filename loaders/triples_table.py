@@ -16,7 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kgqa.errors import DumpMalformedError
 from kgqa.loaders.blocks import Block
+from kgqa.loaders.forms import is_list_of_words
 from kgqa.loaders.strings import json_strings, whole_lines, why_undecodable
 from kgqa.loaders.triples_rows import (
     PARTS,
@@ -90,6 +92,12 @@ def find_layout(
         del filled[0]
     if delimiter is None:
         delimiter = find_delimiter([text for _, text in filled], source)
+        if delimiter == WHITESPACE and is_list_of_words([text.split() for _, text in filled]):
+            raise DumpMalformedError(
+                f"{source} is a text, not a file of triples (line 1: {filled[0][1][:80]!r}).",
+                "If blanks do part heads, relations and tails there, say `delimiter` whitespace; "
+                "prose is read by `kgqa ingest text`.",
+            )
     order = Columns(columns.split(",")) if columns else None
     rows = [fields for _, text in filled if (fields := split_record(text, delimiter))]
     if order is None and header is None and rows and not is_header(rows[0]):
