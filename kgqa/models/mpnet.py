@@ -33,7 +33,10 @@ class MPNet(Bert):
     def __init__(self, config: Mapping[str, Any], weights: dict[str, Array]) -> None:
         self._relatives: dict[int, Array] = {}
         self._buckets = int(config.get("relative_attention_num_buckets", 32))
-        if weights[self._biases].shape != (self._buckets, int(config["num_attention_heads"])):
+        if self._buckets < 4 or weights[self._biases].shape != (
+            self._buckets,
+            int(config["num_attention_heads"]),
+        ):
             raise ValueError("The sizes in its config.json are not those of its weights")
         super().__init__(config, weights)
         self.longest -= _PADDING + 1

@@ -19,6 +19,7 @@ import numpy as np
 from kgqa.deadline import check_deadline
 from kgqa.errors import ModelError
 from kgqa.models.bert import Bert
+from kgqa.models.large_encoder import LARGE, large_folder, large_is_installed
 from kgqa.models.locate import MINILM, minilm_folder
 from kgqa.models.mpnet import MPNet
 from kgqa.models.sentence_encoder import Pooling, SentenceEncoder, batches, cannot_load
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
     from kgqa.models.sentences_torch import TorchSentenceEncoder
     from kgqa.progress import Progress
 
-KNOWN = (MINILM, f"sentence-transformers/{MINILM}")  # what a card may name by itself
+_SMALL, _LARGE = ((name, f"sentence-transformers/{name}") for name in (MINILM, LARGE))
+KNOWN = (*_SMALL, LARGE)  # what a card may name by itself
 _MODULES = {"Transformer", "Pooling", "Normalize"}
 _TOGETHER = 1_024  # tokens of a batch
 
@@ -98,8 +100,10 @@ def load_trainable_encoder(
 
 
 def _located(name: str | None, cache: Path, progress: Progress) -> tuple[str, Path]:
-    if name is None or name in KNOWN:
+    if name is None or name in _SMALL:
         return MINILM, minilm_folder()
+    if name == LARGE or (name in _LARGE and large_is_installed(cache)):
+        return LARGE, large_folder(cache)
     from kgqa.models.locate import locate_model
 
     return locate_model(name, cache, progress)
