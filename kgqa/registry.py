@@ -46,6 +46,7 @@ class Options(BaseModel):
 
     Unknown names and values that do not fit are errors. ``only_for`` names the value of another
     field that a field belongs to; given with another value, it is an error, not passed over.
+    ``removed`` says of former options what to do instead.
     """
 
     model_config = ConfigDict(
@@ -55,6 +56,7 @@ class Options(BaseModel):
     as_flags: ClassVar[tuple[str, ...]] = ()  # inherited fields that are flags in this model
     heading: ClassVar[str] = ""  # the group of the model's own fields that name none
     only_for: ClassVar[Mapping[str, tuple[str, str]]] = {}  # field -> (other field, its value)
+    removed: ClassVar[Mapping[str, str]] = {}  # former option -> a sentence that ends its error
     parts: ClassVar[Mapping[str, Registry]] = {}
     """Field that names an entry of another registry -> that registry.
 
@@ -217,6 +219,10 @@ def validated(
             others += [
                 f"the {registry.kind} {entry}" for entry in registry.entries_with(unknown[0])
             ]
+        if unknown[0] in model.removed:
+            raise UsageError(
+                f"The option `{unknown[0]}` of {of} was removed.", model.removed[unknown[0]]
+            )
         if others:
             hint = f"It belongs to: {', '.join(others)}."
         else:
@@ -258,8 +264,12 @@ def taken(model: type[Options], given: dict[str, Any], of: str) -> Any:
 
 
 def is_option(name: str) -> bool:
-    """Return whether a built-in method, search or loader has an option of that name."""
-    return any(table.entries_with(name) for table in (METHODS, SEARCHES, LOADERS))
+    """Return whether a built-in method, search or loader has, or had, an option of that name."""
+    return any(
+        name in (model := entry.options_model()).model_fields or name in model.removed
+        for table in (METHODS, SEARCHES, LOADERS)
+        for entry in table.table
+    )
 
 
 def is_flag(info: FieldInfo) -> bool:

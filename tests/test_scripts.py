@@ -8,11 +8,14 @@ import runpy
 import shutil
 import subprocess
 import sys
+import tomllib
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+from kgqa.answers.answer import Answer, RankedAnswer
+from scripts.benchmarks import sets
 from scripts.benchmarks.common import with_between
 
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -216,3 +219,43 @@ def test_only_what_stands_between_the_comments_is_replaced(tmp_path: Path) -> No
 def test_every_script_that_measures_or_trains_can_be_imported(script: str) -> None:
     command = [sys.executable, str(CHECKOUT / "scripts" / script), "--help"]
     assert subprocess.run(command, capture_output=True, text=True).returncode == 0
+
+
+def golden(*given: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(CHECKOUT / "scripts" / "golden"), *given]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_two_golden_files_are_compared_question_by_question(tmp_path: Path) -> None:
+    before, after = tmp_path / "before.tsv", tmp_path / "after.tsv"
+    before.write_text("a\t1f\t0.90\t1\nb\t2f\t0.80\t0\nc\t3f\t0.70\t1\nd\t4f\t-\t0\n")
+    after.write_text("a\t1e\t0.90\t0\nb\t2e\t0.80\t1\nc\t3f\t0.71\t1\nd\t4f\t-\t0\n")
+    done = golden("compare", str(before), str(after))
+    assert done.returncode == 1
+    assert done.stdout.splitlines() == [
+        "lost a 1f 0.90 -> 1e 0.90",
+        "won b 2f 0.80 -> 2e 0.80",
+        "confidence c 3f 0.70 -> 3f 0.71",
+        "4 questions in both: 1 lost, 1 won, 0 other, 1 confidence",
+    ]
+    assert golden("compare", str(after), str(after)).returncode == 0
+
+
+def test_an_answer_is_right_if_it_has_all_that_is_wanted_and_no_more() -> None:
+    def answer(*names: str) -> Answer:
+        given = tuple(RankedAnswer(None, name, 1.0, True) for name in names)
+        return Answer(question="?", method="query", topic_entities=(), answers=given)
+
+    row = {"answers": [["Halogens", "VIIA"], "1,200"]}
+    assert sets.right(row, answer("1200.0", "halogens"))
+    assert not sets.right(row, answer("1200"))
+    assert not sets.right(row, answer("1200", "VIIA", "iron"))
+    assert sets.right(row, answer("1200", "iron"), first=True)
+    assert sets.right({"answers": []}, answer())
+
+
+def test_forty_intents_have_eight_wordings_each() -> None:
+    every = tomllib.loads((CHECKOUT / "scripts/benchmarks/wordings.toml").read_text("utf-8"))
+    assert len(every["intent"]) == 40
+    assert {len({*intent["wordings"]}) for intent in every["intent"]} == {8}
+    assert len({intent["graph"] for intent in every["intent"]}) == 4

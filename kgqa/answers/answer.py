@@ -267,7 +267,8 @@ class Findings:
     evidence is insufficient. ``expanded``: the paths of answers and others that no decoded path
     ends in. ``confidence``: how sure the first is (:func:`kgqa.answers.ranking.decide`), None if
     nothing was weighed. ``relations``: the likeliest of each topic, if the method ranks them.
-    ``result``: the rows of a plan over the whole graph, if that is what answered.
+    ``result``: the rows of a plan over the whole graph, if that is what answered. ``covers``: the
+    ids of the entities of the question that such a plan takes account of.
     """
 
     answers: tuple[RankedAnswer, ...] = ()
@@ -284,6 +285,7 @@ class Findings:
     confidence: float | None = None
     relations: tuple[RelationShare, ...] = ()
     result: QueryResult | None = None
+    covers: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

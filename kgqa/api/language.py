@@ -104,9 +104,8 @@ def plan_language(
     that stand in it. Raises GraphError, ModelError.
     """
     from kgqa.linking.literals import stated
-    from kgqa.methods.query_values import ValueIndex
-    from kgqa.methods.query_writer import found_texts, plan_literals
     from kgqa.models.tokenizer import HFEncoder
+    from kgqa.planning.value_index import ValueIndex, found_texts, plan_literals
     from kgqa.queries.language import PlanConstraint, PlanLanguage
 
     schema = store.schema()

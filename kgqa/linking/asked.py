@@ -77,7 +77,9 @@ def asks_compared(question: str) -> bool:
     return bool(_COMPARED.search(question))
 
 
-_EITHER = re.compile(r"\bor\b(?! (?:more|less|above|below|over|under|\w+er)\b)", re.IGNORECASE)
+_EITHER = re.compile(
+    r"\bor\b(?! (?:more|less|above|below|over|under|(?-i:[a-z]+er))\b)", re.IGNORECASE
+)
 _OTHERS = re.compile(
     r"\b(?:no|not|never|without|nobody|none|neither)\b|n't\b|\b(?:except|other than)\b", re.I
 )
@@ -102,6 +104,8 @@ def asks_either(question: str) -> bool:
 
     >>> asks_either("Is it Bonn or Ulm?"), asks_either("Who has two or more, who one or fewer?")
     (True, False)
+    >>> asks_either("Is it Bonn or Hanover?")
+    True
     """
     return bool(_EITHER.search(question))
 

@@ -18,10 +18,10 @@ from kgqa.graph.model import keys_array
 from kgqa.graph.names import normalise
 from kgqa.graph.schema import ROW, GraphSchema, PropertyGraph
 from kgqa.linking.around import stems_of
-from kgqa.methods.query_words import does, names_class
 from kgqa.paths.ground import ground
 from kgqa.paths.walk import FIRST, TAIL, WalkRules, walk
 from kgqa.paths.words import relation_phrase
+from kgqa.planning.question_words import does, names_class
 from kgqa.queries.check import NUMBERS
 
 if TYPE_CHECKING:

@@ -296,30 +296,24 @@ class AutoOptions(EnsembleOptions, RankOptions):
     asks_whole: ClassVar[bool] = True
 
 
-class QueryOptions(KgLlmOptions):
-    """The options of plans over the whole graph; those of a KG-LLM apply if it writes them."""
+_PLANS_ARE_CHOSEN = (
+    "Plans are chosen by the scorer alone; a language model of yours can write them under the "
+    "constraint that `kg.plans(question, tokenizer)` returns."
+)
 
-    parts: ClassVar[Mapping[str, Registry]] = {"search": SEARCHES}
 
+class QueryOptions(MethodOptions):
+    """The options of plans over the whole graph."""
+
+    removed: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("chooser", "written", "constrained"), _PLANS_ARE_CHOSEN
+    )
     needs_topics: ClassVar[bool] = False
     asks_whole: ClassVar[bool] = True
     presets: ClassVar[tuple[str, ...]] = ()
 
     scorer: str | None = option(None, "A plan scorer's folder (by default the bundled one).")
-    chooser: Literal["scorer", "kg-llm"] | None = option(
-        None,
-        "What finds plans: the scorer, or a KG-LLM that writes them (kg-llm if `model` or "
-        "`adapter` is set).",
-    )
     plans: int = option(12, "Number of plans that are run and compared.", ge=1, le=100)
-    written: int = option(4, "Number of plans that a KG-LLM writes.", group=_KG_LLM, ge=1, le=100)
-    constrained: bool = option(
-        True, "Let the KG-LLM write only plans over the schema.", group=_KG_LLM
-    )
-    search: str = option(
-        "beam", "The search that finds the KG-LLM's plans.", flag=True, group=_KG_LLM
-    )
-    search_options: Any = option(None, "The search's own options, which are given by their names.")
     time_limit: float = option(10.0, "Time limit in seconds for each plan.", group=_SPEED, gt=0)
     sure_from: float = option(
         0.6, "Confidence from which no other reading is shown.", group=_ANSWERS, ge=0, le=1
@@ -327,8 +321,3 @@ class QueryOptions(KgLlmOptions):
     refuse_below: float = option(
         0.15, "Give no answer below this confidence.", group=_ANSWERS, ge=0, le=1
     )
-
-    def check(self, settings: Settings) -> None:
-        """Raise UsageError for what does not fit together, the search's options, too."""
-        super().check(settings)
-        SEARCHES.entry(self.search).load()(self.search_options).check(self.written)

@@ -1,7 +1,7 @@
 """Questions about a whole graph: a plan is chosen among those that the schema allows, and run.
 
 The plan scorer (:mod:`kgqa.models.plan_scorer`) reads the question with the parts of the schema,
-:mod:`kgqa.methods.query_search` puts the best plans together, and what they give decides among
+:mod:`kgqa.planning.search` puts the best plans together, and what they give decides among
 them: of two plans the one that finds something is meant. Rows are the answers; what a number counts
 is always given with it.
 """
@@ -16,10 +16,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from kgqa.answers.answer import (
-    NO_KG_LLM,
     Findings,
     GeneralLlmUse,
-    KgLlmUse,
     RankedAnswer,
     Timings,
 )
@@ -34,14 +32,13 @@ from kgqa.linking.asked import as_superlative
 from kgqa.linking.literals import stated
 from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.options import QueryOptions
-from kgqa.methods.query_asked import Asked, asked_for, giving
-from kgqa.methods.query_classes import class_words, nameless
-from kgqa.methods.query_parts import FoundValue, SchemaParts, value_nodes
-from kgqa.methods.query_reading import Reading
-from kgqa.methods.query_search import PlanSearch
-from kgqa.methods.query_values import ValueIndex
-from kgqa.methods.query_wholes import SHOWN_WITH
-from kgqa.methods.query_words import (
+from kgqa.paths.ground import Node
+from kgqa.paths.words import relation_phrase
+from kgqa.planning.aggregates import SHOWN_WITH
+from kgqa.planning.bounds import Bound, bounds_of
+from kgqa.planning.class_names import class_words, nameless
+from kgqa.planning.evidence import Reading
+from kgqa.planning.question_words import (
     Mentions,
     asked_noun,
     blanked,
@@ -54,8 +51,10 @@ from kgqa.methods.query_words import (
     unexplained,
     unsayable,
 )
-from kgqa.paths.ground import Node
-from kgqa.paths.words import relation_phrase
+from kgqa.planning.requested_columns import Asked, asked_for, giving
+from kgqa.planning.schema_parts import FoundValue, SchemaParts, value_nodes
+from kgqa.planning.search import PlanSearch
+from kgqa.planning.value_index import ValueIndex
 from kgqa.queries.check import SchemaIndex
 from kgqa.queries.cypher import cypher_of
 from kgqa.queries.plain import PlainGraph, queryable
@@ -80,10 +79,9 @@ if TYPE_CHECKING:
     from kgqa.graph.schema import GraphSchema
     from kgqa.graph.store import GraphStore
     from kgqa.linking.literals import Stated, Stating
-    from kgqa.methods.query_wholes import Candidate
-    from kgqa.methods.query_writer import PlanWriter
     from kgqa.methods.resources import Resources
     from kgqa.models.general import GeneralLLM
+    from kgqa.planning.aggregates import Candidate
     from kgqa.queries.result import Cell
 
 _ENDING = re.compile(r"(?:or|er|ed|ing)$")
@@ -103,7 +101,6 @@ UNSAID = "The question cannot be said as one query over this graph's schema."
 NOT_SURE = "No reading of the question fits well enough"
 NOT_CHOSEN = "The general LLM's reply was not of the form asked for; the first reading is answered."
 NONE_MEANT = "The general LLM finds that no reading asks what the question asks."
-WRITTEN_TEMPERATURE = 1.0  # of the confidence in plans that a KG-LLM wrote
 _OVERVIEW = re.compile(
     r"\W*(?:what(?:'s| is| are)?(?: all)?(?: data| things?)? "
     r"(?:in (?:here|this|the (?:graph|kg|database|data))"
@@ -135,12 +132,11 @@ class Read(NamedTuple):
     confidence: float
     seconds: tuple[float, float]  # of choosing, of running
     strange: str = ""  # the kind of thing asked for, if the best plan has nothing called alike
-    use: KgLlmUse = NO_KG_LLM
-    forward_passes: int = 1
     general_llm: GeneralLlmUse | None = None
     said: str = ""  # a note on what the general LLM chose
     unsaid: str = ""  # what no plan says
     passed: tuple[str, ...] = ()  # words and values that the best plan has no use for
+    bounds: tuple[Bound, ...] = ()  # things that the best plan compares with
 
 
 class Query(Method[QueryOptions]):
@@ -152,7 +148,6 @@ class Query(Method[QueryOptions]):
     _parts: SchemaParts | None = None
     _values: ValueIndex | None = None
     _version: str = ""
-    _writer: PlanWriter | None = None
     _last: tuple[tuple[str, str], tuple[Asked, Stated, list[FoundValue]]] | None = None
 
     def __init__(
@@ -162,18 +157,9 @@ class Query(Method[QueryOptions]):
         self._chooses: GeneralLLM | None = self.general
         self.general = None  # it chooses a plan, and writes nothing
 
-    @property
-    def _writes(self) -> bool:
-        chooser, options = self.options.chooser, self.options
-        return (chooser or ("kg-llm" if options.model or options.adapter else "")) == "kg-llm"
-
     def own_settings(self) -> dict[str, Any]:
-        """Return the scorer that chooses, or the KG-LLM that writes."""
-        options = self.options
-        chooser: dict[str, Any] = {"scorer": options.scorer or "universal"}
-        if self._writes:
-            written = ("model", "adapter", "written", "constrained", "search")
-            chooser = {"chooser": "kg-llm", **{name: getattr(options, name) for name in written}}
+        """Return the scorer that chooses, and the general LLM, if there is one."""
+        chooser: dict[str, Any] = {"scorer": self.options.scorer or "universal"}
         if self._chooses is not None:
             chooser["general_model"] = self._chooses.model
         return {**chooser, "preset": None, "hops": None}
@@ -206,22 +192,14 @@ class Query(Method[QueryOptions]):
         (question, items), literals, found = self._asked(graph, question)
         # without values: whether they are used, `unused` says
         bare = blanked(question, ((one.start, one.end) for one in found))
-        use, passes, temperature = NO_KG_LLM, 1, WRITTEN_TEMPERATURE
-        if self._writes:
-            from kgqa.methods.query_writer import PlanWriter  # with torch
-
-            if self._writer is None:
-                self._writer = PlanWriter(self.options, self.resources)
-            plans, use, passes = self._writer.write(question, parts.index.schema, literals, found)
-        else:
-            scorer = self.resources.plan_scorer(self.options.scorer)
-            texts, refs = parts.read(question, found)
-            scores = scorer.read(question, texts)
-            quoted = {str(one.value) for one in literals.literals if one.kind == "text"}
-            lacking = {text: values.lacking(text) for text in quoted}
-            reading = Reading(question, parts, refs, scores, literals, found, lacking)
-            plans = PlanSearch(reading).plans(self.options.plans)
-            temperature = scorer.card.temperature
+        scorer = self.resources.plan_scorer(self.options.scorer)
+        texts, refs = parts.read(question, found)
+        scores = scorer.read(question, texts)
+        quoted = {str(one.value) for one in literals.literals if one.kind == "text"}
+        lacking = {text: values.lacking(text) for text in quoted}
+        reading = Reading(question, parts, refs, scores, literals, found, lacking)
+        plans = PlanSearch(reading).plans(self.options.plans)
+        temperature = scorer.card.temperature
         plans = [replace(one, plan=giving(one.plan, items, parts)) for one in plans]
         if among:
             types = {name for key in graph.keys_of(sorted(among)).tolist() if key >= 0
@@ -296,8 +274,9 @@ class Query(Method[QueryOptions]):
             strange = ""  # a value that the graph holds is a kind of thing in it
         unsaid = unsayable(question, parts.words)
         return Read(
-            ranked, unknown, confidence, (chosen - began, ran - chosen), strange, use, passes,
+            ranked, unknown, confidence, (chosen - began, ran - chosen), strange,
             chosen_by, said, unsaid, tuple(passed),
+            tuple(bounds_of(ranked[0][0].plan, found)) if ranked else (),
         )  # fmt: skip
 
     def _left(
@@ -420,8 +399,7 @@ class Query(Method[QueryOptions]):
         """Return what was found out, of the best plan."""
         timings = Timings(decode=read.seconds[0], ground=read.seconds[1])
         cost: dict[str, Any] = {
-            "forward_passes": read.forward_passes,
-            "kg_llm": read.use,
+            "forward_passes": 1,
             "general_llm": read.general_llm,
         }
         if not read.plans or read.plans[0][1] is None:
@@ -451,6 +429,12 @@ class Query(Method[QueryOptions]):
         if counted := counted_words(result):
             notes.append(counted)
         notes += [f"Nothing in the graph is called {said_name(name)}." for name in read.unknown]
+        notes += [
+            f"Compared with {said_name(bound.ids[0])}: {relation_phrase(bound.property)} "
+            f"{_shown(bound.value)}."
+            for bound in read.bounds
+            if bound.ids
+        ]
         confidence = None if read.general_llm and not read.said else read.confidence
         if read.confidence < self.options.sure_from and confidence is not None:
             others = [one.plan for one, _ in read.plans[1:3]]
@@ -476,6 +460,7 @@ class Query(Method[QueryOptions]):
             notes=tuple(notes),
             confidence=confidence,
             result=result,
+            covers=_named_in(best.plan).union(*(one.ids for one in read.bounds)),
             **cost,
         )
 
@@ -516,6 +501,15 @@ def within(plan: Plan, ids: Set[str], types: Set[str]) -> Plan | None:
         return None
     one = Comparison(NodeRef(nodes[0]), "in", tuple(sorted(ids)))
     return replace(plan, where=(*plan.where, one))
+
+
+def _named_in(plan: Plan) -> frozenset[str]:
+    """Return the texts that a plan names things by: ids, names."""
+    where = [*plan.where, *(one for part in plan.without for one in part.where)]
+    if plan.first is not None:
+        where += plan.first.where
+    texts = (value for one in where if isinstance(one.right, tuple) for value in one.right)
+    return frozenset(one for one in texts if isinstance(one, str))
 
 
 def _texts_of(plan: Plan) -> list[str]:
@@ -561,6 +555,7 @@ def unused(
         (one.start, one.end)
         for one in found
         if not held & {value for values in one.fields.values() for value in values}
+        and not held & {str(value) for value in one.holds.values()}
     ]
     taken = [(one.start, one.end) for one in found]
     numbers = {one for one in held if re.fullmatch(r"-?[\d.]+", one)} - limits

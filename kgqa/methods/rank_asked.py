@@ -21,8 +21,8 @@ from kgqa.graph.schema import PropertyGraph
 from kgqa.linking.around import MOST_CLASSES, stems_of
 from kgqa.linking.asked import asks_whether
 from kgqa.linking.vocabulary import FUNCTION, GENDERS
-from kgqa.methods.query_words import other_measure, turn
 from kgqa.paths.words import TOPIC, relation_phrase
+from kgqa.planning.question_words import other_measure, turn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,1 +1,1 @@
-"""Training the plan scorer and the KG-LLM that writes plans: gold of Cypher, examples, fitting."""
+"""Training the plan scorer: gold of Cypher, examples, fitting."""

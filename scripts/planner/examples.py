@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from kgqa.graph.schema import EntityType, GraphSchema, Property, RelationPattern
-from kgqa.methods.query_parts import SchemaParts
-from kgqa.methods.query_words import stem
 from kgqa.models.plan_scorer import WHOLE, Kind, Part
 from kgqa.paths.words import relation_phrase
+from kgqa.planning.question_words import stem
+from kgqa.planning.schema_parts import SchemaParts
 from scripts.planner.gold import PlanGold, plan_gold, schema_relations
 from scripts.universal.domains import DATA, DOMAINS, HELD_OUT
 

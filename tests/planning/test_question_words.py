@@ -10,8 +10,8 @@ import kgqa
 from kgqa.graph.schema import Property
 from kgqa.linking.literals import stated
 from kgqa.methods.query import unused
-from kgqa.methods.query_then import best_first, counted_after
-from kgqa.methods.query_words import Mentions, superlative, turn, unsayable
+from kgqa.planning.question_words import Mentions, superlative, turn, unsayable
+from kgqa.planning.two_step_plans import best_first, counted_after
 from kgqa.queries.text import parse_plan
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from heapq import heappop, heappush, nlargest
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from kgqa.methods.query_reading import Pattern, Reading
-from kgqa.methods.query_words import named, names_class, says, turn
+from kgqa.planning.evidence import Pattern, Reading
+from kgqa.planning.question_words import named, names_class, says, turn
 from kgqa.queries.plan import Hop
 
 if TYPE_CHECKING:
