@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
     from kgqa.models.folders import Changes
 
-FITTED = "mpnet-ranker/ranker-lora.safetensors"  # in the folder of shared models
-MOST_BYTES = 8_400_000  # of the changes, as float16
+FITTED = "models/mpnet-ranker/ranker-lora.safetensors"  # in the shared folder
 _BEFORE, _DOWN, _UP = "base_model.model.", ".lora_A.default.weight", ".lora_B.default.weight"
 _SCALING = 2.0  # alpha 64 over rank 32
 
@@ -73,9 +72,9 @@ def cut(changes: Changes, most_bytes: int) -> Changes:
     }
 
 
-def train(shared_models: Path, out: Path, most_bytes: int = MOST_BYTES) -> None:
-    """Write the ranker that was fitted into ``out``, not yet calibrated."""
-    whole, (scale, none, *bias) = fitted_changes(shared_models / FITTED)
+def train(data: Path, out: Path, most_bytes: int) -> None:
+    """Write the ranker that was fitted, in the folder beside ``data``, into ``out``."""
+    whole, (scale, none, *bias) = fitted_changes(data.parent / FITTED)
     changes = cut(whole, most_bytes)
     card = RankerCard(
         encoder=LARGE,
