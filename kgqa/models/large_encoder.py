@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 LARGE = "all-mpnet-base-v2"
 SETUP = "kgqa setup --encoder large"
-LARGE_PINS = PINS.with_name("large.lock")
+LARGE_PINS = PINS / "large.lock"
 _FOLDER = f"{LARGE}-half"
 _ARCHIVE_BYTES = 404_421_332
 _ARCHIVE_HASH = "eb8d12eec2a0b6d694094f5085192a5eae2f244f90b90d8a11015498c8e9c0da"
