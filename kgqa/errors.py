@@ -20,6 +20,7 @@
     ├── ModelError
     │   ├── ModelNotFoundError         neither on disk nor available (FileNotFoundError)
     │   ├── AdapterMismatchError       an adapter for another model or path format
+    │   ├── PackagesMissingError       packages of the extra kgqa[llm] (ImportError)
     │   └── GeneralModelError          the OpenAI-compatible server failed
     ├── WorkerError                    a worker process or a cluster is missing, or ended
     ├── TimeLimitError                 a question exceeded its time limit (TimeoutError)
@@ -136,6 +137,10 @@ class ModelNotFoundError(ModelError, FileNotFoundError):
 
 class AdapterMismatchError(ModelError, ValueError):
     """The adapter was trained for another model or another path format."""
+
+
+class PackagesMissingError(ModelError, ImportError):
+    """Packages that language models and training need are not installed."""
 
 
 class GeneralModelError(ModelError):

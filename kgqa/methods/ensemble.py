@@ -19,6 +19,7 @@ from kgqa.answers.ranking import RankingOptions, near_first
 from kgqa.deadline import deadline
 from kgqa.display import NO_EVIDENCE, NOT_HERE
 from kgqa.errors import AdapterMismatchError, KgqaError, ModelNotFoundError
+from kgqa.extras import missing_llm_packages, require_llm_packages
 from kgqa.graph.literals import number_in
 from kgqa.graph.model import Kind
 from kgqa.graph.names import normalise
@@ -286,14 +287,23 @@ class Auto(Ensemble):
         except (AdapterMismatchError, ModelNotFoundError) as error:
             if options.reasoner is not None or options.encoder is not None:
                 raise
+            if missing_llm_packages():  # the error names what to install; gcr would need more
+                raise
             resources.note(f"{error.message} Answering by the method gcr.")
             return self._gcr(general=general)
+        if missing_llm_packages():
+            resources.note(
+                "Answering without the method gcr, whose packages are not installed "
+                "(pip install 'kgqa[llm]')."
+            )
+            return [lambda: reasoner, lambda: ranker]
         from kgqa.methods.gcr import Gcr
 
         last = partial(Gcr, options, resources, general=False)
         return [lambda: reasoner, lambda: ranker, last]
 
     def _gcr(self, *, general: bool) -> list[Callable[[], Method[Any]]]:
+        require_llm_packages("The method gcr")
         from kgqa.methods.gcr import Gcr
 
         return self._by(Gcr(self.options, self.resources, general=general))
