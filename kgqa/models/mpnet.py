@@ -46,7 +46,8 @@ class MPNet(Bert):
     ) -> Array:
         counted = [np.asarray(row) != _PADDING for row in rows]
         position = np.concatenate([np.cumsum(row) * row + _PADDING for row in counted])
-        return state + self._weights[self._positions][position]
+        placed: Array = state + self._weights[self._positions][position]
+        return placed
 
     def _relative(self, length: int) -> Array:
         if length not in self._relatives:
