@@ -13,7 +13,7 @@ import re
 from contextlib import ExitStack
 from dataclasses import replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import IO, TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import numpy as np
 import pyarrow as pa
@@ -209,7 +209,7 @@ class _Parser:
         if self.form not in ("ntriples", "nquads"):
             options["base_iri"] = self._base
         try:
-            parsed = pyoxigraph.parse(self._stream, **options)
+            parsed = pyoxigraph.parse(cast("IO[bytes]", self._stream), **options)
         except ValueError as error:
             raise UsageError(
                 f"The base {self._base!r} is not an IRI: {error}.", "Give one by `base`."
@@ -219,7 +219,8 @@ class _Parser:
             rows: list[Any] = []
             ended = self._fill(rows, parsed)
             if rows:
-                written = pyoxigraph.serialize(rows, format=pyoxigraph.RdfFormat.N_QUADS)
+                nquads = pyoxigraph.RdfFormat.N_QUADS
+                written = pyoxigraph.serialize(rows, format=nquads) or b""
                 lines = written.count(b"\n")
                 yield _columns(Block(self.name, 1, lines, written))
         self._stream.check()

@@ -123,7 +123,8 @@ class StatementsReader:
         if len(texts):
             relations = predicates.take(encoded.indices.take(pa.array(texts)))
             columns = (subject.take(pa.array(texts)), relations, graphs.take(pa.array(texts)))
-            self._literals(part, objects.take(pa.array(texts)), *columns, use[texts], ranks[texts])
+            kinds = use[texts].astype(np.int64)
+            self._literals(part, objects.take(pa.array(texts)), *columns, kinds, ranks[texts])
 
     def _literals(
         self,
