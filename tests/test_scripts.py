@@ -43,7 +43,7 @@ def test_help_says_what_a_script_does(script: str) -> None:
 def test_the_demo_refuses_what_it_does_not_know() -> None:
     done = run("scripts/demo", "--neo")
     assert done.returncode == 2
-    assert done.stderr == "usage: scripts/demo [--neo4j]\n"
+    assert done.stderr == "usage: scripts/demo [--light | --neo4j]\n"
 
 
 @pytest.mark.parametrize("script", ["scripts/demo", "scripts/test"])

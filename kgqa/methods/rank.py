@@ -58,7 +58,7 @@ from kgqa.methods.rank_asked import (
 )
 from kgqa.methods.rank_conditions import narrowed_by_question
 from kgqa.methods.rank_words import RankWords, Weighed, entity_scores, of_one_fact
-from kgqa.methods.yes_no import YES, YES_THRESHOLD, connection
+from kgqa.methods.yes_no import OTHER_WAY, YES, YES_THRESHOLD, connection, said_turned
 from kgqa.models.adapter import AdapterCard
 from kgqa.paths.ground import ground
 from kgqa.paths.relation_paths import MOST_PATHS, opened, relation_paths
@@ -273,14 +273,31 @@ class Rank(Method[RankOptions]):
         """
         began = time.perf_counter()
         first, second = question.topics
+        tables = [one.table for one in found]
+        words = self._in(store)
+        turned_ = said_turned(
+            question.question, words.names(question.topics), (first.key, second.key), tables,
+            words.phrases,
+        )  # fmt: skip
         asked = connection(
             (first.key, second.key),
-            [one.table for one in found],
+            tables,
             [one.of for one in found],
             [one.probability for one in weighed],
+            turned_,
         )
         paths, likely = found[asked.side], weighed[asked.side].probability
         rows = asked.rows[: self.options.k]
+        notes = list(notes)
+        contrary = [
+            path
+            for table, rows_ in zip(tables, turned_, strict=True)
+            for path in ground(store, table.take(np.flatnonzero(rows_)[:1]), self.form)
+            if path is not None
+        ]
+        if contrary and not len(rows):
+            stored = min(contrary, key=lambda path: path.edges[0].inverse)
+            notes.append(f"{OTHER_WAY}: {stored.text}.")
         if any_fact and (paths.table.length[asked.rows] == 1).any():
             rows = asked.rows[paths.table.length[asked.rows] == 1][: self.options.k]
             asked = replace(asked, probability=max(asked.probability, SAID_BY_ANY))

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
 from kgqa.errors import IndexFault, ShardDamagedError
+from kgqa.extras import require_llm_packages
+from kgqa.models.locate import SMOLLM
 from kgqa.progress import Silent
 
 if TYPE_CHECKING:
@@ -132,6 +134,8 @@ class Resources:
         without one.
         """
         from kgqa.models.adapter import preset as card_of
+
+        require_llm_packages(f"The KG-LLM {model or SMOLLM}")
         from kgqa.models.prepared import open_kg_llm
 
         card = card_of(preset) if preset else None

@@ -104,7 +104,7 @@ class Bert:
             mixed = self._mixed(_linear(state, layer.mixing), lengths)
             state = self._normed(state + _linear(mixed, layer.mixed), layer.mixed_norm)
             wide = _linear(state, layer.wide)
-            _gelu(wide)
+            gelu(wide)
             state = self._normed(state + _linear(wide, layer.narrow), layer.norm)
         return state
 
@@ -171,7 +171,7 @@ _P = np.float32(0.3275911 * math.sqrt(0.5))
 _A = [np.float32(a) for a in (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)]
 
 
-def _gelu(values: Array) -> None:
+def gelu(values: Array) -> None:
     """Put ``x * (1 + erf(x / sqrt(2))) / 2`` for each x, in place."""
     flat = values.reshape(-1)
     size, t, rest, tail = np.empty((4, min(_AT_ONCE, len(flat))), np.float32)

@@ -17,6 +17,7 @@ import numpy as np
 
 from kgqa.deadline import check_deadline
 from kgqa.errors import ModelError
+from kgqa.extras import require_llm_packages
 from kgqa.models.bert import Bert
 from kgqa.models.locate import MINILM, minilm_folder
 from kgqa.models.sentence_encoder import Pooling, SentenceEncoder, batches, cannot_load
@@ -69,7 +70,7 @@ def load_sentence_encoder(
 
     ``device``: None runs a BERT on the CPU, and others where a KG-LLM would run. ``cache`` as for
     :func:`kgqa.models.kg_llm.load_kg_llm`. Raises ModelNotFoundError if there is none, ModelError
-    if it cannot be used, UsageError for a device that there is not.
+    if it cannot be used, UsageError for a device that there is not, PackagesMissingError.
     """
     shown, folder = _located(name, cache, progress)
     config, file = _read(folder / "config.json"), folder / "model.safetensors"
@@ -103,6 +104,7 @@ def _located(name: str | None, cache: Path, progress: Progress) -> tuple[str, Pa
 
 
 def _by_transformers(shown: str, folder: Path, device: str | None) -> TorchSentenceEncoder:
+    require_llm_packages(f"The sentence encoder {shown}, which is run by transformers,")
     from kgqa.models.sentences_torch import TorchSentenceEncoder
 
     pooling = _pooling(folder)

@@ -268,6 +268,7 @@ def unexplained(question: str, names: Iterable[str]) -> list[str]:
     bare = re.sub(r"(?<!\w)(?:'[^']*'|\"[^\"]*\")", "", question)
     for phrase in phrases:  # the opposite: "out of print" of "in print"
         bare = bare.replace(f"out of {phrase[3:]}", phrase) if phrase[:3] == "in " else bare
+    bare = re.sub(r"n['’]t\b", " not", bare)
     words = [stem(word.lower()) for word in re.findall(r"[A-Za-z]{3,}", bare)]
     return [
         word

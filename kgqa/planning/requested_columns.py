@@ -70,7 +70,7 @@ def asked_for(question: str, parts: SchemaParts, values: Sequence[FoundValue] = 
         for one in values for kind, owner, _ in one.fields if kind == ENTITY and owner
     }  # fmt: skip
     items: list[str] = []
-    for name in parts.names:  # miles per gallon, of an MPG
+    for name in sorted(parts.names):  # miles per gallon, of an MPG
         if 2 < len(name) < 6 and name.isalpha() and name.isupper():
             said = " ".join(rf"{letter}[a-z]+" for letter in name.lower())
             question = re.sub(rf"\b{said}\b(?: \({name}\))?", name, question)
