@@ -39,7 +39,6 @@ from kgqa.graph.model import keys_array
 from kgqa.graph.names import normalise
 from kgqa.graph.store import schema_version
 from kgqa.linking.around import stems_of
-from kgqa.linking.clock import today_of
 from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.options import RankOptions
 from kgqa.methods.rank_asked import (
@@ -62,6 +61,7 @@ from kgqa.methods.yes_no import OTHER_WAY, YES, YES_THRESHOLD, connection, said_
 from kgqa.models.adapter import AdapterCard
 from kgqa.paths.ground import ground
 from kgqa.paths.relation_paths import MOST_PATHS, opened, relation_paths
+from kgqa.understanding.clock import today_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

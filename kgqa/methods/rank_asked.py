@@ -18,11 +18,11 @@ import numpy as np
 from kgqa.graph.model import keys_array
 from kgqa.graph.names import normalise
 from kgqa.graph.schema import PropertyGraph
+from kgqa.lexicon.vocabulary import FUNCTION, GENDERS
 from kgqa.linking.around import MOST_CLASSES, stems_of
-from kgqa.linking.asked import asks_whether
-from kgqa.linking.vocabulary import FUNCTION, GENDERS
 from kgqa.paths.words import TOPIC, relation_phrase
 from kgqa.planning.question_words import other_measure, turn
+from kgqa.understanding.asked import asks_whether
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
