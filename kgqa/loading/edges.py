@@ -134,9 +134,7 @@ def _firsts(heads: IntArray, relations: IntArray, tails: IntArray) -> BoolArray:
     return first
 
 
-def _choose(
-    texts: pa.Array, order: IntArray, starts: IntArray
-) -> tuple[IntArray, dict[int, str]]:
+def _choose(texts: pa.Array, order: IntArray, starts: IntArray) -> tuple[IntArray, dict[int, str]]:
     """Return for each group of equal edges (``order`` from each start on) the row that stays.
 
     And the properties of the groups, by number, that are of an edge in several named graphs.
