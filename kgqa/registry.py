@@ -337,6 +337,11 @@ LOADERS = Registry(
             "a graph file: GraphML, GEXF, node-link JSON, an APOC export, OBO",
         ),
         Entry(
+            "rdf",
+            "kgqa.loaders.rdf:RdfLoader",
+            "RDF as it is: Turtle, TriG, N-Quads, N3, RDF/XML (OWL), JSON-LD",
+        ),
+        Entry(
             "text",
             "kgqa.loaders.text:TextLoader",
             "text, from which a general LLM extracts triples",

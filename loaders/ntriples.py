@@ -2,7 +2,7 @@
 
 Lenient where real dumps are: several spaces or tabs between terms, any character in an IRI but
 white space, quotes and angle brackets. Strict where a fact would be lost or changed: the final
-dot, quotes, escapes. Blank nodes are refused, since they have no stable id. A column's literals
+dot, quotes, escapes. Blank nodes keep their labels as ids, and are mediators. A column's literals
 are split at their last quote; what follows it (a language or a datatype) is understood once for all
 that share it, and only a text with a backslash or a quote in it is looked at by itself.
 """
@@ -54,6 +54,8 @@ TRIPLE = re.compile(rf"[ \t]*{_IRI}[ \t]+{_IRI}[ \t]+(?:{_IRI}|{_TEXT}{_SUFFIX})
 SUFFIX = re.compile(_SUFFIX)
 """What follows a literal's last quote. Groups: language, datatype."""
 OTHER_LANGUAGE = "other language"
+_WANTED, _REGION, MUL, _UNTAGGED, OTHER = range(5)
+RANKS = 1 << 36  # statements of a preference
 _QUOTE = ord('"')
 
 
@@ -72,6 +74,24 @@ _ESCAPE = re.compile(r"\\(?:([tbnrf\"'\\])|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8}))"
 _LETTERS = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f", '"': '"', "'": "'", "\\": "\\"}
 _SURROGATES = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _HALF = re.compile("[\ud800-\udfff]")
+
+
+def preference(tag: str | None, wanted: str) -> int:
+    """Return the place of a language tag in the order of preference, the best first.
+
+    The wanted tag, its regions, ``mul`` (every language), no tag, any other language.
+
+    >>> [preference(tag, "en") for tag in ("en", "en-GB", "mul", None, "de")]
+    [0, 1, 2, 3, 4]
+    """
+    if tag is None:
+        return _UNTAGGED
+    tag, wanted = tag.lower(), wanted.lower()
+    if tag == wanted:
+        return _WANTED
+    if tag.startswith(f"{wanted}-"):
+        return _REGION
+    return MUL if tag == "mul" else OTHER
 
 
 def is_blank(line: str) -> bool:
@@ -203,8 +223,11 @@ class Literals:
         return ids, names
 
 
-def read_literals(terms: pa.Array, language: str) -> Literals:
-    """Return what is kept of a column of terms (binary) that all start with a quote."""
+def read_literals(terms: pa.Array, language: str | None) -> Literals:
+    """Return what is kept of a column of terms (binary) that all start with a quote.
+
+    ``language``: the one that is kept beside texts without one; None keeps all.
+    """
     places, content = offsets_of(terms)
     starts, ends = places[:-1], places[1:]
     quotes = np.flatnonzero(content[places[0] : places[-1]] == _QUOTE) + places[0]
@@ -212,7 +235,10 @@ def read_literals(terms: pa.Array, language: str) -> Literals:
     coded = spans(content, last + 1, ends).dictionary_encode()
     understood = [_suffix_of(raw) for raw in coded.dictionary.to_pylist()]
     suffix = coded.indices.to_numpy().astype(np.int64)
-    wanted = np.array([each is None or each[0] in (None, language) for each in understood], bool)
+    wanted = np.array(
+        [language is None or each is None or each[0] in (None, language) for each in understood],
+        dtype=np.bool_,
+    )
     sound = np.array([each is not None for each in understood], dtype=np.bool_)
     if len(terms):
         wanted, sound = wanted[suffix], sound[suffix] & (last > starts)
@@ -265,6 +291,7 @@ NAMES = frozenset(
         "http://www.w3.org/2000/01/rdf-schema#label",
         "http://www.w3.org/2004/02/skos/core#prefLabel",
         "http://schema.org/name",
+        "https://schema.org/name",
         "http://xmlns.com/foaf/0.1/name",
     }
 )
@@ -277,20 +304,55 @@ _TYPE, _EDGE, _NAME, _ALIAS = range(4)  # what a predicate's lines are for
 _OTHER_USES = {RDF_TYPE: _TYPE, ALIAS_NAME: _ALIAS}
 
 
-def read_ntriples(block: Block, language: str, rank: int) -> TriplesPart:
+_BLANK_TRIPLE = re.compile(
+    rf"[ \t]*(?:{_IRI}|(_:[^<>\"{_SPACE}]+))[ \t]+{_IRI}[ \t]+"
+    rf"(?:({_without_groups(_IRI)})|(_:[^<>\"{_SPACE}]+?)|({_without_groups(_TEXT + _SUFFIX)})){_REST}"
+)
+
+
+def _with_blank_node(raw: bytes, scope: str) -> tuple[str, str, str] | None:
+    """Return subject, predicate and object of a line with a blank node, None for another line.
+
+    Its id is its label, which names it within one file: ``scope`` stands in those of another.
+    """
+    try:
+        match = _BLANK_TRIPLE.fullmatch(raw.decode().rstrip("\n"))
+    except UnicodeDecodeError:
+        return None
+    if match is None or "\0" in match[0]:
+        return None
+    subject, blank, predicate, iri, other, text = match.groups()
+    head = subject or f"_:{scope}{blank[2:]}"
+    return head, predicate, iri or text or f"<_:{scope}{other[2:]}>"
+
+
+def read_ntriples(block: Block, language: str, rank: int, scope: str = "") -> TriplesPart:
     """Return what a block holds.
 
-    ``language``: of the labels that are kept. A label's rank is ``rank`` and the number of its
-    line.
+    ``language``: of the labels and texts that are kept, with its regions, those of every language
+    (``mul``) and those without one; of an entity's labels the first of these is its name. A
+    label's rank is that order, then ``rank`` and the number of its line. ``scope``: what the ids
+    of the file's blank nodes begin with.
     """
     part = TriplesPart(block.source)
     matches = pc.extract_regex(whole_lines(block).view(pa.string()), TRIPLE_LINE)
     fits = mask_of(matches.is_valid())
+    rows: list[tuple[str, str, str, int]] = []
     for number, raw in lines_at(block, np.flatnonzero(~fits)):
-        match_line(part, number, raw)
+        if b"_:" in raw and (row := _with_blank_node(raw, scope)):
+            rows.append((*row, number))
+        else:
+            match_line(part, number, raw)
     matches = matches.filter(pa.array(fits))
     numbers = block.first + np.flatnonzero(fits)
     terms = [matches.field(name) for name in ("subject", "predicate", "object")]
+    if rows:
+        *columns, at = zip(*rows, strict=True)
+        terms = [
+            pa.concat_arrays([term, pa.array(column, type=pa.string())])
+            for term, column in zip(terms, columns, strict=True)
+        ]
+        numbers = np.concatenate([numbers, np.array(at, dtype=np.int64)])
     for place, reason in _take(part, terms, rank + numbers, language):
         [(number, raw)] = lines_at(block, numbers[place : place + 1] - block.first)
         part.rejects.append((number, reason, raw.decode()))
@@ -317,11 +379,17 @@ def _take(
     texts = np.flatnonzero(~iri)
     if not len(texts):
         return []
-    literals = read_literals(objects.take(pa.array(texts)).cast(pa.binary()), language)
-    part.dropped[OTHER_LANGUAGE] += literals.foreign
+    literals = read_literals(objects.take(pa.array(texts)).cast(pa.binary()), None)
+    order = np.array([preference(tag, language) for tag, _ in literals.suffixes] or [0])
+    preferred = order[literals.suffix]
+    foreign = preferred == OTHER
+    part.dropped[OTHER_LANGUAGE] += int(np.count_nonzero(foreign))
     filled = is_text(literals.texts)
-    part.dropped[EMPTY_TEXT] += int(np.count_nonzero(~filled))
+    part.dropped[EMPTY_TEXT] += int(np.count_nonzero(~filled & ~foreign))
+    filled &= ~foreign
     kept = texts[literals.rows]
+    ranks = ranks.copy()
+    ranks[kept] += preferred * RANKS
     for kind in (_NAME, _ALIAS):
         chosen = filled & (use[kept] == kind)
         if chosen.any():

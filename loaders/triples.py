@@ -177,7 +177,8 @@ class TriplesLoader:
                     yield EdgeBatch(edges)
                 for ids, unless in ((part.ends, False), (part.described, True)):
                     if len(ids):
-                        kinds = np.where(mediators.match(ids), Kind.MEDIATOR, Kind.ENTITY)
+                        is_mediator = mediators.match(ids) | mask_of(pc.starts_with(ids, "_:"))
+                        kinds = np.where(is_mediator, Kind.MEDIATOR, Kind.ENTITY)
                         batch = entity_batch(ids, kind=pa.array(kinds.astype(np.uint8)))
                         yield replace(batch, by_id=True, unless_relation=unless)
                 yield from map(NameBatch, part.labels)
@@ -203,7 +204,8 @@ class TriplesLoader:
             opening, blocks = opened(blocks)
             form = _form_in(opening) if opening else "delimited"
         if form == "ntriples":
-            work = partial(read_ntriples, language=options.language, rank=before)
+            scope = "" if before == 0 else f"{source.name}/"  # of another file's blank nodes
+            work = partial(read_ntriples, language=options.language, rank=before, scope=scope)
             return mapped(work, blocks)
         if form == "jsonl":
             return mapped(partial(read_json, columns=options.columns), blocks)
