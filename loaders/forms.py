@@ -20,6 +20,7 @@ import pyarrow as pa
 from kgqa.errors import DumpMalformedError, DumpNotFoundError
 from kgqa.loaders.blocks import STDIN, ending_of
 from kgqa.loaders.ntriples import TRIPLE
+from kgqa.loaders.triples_rows import is_header
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -123,6 +124,8 @@ _FUNCTION_WORDS = {
     *("of", "in", "on", "at", "to", "for", "by", "with", "from", "and", "or", "but", "not"),
     *("the", "a", "an", "my", "your", "his", "her", "its", "our", "their", "will", "can", "may"),
 }
+_CONTROLS = [bytes([code]) for code in range(32) if code not in b"\t\n\r\f"]
+_BINARY = 0.08  # share of control characters that no text has
 _MANY = 0.8  # share of the lines that makes a form
 
 
@@ -170,15 +173,18 @@ def is_list_of_words(rows: Sequence[Sequence[str]]) -> bool:
     word of a text: an id, camelCase, a number, a mark.
     """
     rows = [row for row in rows if len(row) == 3]
-    relations = Counter(row[1].casefold() for row in rows)
-    if len(rows) > 1 and len(relations) == len(rows):
-        return True
+    if not rows or is_header(rows[0]) or all(cell.isdecimal() for row in rows for cell in row):
+        return False  # numbers alone are OpenKE's ids
     if sum(row[2][-1:] in ".,;!?" for row in rows) > len(rows) // 4:
         return True
+    if any(re.search(r"[\d_/:#<>{}[\]]|[a-z][A-Z]", cell) for row in rows for cell in row):
+        return False
+    relations = {row[1].casefold() for row in rows}
+    if len(rows) > 1 and len(relations) == len(rows):
+        return True
     things = Counter(thing for row in rows for thing in {row[0], row[2]})
-    ids = any(re.search(r"[\d_/:#<>{}[\]]|[a-z][A-Z]", cell) for row in rows for cell in row)
-    linked = max(things.values(), default=0) > 1
-    return len(rows) > 1 and not (ids or linked) and relations.keys() <= _FUNCTION_WORDS
+    linked = max(things.values()) > 1
+    return len(rows) > 1 and not linked and relations <= _FUNCTION_WORDS
 
 
 def _sample(path: Path) -> tuple[bytes, bool]:
@@ -228,8 +234,8 @@ def _text_of(raw: bytes) -> str | None:
         return raw.decode("utf-32", "replace")
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         return raw.decode("utf-16", "replace")
-    if b"\0" in raw:
-        return None
+    if b"\0" in raw and sum(map(raw.count, _CONTROLS)) > _BINARY * len(raw):
+        return None  # fewer are damage of a text, which its reader names by line
     return raw.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
 
 
@@ -357,7 +363,7 @@ def _settings(lines: Sequence[str]) -> float:
 def _is_delimited(lines: Sequence[str]) -> bool:
     """Whether a delimiter stands equally often in most lines."""
     for delimiter in _DELIMITERS:
-        counts = Counter(line.count(delimiter) for line in lines)
+        counts = Counter(line.rstrip(" .,;!?").count(delimiter) for line in lines)
         number, often = counts.most_common(1)[0]
         quoted = any('"' in line for line in lines)
         if number and often >= (0.5 if quoted else 0.6) * len(lines):

@@ -304,9 +304,10 @@ _TYPE, _EDGE, _NAME, _ALIAS = range(4)  # what a predicate's lines are for
 _OTHER_USES = {RDF_TYPE: _TYPE, ALIAS_NAME: _ALIAS}
 
 
+_LABEL = rf'(_:[^<>"{_SPACE}]+)'
 _BLANK_TRIPLE = re.compile(
-    rf"[ \t]*(?:{_IRI}|(_:[^<>\"{_SPACE}]+))[ \t]+{_IRI}[ \t]+"
-    rf"(?:({_without_groups(_IRI)})|(_:[^<>\"{_SPACE}]+?)|({_without_groups(_TEXT + _SUFFIX)})){_REST}"
+    rf"[ \t]*(?:{_IRI}|{_LABEL})[ \t]+{_IRI}[ \t]+"
+    rf"(?:({_without_groups(_IRI)})|{_LABEL}|({_without_groups(_TEXT + _SUFFIX)})){_REST}"
 )
 
 

@@ -16,6 +16,7 @@ from kgqa.errors import DumpMalformedError
 from kgqa.loaders.blocks import nothing_read
 from kgqa.loaders.graphs import GraphLoader, graph_files
 from kgqa.loaders.tabular_files import read_tables
+from kgqa.loaders.tabular_graph import as_graph
 from kgqa.loaders.tabular_infer import infer
 from kgqa.loaders.tabular_mapping import TableMapping, read_mapping, summary, written
 from kgqa.loaders.tabular_rows import Rows
@@ -23,7 +24,7 @@ from kgqa.loaders.triples_rows import PARTS, is_header
 from kgqa.registry import Direction, Options, flag, option
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from kgqa.graph.model import Batch
     from kgqa.loaders.base import Rejects, Report
@@ -77,16 +78,21 @@ class TablesLoader:
             report.lines += len(table) + len(table.broken)
             for broken in table.broken:
                 rejects.add(table.source, *broken)
-        mapping = self._mapping(tables, rejects, progress)
+        tables, graph = as_graph(tables)
+        mapping = self._mapping(tables, rejects, progress, graph)
         named = {table.name: table for table in tables}
         yield from Rows(named, mapping, rejects).batches()
 
     def _mapping(
-        self, tables: Sequence[Table], rejects: Rejects, progress: Progress
+        self,
+        tables: Sequence[Table],
+        rejects: Rejects,
+        progress: Progress,
+        graph: Mapping[str, TableMapping],
     ) -> dict[str, TableMapping]:
         path = rejects.path.with_name(MAPPING_FILE)  # the KG's folder, where updates find it
         given = self.options.mapping
-        mapping = infer(tables) if given is None else read_mapping(given)
+        mapping = {**infer(tables), **graph} if given is None else read_mapping(given)
         for table in tables if given is not None else ():
             pointed = (
                 each.to.split(".", 1) for m in mapping.values() for each in m.columns.values()

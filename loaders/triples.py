@@ -47,9 +47,10 @@ from kgqa.loaders.graphs import GraphLoader, graph_files
 from kgqa.loaders.ntriples import TRIPLE, is_blank, read_ntriples
 from kgqa.loaders.strings import is_text, lines_at, mask_of, whole_lines
 from kgqa.loaders.triples_cells import read_json, read_parquet
-from kgqa.loaders.triples_rows import QUOTED, Columns, TriplesPart, is_count
+from kgqa.loaders.triples_rows import Columns, TriplesPart, is_count
 from kgqa.loaders.triples_table import (
     COUNT_LINE,
+    HEADER,
     find_layout,
     first_lines,
     opened,
@@ -217,7 +218,7 @@ class TriplesLoader:
             options.header,
             likely="," if ".csv" in source.suffixes else "",
         )
-        if layout.delimiter in QUOTED:
+        if layout.quoted:
             quoted = quoted_records(blocks, layout.delimiter)
             return (read_records(*records, layout) for records in quoted)
         return mapped(partial(read_lines, layout=layout), blocks)
@@ -253,7 +254,9 @@ def _form_in(block: Block) -> str:
 
 PAIR = pa.schema([("id", pa.string()), ("text", pa.string()), ("line", pa.int64())])
 _SAMPLE = 1_000  # lines that say whether the text stands first
-_ID_FIRST = r"\A(?P<id>[^\t\n]*)\t(?P<text>[^\n]*)\n\z"
+_ID_FIRST = r"\A(?P<id>[^\t\n]*)\t(?P<text>[^\t\n]*)(?P<more>\t[^\n]*)?\n\z"
+_ID_NAMES = ("id", "ids", "identifier", "entity", "entity_id", "node", "node_id", "iri", "uri")
+_TEXT_NAMES = ("name", "label", "title", "text", "type", "types", "names")
 _TEXT_FIRST = r"\A(?P<text>[^\n]*\S)\s+(?P<id>[0-9]+)\s*\n\z"
 
 
@@ -284,6 +287,12 @@ def read_pairs(
         )
 
 
+def _is_header(line: str) -> bool:
+    """Whether a line names the columns of an id and a name."""
+    names = [name.strip().casefold() for name in line.split("\t")]
+    return len(names) > 1 and names[0] in _ID_NAMES and names[1] in _TEXT_NAMES
+
+
 def _form(block: Block) -> tuple[int | None, bool]:
     """Return the number of the line that counts the others, and whether texts stand first."""
     lines = enumerate(first_lines(block, _SAMPLE))
@@ -303,9 +312,15 @@ def _read(
     if count is not None and 0 <= count - block.first < len(wanted):
         wanted[count - block.first] = False
         part.dropped[COUNT_LINE] += 1
+    if block.first == 1 and len(wanted) and wanted[0] and _is_header(first_lines(block, 1)[0]):
+        wanted[0] = False
+        part.dropped[HEADER] += 1
     places = np.flatnonzero(wanted)
     lines = whole_lines(block).take(pa.array(places)).view(pa.string())
     fields = pc.extract_regex(lines, _TEXT_FIRST if text_first else _ID_FIRST)
+    if not text_first:
+        more = int(np.count_nonzero(is_text(fields.field("more"))))
+        part.dropped[f"further column of {what}"] += more
     ids, texts = fields.field("id"), pc.utf8_trim_whitespace(fields.field("text"))
     good = mask_of(fields.is_valid()) & is_text(ids) & is_text(texts)
     form = "name and id" if text_first else "id TAB name"

@@ -45,6 +45,9 @@ _WORD = re.compile(r"[\W_]+")
 _ID = re.compile(r"(?:^|[_\s-])(?:id|ID|Id)$|[a-z]I[dD]$|:[A-Z_]+(?:\(.*\))?$")
 _NAMES = ("name", "title", "code", "key", "uuid")
 _VALUE = re.compile(r"[-+]?[\d.,]+(?:[eE][-+]?\d+)?|\d{4}-\d\d-\d\d.*")
+_COLUMN_NAME = re.compile(r"[a-z][a-z _]*")
+_NAME_LIKE = re.compile(r"[A-Z0-9]")
+_KINDS_OF_EDGE = {"directed", "undirected", "mutual", "edge", "link"}
 _FEW = 2  # rows that say nothing of a column
 _HINT = (
     "If a row is one thing, load it by `kgqa ingest tables`; if it is a triple, name the columns "
@@ -150,6 +153,36 @@ def is_header(fields: Sequence[str]) -> bool:
     return places(fields) is not None
 
 
+def is_header_of(fields: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether the first row names columns that were named by the user, too.
+
+    Its cells are words in small letters that no other row has in the same column, where a column
+    of the others has capitals or digits.
+    """
+    rows = [row for row in rows if len(row) == len(fields)]
+    if not rows or not all(_COLUMN_NAME.fullmatch(cell.strip()) for cell in fields):
+        return False
+    columns = list(zip(*rows, strict=True))
+    if any(cell in column for cell, column in zip(fields, columns, strict=True)):
+        return False
+    return any(all(_NAME_LIKE.search(cell) for cell in column) for column in columns)
+
+
+def saying_relation(fields: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return a header in which no column that says only what kind edges are of is the relation.
+
+    Gephi writes Directed or Undirected in a column called Type, and the relation in Label.
+    """
+    said = list(fields)
+    while (parts := places(said)) is not None:
+        at = parts[1]
+        values = {row[at].strip().casefold() for row in rows if len(row) == len(fields)}
+        if not values or not values <= _KINDS_OF_EDGE:
+            return said
+        said[at] = f"edge {said[at].strip() or 'type'} kept"
+    return list(fields)
+
+
 def is_count(text: str) -> bool:
     """Return whether a line is a number and nothing else: how many lines follow it."""
     text = text.strip()
@@ -190,11 +223,11 @@ def check_delimiter(delimiter: str) -> None:
         )
 
 
-def split_record(record: str, delimiter: str) -> list[str]:
+def split_record(record: str, delimiter: str, *, quoted: bool = False) -> list[str]:
     """Return the fields of one record, none if its quotes are wrong."""
     if delimiter == WHITESPACE:
         return record.split()
-    if delimiter not in QUOTED:
+    if delimiter not in QUOTED and not quoted:
         return record.split(delimiter)
     try:
         return next(csv.reader([record], delimiter=delimiter, strict=True))

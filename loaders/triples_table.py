@@ -31,6 +31,8 @@ from kgqa.loaders.triples_rows import (
     find_delimiter,
     is_count,
     is_header,
+    is_header_of,
+    saying_relation,
     split_record,
 )
 
@@ -52,11 +54,15 @@ Record: TypeAlias = "tuple[int, str, list[str] | str]"
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How the lines of a file are split. ``skipped``: why a line of that number is not a row."""
+    """How the lines of a file are split. ``skipped``: why a line of that number is not a row.
+
+    ``quoted``: whether a field may stand in quotes, and hold the delimiter and line ends there.
+    """
 
     delimiter: str
     columns: Columns
     skipped: dict[int, str] = field(default_factory=dict)
+    quoted: bool = False
 
 
 def find_layout(
@@ -102,15 +108,31 @@ def find_layout(
     rows = [fields for _, text in filled if (fields := split_record(text, delimiter))]
     if order is None and header is None and rows and not is_header(rows[0]):
         check_triples(rows, source)
+    quoted = delimiter in QUOTED or _is_quoted([text for _, text in filled], delimiter)
     for number, text in filled:
-        fields = split_record(text, delimiter)
+        fields = split_record(text, delimiter, quoted=quoted)
         if not fields:
             continue
-        if is_header(fields) if header is None else header:
+        known = is_header(fields) or (order is not None and is_header_of(fields, rows[1:]))
+        if known if header is None else header:
             skipped[number] = HEADER
-            order = order or Columns(fields)
+            order = order or Columns(saying_relation(fields, rows[1:]))
         break
-    return Layout(delimiter, order or Columns(PARTS), skipped), blocks
+    return Layout(delimiter, order or Columns(PARTS), skipped, quoted), blocks
+
+
+def _is_quoted(records: Sequence[str], delimiter: str) -> bool:
+    """Whether fields between tabs or bars stand in quotes, which else are a part of names.
+
+    They do if all of the first record do, or if a field in quotes doubles one that it holds.
+    """
+    if delimiter == WHITESPACE or not records:
+        return False
+    first = records[0].split(delimiter)
+    if all(len(each) > 1 and each[0] == each[-1] == '"' for each in first):
+        return True
+    fields = (each for record in records for each in record.split(delimiter))
+    return any(each[:1] == each[-1:] == '"' and '""' in each[1:-1] for each in fields)
 
 
 def opened(blocks: Iterator[Block]) -> tuple[Block | None, Iterator[Block]]:
@@ -188,7 +210,7 @@ def _add(
     numbers: IntArray,
     line: Callable[[int], str],
 ) -> None:
-    if layout.delimiter not in ("\t", WHITESPACE):
+    if layout.delimiter != WHITESPACE:
         cells = [pc.utf8_trim_whitespace(column) for column in cells]
 
     part.add_table(

@@ -18,9 +18,12 @@ from kgqa.loaders.blocks import Block
 from kgqa.loaders.ntriples import (
     ALIAS_NAME,
     NAMES,
+    OTHER,
+    RANKS,
     RDF_TYPE,
     TRIPLE,
     is_blank,
+    preference,
     read_ntriples,
     unescape,
     why_not,
@@ -136,10 +139,6 @@ def one_by_one(lines: list[bytes], language: str) -> dict[str, Any]:
         if is_blank(line):
             dropped["blank line or comment"] += 1
             continue
-        match = TRIPLE.fullmatch(line)
-        if match and match[5] not in (None, language):  # left out unread
-            dropped["other language"] += 1
-            continue
         try:
             subject, predicate, term = parse(line)
         except ValueError as error:
@@ -153,10 +152,14 @@ def one_by_one(lines: list[bytes], language: str) -> dict[str, Any]:
                 found["described"].append(subject)
             continue
         text, tag, datatype = term
+        if preference(tag, language) == OTHER:
+            dropped["other language"] += 1
+            continue
         if not text.strip():
             dropped["empty text"] += 1
         elif predicate in NAMES:
-            found["labels"].append((subject, text.strip(), 100 + number))
+            rank = preference(tag, language) * RANKS + 100 + number
+            found["labels"].append((subject, text.strip(), rank))
             found["described"].append(subject)
         elif predicate == ALIAS_NAME:
             found["labels"].append((subject, text.strip(), ALIAS))
@@ -208,7 +211,7 @@ ENDS = st.sampled_from([" .", "\t.", ".", "", " . ", " . # why", " .."])
 NT_LINES = st.one_of(
     st.builds("<{}> <{}>{}{}{}".format, IRIS, PREDICATES, GAPS, OBJECTS, ENDS),
     st.builds("<{}> <{}> {} .".format, st.sampled_from("abc"), PREDICATES, OBJECTS),
-    st.sampled_from(["", " ", "# x", "_:a <p> <b> .", "<a> <p> .", '<a> <p> "x"@en @de .']),
+    st.sampled_from(["", " ", "# x", "_:a <p> <b>", "<a> <p> .", '<a> <p> "x"@en @de .']),
 ).map(lambda text: text.encode()) | st.sampled_from([b"<a> <p> <\xff> .", b'<a> <p> "\xc3" .'])
 
 

@@ -1,0 +1,240 @@
+"""Tables of nodes and of edges whose relation stands in a column, as graphs are exchanged.
+
+KGX, Hetionet, PrimeKG, Gephi, OpenKE-like and other exports have a table of edges with a column
+that names the relation, and mostly one of nodes, whose key the two ends come from. The ends are
+found by the values that they share with that key, whatever their columns are called.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgqa.loaders.tabular_mapping import ColumnMapping, EdgeMapping, TableMapping
+from kgqa.loaders.tabular_table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+_RELATIONS = (
+    *("relation", "predicate", "relationship", "relationtype", "reltype", "edgetype", "metaedge"),
+    *("interaction", "interactiontype", "edgelabel", "rel"),
+)
+_LESS_SURE = ("label", "type")  # of a table whose two ends are called so
+_KINDS_OF_EDGE = {"directed", "undirected", "mutual", "edge", "link"}
+_HEADS = ("subject", "source", "head", "from", "start", "src", "x", "node1", "entity1")
+_TAILS = ("object", "target", "tail", "to", "end", "dst", "y", "node2", "entity2")
+_NAMES = ("name", "label", "title", "preferredname", "entityname", "nodename", "displayname")
+_TYPES = ("category", "categories", "type", "kind", "class", "nodetype", "entitytype", "label")
+_SHARED = 0.85  # share of the values of an end that the key of the nodes has
+_PREFIX = r"^[A-Za-z][\w.-]*:"
+_MANY = 200  # relations; more are values
+
+
+def as_graph(tables: Sequence[Table]) -> tuple[list[Table], dict[str, TableMapping]]:
+    """Return the tables, and what those mean that hold the nodes and edges of a graph.
+
+    A table that has the attributes of both ends beside them (PrimeKG's ``x_id, x_name, …``) is
+    parted into one of nodes and one of edges.
+    """
+    found: dict[str, TableMapping] = {}
+    made: list[Table] = []
+    for table in tables:
+        made += _parted(table) or [table]
+    for table in made:
+        for relation in _relation_columns(table):
+            if (ends := _ends(table, relation, made)) is not None:
+                nodes, key, head, tail = ends
+                _without_prefix(table, relation)
+                found[nodes.name] = _nodes_mapping(nodes, key)
+                found[table.name] = _edges_mapping(table, relation, head, tail, nodes, key)
+                break
+    return made, found
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\W_]+", "", name.casefold())
+
+
+def _relation_columns(table: Table) -> Iterator[str]:
+    """Yield the columns that may name the relation of each row, the surest first."""
+    by_name = {_plain(name): name for name in table.columns}
+    for called in (*_RELATIONS, *_LESS_SURE):
+        if (name := by_name.get(called)) is None:
+            continue
+        column = table.columns[name]
+        values = pc.unique(column).drop_null()
+        kinds = {str(value).casefold() for value in values[:10].to_pylist()}
+        if not pa.types.is_string(column.type) or kinds <= _KINDS_OF_EDGE:
+            continue
+        if len(values) <= _MANY and not _share(values, r"^[-+\d.,]+$"):
+            yield name
+
+
+def _share(values: pa.Array, pattern: str) -> float:
+    fits = pc.match_substring_regex(values, pattern)
+    return float(pc.mean(fits.cast(pa.int8())).as_py() or 0.0)
+
+
+def _ends(
+    table: Table, relation: str, tables: Sequence[Table]
+) -> tuple[Table, str, str, str] | None:
+    """Return the table of nodes, its key, and the two columns of ``table`` that point to it."""
+    named = {_plain(name): name for name in table.columns}
+    for nodes in tables:
+        if nodes is table or not len(nodes):
+            continue
+        for key in nodes.columns:
+            keys = nodes.columns[key]
+            if not pa.types.is_string(keys.type) or keys.null_count:
+                continue
+            known = pc.unique(keys)
+            if len(known) < len(keys):
+                continue
+            sharing = [
+                name
+                for name, column in table.columns.items()
+                if name != relation and _is_among(column, known)
+            ]
+            if len(sharing) < 2:
+                continue
+            head = _called(sharing, named, _HEADS) or sharing[0]
+            tail = _called([name for name in sharing if name != head], named, _TAILS)
+            tail = tail or next(name for name in sharing if name != head)
+            called = _called(sharing, named, _HEADS) is not None
+            if not called and (len(sharing) > 2 or _plain(relation) in _LESS_SURE):
+                continue
+            return nodes, key, head, tail
+    return None
+
+
+def _called(columns: Sequence[str], named: Mapping[str, str], names: Sequence[str]) -> str | None:
+    for name in names:
+        for plain, column in named.items():
+            if column in columns and (plain == name or plain in (f"{name}id", f"{name}index")):
+                return column
+    return None
+
+
+def _is_among(column: pa.ChunkedArray, known: pa.Array) -> bool:
+    if not pa.types.is_string(column.type) or column.null_count == len(column):
+        return False
+    shared = pc.is_in(column.drop_null(), value_set=known)
+    return bool((pc.mean(shared.cast(pa.int8())).as_py() or 0.0) >= _SHARED)
+
+
+def _without_prefix(table: Table, name: str) -> None:
+    """Take the prefix of a vocabulary off a column whose values all have one: ``biolink:``."""
+    column = table.columns[name]
+    if pa.types.is_string(column.type) and _share(pc.unique(column).drop_null(), _PREFIX) == 1.0:
+        table.columns[name] = pc.replace_substring_regex(column, _PREFIX, "")
+
+
+def _nodes_mapping(nodes: Table, key: str) -> TableMapping:
+    named = {_plain(name): name for name in nodes.columns if name != key}
+    name = _with_ending(named, _NAMES)
+    kind = _with_ending({p: n for p, n in named.items() if n != name}, _TYPES)
+    if kind is not None and not _are_classes(nodes.columns[kind]):
+        kind = None
+    columns = {}
+    if kind is not None:
+        _without_prefix(nodes, kind)
+        split = "|" if _share(pc.unique(nodes.columns[kind]).drop_null(), r"\|") else ""
+        columns[kind] = ColumnMapping(split=split)
+    for column in nodes.columns:
+        if column not in (key, name, kind):
+            columns[column] = _property(nodes, column)
+    return TableMapping(
+        type="" if kind is not None else "Node",
+        key=(key,),
+        name=(name,) if name is not None else (),
+        types=(kind,) if kind is not None else (),
+        space="",
+        columns=columns,
+    )
+
+
+def _with_ending(named: Mapping[str, str], names: Sequence[str]) -> str | None:
+    for name in names:
+        if name in named:
+            return named[name]
+    return next((column for plain, column in named.items() if plain.endswith(tuple(names))), None)
+
+
+def _are_classes(column: pa.ChunkedArray) -> bool:
+    values = pc.unique(column).drop_null()
+    return 0 < len(values) <= max(1, min(_MANY, len(column) // 2 + 1))
+
+
+def _edges_mapping(
+    table: Table, relation: str, head: str, tail: str, nodes: Table, key: str
+) -> TableMapping:
+    columns = {name: ColumnMapping(to=f"{nodes.name}.{key}") for name in (head, tail)}
+    for column in table.columns:
+        if column not in (head, tail, relation):
+            said = _property(table, column)
+            columns[column] = ColumnMapping(skip=True) if _says_nothing(table, column) else said
+    edge = EdgeMapping(head=head, tail=tail, types=relation)
+    return TableMapping(edge=edge, columns=columns)
+
+
+def _says_nothing(table: Table, name: str) -> bool:
+    """Whether a column of edges only numbers them, or says that they are edges."""
+    values = pc.unique(table.columns[name]).drop_null()
+    if not pa.types.is_string(values.type):
+        return False
+    kinds = {value.casefold() for value in values[:10].to_pylist()}
+    return kinds <= _KINDS_OF_EDGE or (_plain(name) == "id" and len(values) == len(table))
+
+
+def _property(table: Table, name: str) -> ColumnMapping:
+    from kgqa.loaders.tabular_values import value_type
+
+    column = table.columns[name]
+    if pa.types.is_list(column.type):
+        return ColumnMapping(property=name)
+    return ColumnMapping(property=name, type=value_type(pc.unique(column).drop_null()))
+
+
+def _parted(table: Table) -> list[Table] | None:
+    """Return tables of nodes and edges of one that has both, None of another."""
+    pairs = [("x", "y"), ("head", "tail"), ("subject", "object"), ("source", "target")]
+    relation = next(_relation_columns(table), None)
+    if relation is None:
+        return None
+    for head, tail in pairs:
+        shared = [
+            name[len(head) :]
+            for name in table.columns
+            if name.startswith(f"{head}_") and f"{tail}{name[len(head) :]}" in table.columns
+        ]
+        ids = [part for part in shared if part in ("_index", "_id", "_identifier", "_name")]
+        if not ids or len(shared) < 2:
+            continue
+        columns: dict[str, pa.ChunkedArray] = {}
+        for part in shared:
+            both = [table.columns[head + part], table.columns[tail + part]]
+            if both[0].type != both[1].type:
+                return None
+            columns[part[1:]] = pa.chunked_array([c for col in both for c in col.chunks])
+        first = pc.index_in(columns[ids[0][1:]], value_set=pc.unique(columns[ids[0][1:]]))
+        rows = np.unique(first.combine_chunks().to_numpy(zero_copy_only=False), return_index=True)[
+            1
+        ]
+        nodes = {name: column.take(pa.array(np.sort(rows))) for name, column in columns.items()}
+        ends = [head + ids[0], tail + ids[0]]
+        others = [
+            name
+            for name in table.columns
+            if name[len(head) :] not in shared and name[len(tail) :] not in shared
+        ]
+        edges = {name: table.columns[name] for name in (*ends, *others)}
+        return [
+            Table(f"{table.name} nodes", table.source, nodes, np.sort(rows) + 2),
+            Table(table.name, table.source, edges, table.rows, broken=table.broken),
+        ]
+    return None

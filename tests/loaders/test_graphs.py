@@ -1,0 +1,209 @@
+"""Graph files of the field, by each of their forms: the same nodes, types, facts, properties."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from kgqa.errors import DumpMalformedError
+
+GRAPHML = """<?xml version="1.0"?>
+<graphml xmlns="http://graphml.graphdrawing.org/xmlns">
+<key id="k" for="node" attr.name="kind" attr.type="string"/>
+<key id="n" for="node" attr.name="name" attr.type="string"/>
+<key id="y" for="node" attr.name="founded" attr.type="int"><default>1900</default></key>
+<key id="r" for="edge" attr.name="relation" attr.type="string"/>
+<key id="s" for="edge" attr.name="since" attr.type="int"/>
+<graph edgedefault="directed">
+<node id="a"><data key="n">Ann</data><data key="k">Person</data></node>
+<node id="f"><data key="n">Acme</data><data key="k">Firm</data><data key="y">1950</data></node>
+<edge source="a" target="f"><data key="r">works for</data><data key="s">2004</data></edge>
+</graph></graphml>"""
+GEXF = """<gexf xmlns="http://gexf.net/1.3"><graph defaultedgetype="directed">
+<attributes class="node"><attribute id="0" title="kind" type="string"/>
+<attribute id="1" title="founded" type="integer"/></attributes>
+<attributes class="edge"><attribute id="0" title="since" type="integer"/></attributes>
+<nodes><node id="a" label="Ann"><attvalues><attvalue for="0" value="Person"/></attvalues></node>
+<node id="f" label="Acme"><attvalues><attvalue for="0" value="Firm"/>
+<attvalue for="1" value="1950"/></attvalues></node></nodes>
+<edges><edge id="0" source="a" target="f" label="works for"><attvalues>
+<attvalue for="0" value="2004"/></attvalues></edge></edges></graph></gexf>"""
+ANN = {"id": "a", "name": "Ann", "kind": "Person"}
+ACME = {"id": "f", "name": "Acme", "kind": "Firm", "founded": 1950}
+NODE_LINK = json.dumps(
+    {
+        "directed": True,
+        "nodes": [ANN, ACME],
+        "links": [{"source": "a", "target": "f", "relation": "works for", "since": 2004}],
+    }
+)
+APOC_JSON = "\n".join(
+    json.dumps(record)
+    for record in (
+        {"type": "node", "id": "a", "labels": ["Person"], "properties": {"name": "Ann"}},
+        {
+            "type": "node",
+            "id": "f",
+            "labels": ["Firm"],
+            "properties": {"name": "Acme", "founded": 1950},
+        },
+        {
+            "type": "relationship",
+            "id": "0",
+            "label": "works for",
+            "properties": {"since": 2004},
+            "start": {"id": "a"},
+            "end": {"id": "f"},
+        },
+    )
+)
+APOC_CSV = """_id,_labels,name,founded,_start,_end,_type,since
+a,:Person,Ann,,,,,
+f,:Firm,Acme,1950,,,,
+,,,,a,f,works for,2004"""
+FORMS = {
+    "g.graphml": GRAPHML,
+    "g.gexf": GEXF,
+    "g.json": NODE_LINK,
+    "g.jsonl": APOC_JSON,
+    "g.csv": APOC_CSV,
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("loader", ["graph", "tables", "triples"])
+def test_the_same_graph_in_every_form(load: Any, write: Any, name: str, loader: str) -> None:
+    loaded = load(loader, write(name, *FORMS[name].splitlines()))
+    assert ("a", "works for", "f") in loaded.edges
+    assert loaded.properties("a", "works for", "f") == {"since": 2004}
+    assert loaded.entities["a"]["name"] == "Ann"
+    assert loaded.entities["a"]["types"] == ["Person"]
+    assert loaded.entities["f"]["types"] == ["Firm"]
+    assert json.loads(loaded.entities["f"]["properties"])["founded"] == 1950
+    assert not loaded.rejects
+
+
+OBO = """format-version: 1.2
+
+[Term]
+id: FI:1
+name: fish
+
+[Term]
+id: FI:2
+name: salmon ! a comment
+synonym: "lax" EXACT []
+is_a: FI:1 ! fish
+relationship: eats FI:3 {source="x"} ! krill
+intersection_of: FI:1
+
+[Term]
+id: FI:3
+name: krill
+
+[Term]
+id: FI:9
+name: old
+is_obsolete: true
+
+[Typedef]
+id: eats
+name: feeds on"""
+
+
+def test_obo(load: Any, write: Any) -> None:
+    loaded = load("graph", write("fish.obo", *OBO.splitlines()))
+    assert loaded.edges == {("FI:2", "is a", "FI:1"), ("FI:2", "feeds on", "FI:3")}
+    assert loaded.entities["FI:2"]["name"] == "salmon"
+    assert loaded.entities["FI:2"]["aliases"] == ["lax"]
+    assert "FI:9" not in loaded.entities
+    assert loaded.report.dropped["obsolete term"] == 1
+    assert loaded.report.dropped["intersection_of of OBO"] == 1
+
+
+def test_a_relation_that_a_property_names(load: Any, write: Any) -> None:
+    lines = [
+        {"type": "node", "id": "a", "labels": ["P"], "properties": {"name": "Ann"}},
+        {"type": "node", "id": "b", "labels": ["P"], "properties": {"name": "Bo"}},
+        {
+            "type": "relationship",
+            "label": "RELATES_TO",
+            "properties": {"name": "founded", "valid_at": "2020-01-01"},
+            "start": {"id": "a"},
+            "end": {"id": "b"},
+        },
+    ]
+    loaded = load("graph", write("g.jsonl", *map(json.dumps, lines)))
+    assert loaded.edges == {("a", "founded", "b")}
+    assert loaded.properties("a", "founded", "b") == {"valid_at": "2020-01-01"}
+
+
+def test_what_is_malformed_is_rejected_and_the_rest_kept(load: Any, write: Any) -> None:
+    lines = [*APOC_JSON.splitlines(), "{", '{"type": "relationship", "label": "x"}']
+    loaded = load("graph", write("g.jsonl", *lines))
+    assert ("a", "works for", "f") in loaded.edges
+    assert [row[2] for row in loaded.rejects] == ["neither a node nor a relationship"] * 2
+    with pytest.raises(DumpMalformedError, match="with a fault"):
+        load("graph", write("cut.graphml", *GRAPHML.splitlines()[:-3]))
+
+
+def test_a_document_type_is_refused_before_it_is_read(load: Any, write: Any) -> None:
+    text = GRAPHML.replace('<?xml version="1.0"?>', '<!DOCTYPE g [<!ENTITY x "y">]>')
+    with pytest.raises(DumpMalformedError, match="document type"):
+        load("graph", write("g.graphml", *text.splitlines()))
+
+
+def test_a_table_is_sent_to_the_loader_of_tables(load: Any, write: Any) -> None:
+    with pytest.raises(DumpMalformedError) as caught:
+        load("graph", write("people.csv", "id,name", "1,Ann"))
+    assert "kgqa ingest tables" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("nodes", "edges"),
+    [
+        (
+            ["entity_id,entity_name,entity_type", "n0,Ann,person", "n1,Acme,firm"],
+            ["head_id,relation,tail_id", "n0,works for,n1"],
+        ),
+        (
+            ["id\tcategory\tname", "X:0\tbio:person\tAnn", "X:1\tbio:firm\tAcme"],
+            ["id\tsubject\tpredicate\tobject", "e0\tX:0\tbio:works for\tX:1"],
+        ),
+        (
+            ["Id,Label,Kind", "0,Ann,person", "1,Acme,firm"],
+            ["Source,Target,Type,relation", "0,1,Directed,works for"],
+        ),
+        (
+            ["node,label,class", "p/0,Ann,person", "p/1,Acme,firm"],
+            ["left,right,interaction", "p/0,p/1,works for"],
+        ),
+    ],
+)
+def test_a_table_of_nodes_and_one_of_edges(
+    load: Any, write: Any, nodes: list[str], edges: list[str]
+) -> None:
+    ending = "tsv" if "\t" in nodes[0] else "csv"
+    folder = write(f"nodes.{ending}", *nodes).parent
+    write(f"edges.{ending}", *edges)
+    loaded = load("tables", folder)
+    names = {id_: row["name"] for id_, row in loaded.entities.items()}
+    facts = {(names[head], relation, names[tail]) for head, relation, tail in loaded.edges}
+    assert ("Ann", "works for", "Acme") in facts
+    types = {names[id_]: row["types"] for id_, row in loaded.entities.items()}
+    assert types["Ann"] == ["person"]
+    assert types["Acme"] == ["firm"]
+
+
+def test_one_table_with_the_attributes_of_both_ends(load: Any, write: Any) -> None:
+    rows = [
+        "relation,x_index,x_type,x_name,y_index,y_type,y_name",
+        "indication,0,drug,Corvin,1,disease,grey fever",
+        "target,0,drug,Corvin,2,gene,KLF0",
+    ]
+    loaded = load("tables", write("kg.csv", *rows))
+    names = {id_: row["name"] for id_, row in loaded.entities.items()}
+    facts = {(names[head], relation, names[tail]) for head, relation, tail in loaded.edges}
+    assert {("Corvin", "indication", "grey fever"), ("Corvin", "target", "KLF0")} <= facts
