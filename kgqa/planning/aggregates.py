@@ -63,7 +63,11 @@ _THEN = 3.0  # the best few of another class come first
 _COUNTED = 3.0  # "how many" counts those that a number holds for
 HOW_MANY = re.compile(r"\W*(?:how many|count|what is the (?:number|count))\b", re.I)
 _FIRST = re.compile(r"\b(?:first|earliest)\b", re.I)
-_LAST = re.compile(r"\b\w+ed last\b", re.I)
+_LAST = re.compile(
+    r"\b(?:\w+ed|born|left|came|began|won|built|sold|made) last\b"
+    r"(?! (?:\w+day|week|month|year))",
+    re.I,
+)
 _DIFFERENT = re.compile(r"different|distinct|unique|diverse|diversity|variety|various")
 _AGGREGATED = re.compile(r"average|mean|total|sum|combined|highest|lowest|maximum|minimum|overall")
 _AGED = re.compile(r"\b(?:young|old|new|lat|earli)est\b|\bmost recent", re.I)
@@ -79,6 +83,8 @@ _SUMMED = 5.0  # for a sum of what there is most of, in things that the question
 _TOTALLED = 3.0  # for the sum of a property that is called as what "how many" asks for
 _REVENUE = 6.0  # for a number times a price, if a revenue is asked for
 _QUANTITY = re.compile(r"quantity|qty|units|amount|copies|count", re.I)
+_AMOUNT = re.compile(r"total|amount|sum|paid|value|price|cost|fee", re.I)
+_AMOUNTS = 3  # that a pattern is added up by
 _PRICE = re.compile(r"price|cost|rate|fee", re.I)
 _ORDERED = 10.0  # off, for rows in no order, if the question says by which property
 _RISING = 2.0  # for an order from the least up, if the question says none
@@ -380,7 +386,7 @@ class WholeSearch:
     def _revenue(
         self, pattern: Pattern, places: Sequence[Place]
     ) -> Iterator[tuple[_Total | _Grouped, float]]:
-        """Yield sums of a number times a price, where nothing is called as the sum is."""
+        """Yield sums of a number times a price, or of an amount, where nothing is called so."""
         if not self._read.revenue:
             return
         found = [
@@ -389,6 +395,12 @@ class WholeSearch:
             if _QUANTITY.search(many.property.name) and _PRICE.search(price.property.name)
             and many.ref != price.ref and {many.property.type, price.property.type} <= {*NUMBERS}
         ]  # fmt: skip
+        amounts = [one for one in places if not found and one.is_number and not one.of_answer
+                   and _AMOUNT.search(one.property.name)]  # fmt: skip
+        for place in amounts[:_AMOUNTS]:
+            odds = _REVENUE - self._read.whole["hops"][str(min(len(pattern.hops), 3))]
+            yield _Grouped(NodeRef(0), Aggregate("sum", place.ref)), odds
+            yield _Total(Aggregate("sum", place.ref)), odds - _CALLED
         for many, price, together in found:
             if together or not any(one == many and same for one, _, same in found):
                 item = Aggregate("sum", Arithmetic(many, "*", price))

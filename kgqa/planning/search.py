@@ -179,7 +179,8 @@ class PlanSearch:
         if said and not 0 < denied <= said:  # one "not" denies one thing
             cost += 2 * _IN_VAIN
         sums = any(
-            isinstance(one, Aggregate) and isinstance(one.of, Arithmetic) for one in plan.give
+            isinstance(one, Aggregate) and (one.kind == "sum" or isinstance(one.of, Arithmetic))
+            for one in plan.give
         )
         named = {one.left for one in plan.where if one.operator == "="}
         if any(isinstance(one, Aggregate) and one.of in named for one in plan.give):
