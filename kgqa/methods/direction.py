@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 
+from kgqa.lexicon.lemmas import stem
 from kgqa.paths.words import relation_phrase
-from kgqa.planning.question_words import stem
 from kgqa.queries.sentence import PAST_VERBS
 
 _SYMMETRIC = re.compile(

@@ -27,9 +27,8 @@ from kgqa.display import NOT_HERE, said_name
 from kgqa.errors import PlanError, TimeLimitError, UsageError
 from kgqa.graph.names import normalise
 from kgqa.graph.schema import PropertyGraph
+from kgqa.lexicon.lemmas import stem
 from kgqa.linking.around import MOST_CLASSES, stems_of
-from kgqa.linking.asked import as_superlative
-from kgqa.linking.literals import stated
 from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.direction import holds_both_ways
 from kgqa.methods.options import QueryOptions
@@ -48,7 +47,6 @@ from kgqa.planning.question_words import (
     measures,
     names_class,
     ranks_by_nothing,
-    stem,
     unexplained,
     unsayable,
 )
@@ -73,17 +71,19 @@ from kgqa.queries.plan import (
 from kgqa.queries.result import QueryLimits, QueryResult
 from kgqa.queries.run import run_plan
 from kgqa.queries.sentence import plural, sentence
+from kgqa.understanding.asked import as_superlative
+from kgqa.understanding.literals import stated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence, Set
 
     from kgqa.graph.schema import GraphSchema
     from kgqa.graph.store import GraphStore
-    from kgqa.linking.literals import Stated, Stating
     from kgqa.methods.resources import Resources
     from kgqa.models.general import GeneralLLM
     from kgqa.planning.aggregates import Candidate
     from kgqa.queries.result import Cell
+    from kgqa.understanding.literals import Stated, Stating
 
 _ENDING = re.compile(r"(?:or|er|ed|ing)$")
 UNKNOWN = 0.15  # of the confidence, if the question names what is not in the graph

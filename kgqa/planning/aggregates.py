@@ -9,7 +9,6 @@ from heapq import nlargest
 from typing import TYPE_CHECKING
 
 from kgqa.errors import PlanError
-from kgqa.linking.asked import asks_best, asks_either
 from kgqa.paths.words import relation_phrase
 from kgqa.planning.evidence import MOST_ODDS, is_id
 from kgqa.planning.negation import absence, with_last
@@ -44,6 +43,7 @@ from kgqa.queries.plan import (
     Without,
     owners,
 )
+from kgqa.understanding.asked import asks_best, asks_either
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from kgqa.linking.asked import asks_best, asks_calculated
+from kgqa.lexicon.lemmas import stem
 from kgqa.paths.words import relation_phrase
 from kgqa.planning.class_names import nameless
 from kgqa.planning.question_words import (
@@ -22,20 +22,20 @@ from kgqa.planning.question_words import (
     measured,
     names_class,
     says,
-    stem,
     stems,
 )
 from kgqa.planning.schema_parts import ENTITY, FoundValue, Owned, SchemaParts
 from kgqa.queries.check import NUMBERS
 from kgqa.queries.plan import Hop, HopRef, NodeRef, PropertyRef
+from kgqa.understanding.asked import asks_best, asks_calculated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from kgqa.graph.schema import Property
-    from kgqa.linking.literals import Stated
     from kgqa.models.plan_scorer import PlanScores
+    from kgqa.understanding.literals import Stated
 
 MOST_ODDS = 7.0
 UNUSED = {

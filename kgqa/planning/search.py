@@ -15,12 +15,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kgqa.errors import PlanError
-from kgqa.linking.asked import asks_best, asks_repeated
+from kgqa.lexicon.lemmas import stem
 from kgqa.paths.words import relation_phrase
 from kgqa.planning.aggregates import HOW_MANY, Candidate, WholeSearch
 from kgqa.planning.conditions import ConditionSearch
 from kgqa.planning.patterns import PatternSearch
-from kgqa.planning.question_words import EXTREME, NO, TOTAL, measures, stem, stems
+from kgqa.planning.question_words import EXTREME, NO, TOTAL, measures, stems
 from kgqa.queries.check import check
 from kgqa.queries.groups import wants_empty
 from kgqa.queries.plan import (
@@ -34,6 +34,7 @@ from kgqa.queries.plan import (
     leaves,
     owners,
 )
+from kgqa.understanding.asked import asks_best, asks_repeated
 
 if TYPE_CHECKING:
     from kgqa.planning.evidence import Reading
