@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from kgqa.linking.literals import stated
 
 from kgqa.graph.schema import EntityType, GraphSchema, Property, RelationPattern
-from kgqa.linking.literals import stated
 from kgqa.models.plan_scorer import load_plan_scorer
 from kgqa.planning.evidence import Reading
 from kgqa.planning.question_words import Mentions, measured
