@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
     from kgqa.graph.model import Batch
     from kgqa.loaders.base import Rejects, Report
-    from kgqa.loaders.forms import Form
     from kgqa.progress import Progress
 
 _SHORT = 80  # characters of a text that is walked
 _BATCH = 50_000  # nodes and edges that are put together at once
+UNNAMED = "related to"
 _WANTED = "a graph file (GraphML, GEXF, node-link JSON, an APOC export, OBO)"
 
 
@@ -34,7 +34,7 @@ class GraphOptions(Options):
     heading: ClassVar[str] = "graph"
 
     relation: str = flag(
-        "related to", "Relation of the edges of which the file does not say which they are."
+        UNNAMED, "Relation of the edges of which the file does not say which they are."
     )
     direction: Direction = option("both", "Direction in which paths may follow an edge.")
 
@@ -55,54 +55,62 @@ class GraphLoader:
         self, sources: Sequence[Path], report: Report, rejects: Rejects, progress: Progress
     ) -> Iterator[Batch]:
         """Yield the nodes and edges of the files. Raises DumpNotFoundError, DumpMalformedError."""
-        relations: dict[str, None] = {}
-        files = find_sources(sources, "graph")
-        for file in files:
-            form = check_form(file, _WANTED, GRAPHS)
-            if form is None:
-                raise DumpMalformedError(
-                    f"{file} is not {_WANTED}.",
-                    "Tables are read by `kgqa ingest tables`, triples by `kgqa ingest triples`.",
-                )
-            progress.note(f"{file.name} is {form.name}.")
-            yield from self._batches(file, form, relations, report, rejects)
-        if not report.lines:
-            raise nothing_read("a node or an edge", files, report)
-        yield relation_batch({relation: relation for relation in relations})
+        yield from read_graphs(sources, report, rejects, progress, self.options.relation)
 
-    def _batches(
-        self,
-        file: Path,
-        form: Form,
-        relations: dict[str, None],
-        report: Report,
-        rejects: Rejects,
-    ) -> Iterator[Batch]:
+
+def read_graphs(
+    sources: Sequence[Path],
+    report: Report,
+    rejects: Rejects,
+    progress: Progress,
+    unnamed: str = UNNAMED,
+) -> Iterator[Batch]:
+    """Yield the nodes and edges of graph files; ``unnamed``: the relation of edges without one.
+
+    Raises DumpNotFoundError, DumpMalformedError.
+    """
+    relations: dict[str, None] = {}
+    files = find_sources(sources, "graph")
+    for file in files:
+        form = check_form(file, _WANTED, GRAPHS)
+        if form is None:
+            raise DumpMalformedError(
+                f"{file} is not {_WANTED}.",
+                "Tables are read by `kgqa ingest tables`, triples by `kgqa ingest triples`.",
+            )
+        progress.note(f"{file.name} is {form.name}.")
         parts = read_graph(file, form, report, rejects)
         while held := list(islice(parts, _BATCH)):
             nodes = [part for part in held if isinstance(part, Node)]
             edges = [part for part in held if isinstance(part, Edge)]
-            if nodes:
-                batch = entity_batch(
-                    [node.id for node in nodes],
-                    name=[node.name or node.id for node in nodes],
-                    aliases=[node.aliases or None for node in nodes],
-                    types=[node.types or None for node in nodes],
-                    properties=[_json(node.properties) for node in nodes],
-                )
-                yield replace(batch, walked=_walked(nodes))
             for edge in edges:
-                edge.relation = edge.relation or self.options.relation
+                edge.relation = edge.relation or unnamed
             relations |= dict.fromkeys(edge.relation for edge in edges)
-            if edges:
-                ends = dict.fromkeys(end for edge in edges for end in (edge.head, edge.tail))
-                yield replace(entity_batch(list(ends)), by_id=True)
-                yield edge_batch(
-                    [edge.head for edge in edges],
-                    [edge.relation for edge in edges],
-                    [edge.tail for edge in edges],
-                    [_json(edge.properties) for edge in edges],
-                )
+            yield from _batches(nodes, edges)
+    if not report.lines:
+        raise nothing_read("a node or an edge", files, report)
+    yield relation_batch({relation: relation for relation in relations})
+
+
+def _batches(nodes: Sequence[Node], edges: Sequence[Edge]) -> Iterator[Batch]:
+    if nodes:
+        batch = entity_batch(
+            [node.id for node in nodes],
+            name=[node.name or node.id for node in nodes],
+            aliases=[node.aliases or None for node in nodes],
+            types=[node.types or None for node in nodes],
+            properties=[_json(node.properties) for node in nodes],
+        )
+        yield replace(batch, walked=_walked(nodes))
+    if edges:
+        ends = dict.fromkeys(end for edge in edges for end in (edge.head, edge.tail))
+        yield replace(entity_batch(list(ends)), by_id=True)
+        yield edge_batch(
+            [edge.head for edge in edges],
+            [edge.relation for edge in edges],
+            [edge.tail for edge in edges],
+            [_json(edge.properties) for edge in edges],
+        )
 
 
 def graph_files(sources: Sequence[Path]) -> list[Path]:

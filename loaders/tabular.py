@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from kgqa.errors import DumpMalformedError
 from kgqa.loaders.blocks import nothing_read
-from kgqa.loaders.graphs import GraphLoader, graph_files
+from kgqa.loaders.graphs import graph_files, read_graphs
 from kgqa.loaders.tabular_files import read_tables
 from kgqa.loaders.tabular_graph import as_graph
 from kgqa.loaders.tabular_infer import infer
@@ -68,7 +68,7 @@ class TablesLoader:
         Raises DumpNotFoundError, DumpMalformedError, UsageError.
         """
         if (graphs := graph_files(sources)) and len(graphs) == len(sources):
-            yield from GraphLoader().read(sources, report, rejects, progress)
+            yield from read_graphs(sources, report, rejects, progress)
             return
         tables = read_tables(sources, progress)
         if not any(len(table) for table in tables):

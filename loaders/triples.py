@@ -43,7 +43,7 @@ from kgqa.loaders.blocks import (
     read_blocks,
 )
 from kgqa.loaders.forms import N_TRIPLES, PARQUET, check_form
-from kgqa.loaders.graphs import GraphLoader, graph_files
+from kgqa.loaders.graphs import graph_files, read_graphs
 from kgqa.loaders.ntriples import TRIPLE, is_blank, read_ntriples
 from kgqa.loaders.strings import is_text, lines_at, mask_of, whole_lines
 from kgqa.loaders.triples_cells import read_json, read_parquet
@@ -155,7 +155,7 @@ class TriplesLoader:
                     f"{graphs[0]} is a graph file, and others of the sources are not.",
                     f"Load it by itself: kgqa ingest graph {graphs[0]}",
                 )
-            yield from GraphLoader().read(files, report, rejects, progress)
+            yield from read_graphs(files, report, rejects, progress)
             return
         if options.form is None and options.delimiter is None:
             for file in files:
