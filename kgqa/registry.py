@@ -332,6 +332,11 @@ LOADERS = Registry(
             "your own triples: TSV, CSV, N-Triples, JSON lines, Parquet",
         ),
         Entry(
+            "rdf",
+            "kgqa.loaders.rdf:RdfLoader",
+            "RDF as it is: Turtle, TriG, N-Quads, N3, RDF/XML (OWL), JSON-LD",
+        ),
+        Entry(
             "text",
             "kgqa.loaders.text:TextLoader",
             "text, from which a general LLM extracts triples",

@@ -336,10 +336,10 @@ class QA:
         return readings(store, asked.question, asked.after)
 
     def _linked(self, store: GraphStore, asked: Asked, notes: list[str]) -> LinkedQuestion:
-        from kgqa.linking.clock import written_out
         from kgqa.linking.linker import check_question, question_words
         from kgqa.linking.wording import worded
         from kgqa.methods.base import LinkedQuestion
+        from kgqa.understanding.clock import written_out
 
         began = time.perf_counter()
         (check_question if asked.entities else question_words)(asked.question)  # for any method
@@ -496,9 +496,9 @@ def topic_entities(
     """
     from kgqa.answers.answer import TopicEntity
     from kgqa.linking import linker
-    from kgqa.linking.asked import asks_whether
     from kgqa.linking.exact import as_written
     from kgqa.linking.resolve import resolve_entities
+    from kgqa.understanding.asked import asks_whether
 
     if len(named) > _MOST_TOPICS:
         raise UsageError(

@@ -18,12 +18,12 @@ from kgqa.answers.answer import Answer, Findings
 from kgqa.answers.general import ask_general, with_reply
 from kgqa.deadline import deadline
 from kgqa.errors import KgqaError
-from kgqa.linking.asked import asks_whether
 from kgqa.methods.connections import connection_findings
 from kgqa.methods.kinds import described, kind_findings
 from kgqa.methods.options import MethodOptions
 from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules
+from kgqa.understanding.asked import asks_whether
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping

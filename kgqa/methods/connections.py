@@ -16,12 +16,12 @@ from kgqa.answers.answer import Findings, RankedAnswer, ScoredPath, SearchUse, T
 from kgqa.answers.choices import paths_between
 from kgqa.display import NOT_HERE, said_name
 from kgqa.graph.model import Kind, keys_array
-from kgqa.linking.asked import asks_connection
 from kgqa.linking.masking import without_name
 from kgqa.methods.yes_no import YES
 from kgqa.paths.ground import ground
 from kgqa.paths.walk import FIRST, SECOND, TAIL, WalkRules
 from kgqa.paths.words import relation_phrase
+from kgqa.understanding.asked import asks_connection
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

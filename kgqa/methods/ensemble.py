@@ -25,16 +25,8 @@ from kgqa.graph.model import Kind
 from kgqa.graph.names import normalise
 from kgqa.graph.quantities import UNITS
 from kgqa.graph.schema import PropertyGraph
+from kgqa.lexicon.lemmas import stem
 from kgqa.linking.around import MOST_CLASSES, name_stems, stems_of
-from kgqa.linking.asked import (
-    as_choice,
-    as_superlative,
-    asks_best,
-    asks_calculated,
-    asks_compared,
-    asks_denied,
-    asks_repeated,
-)
 from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.kinds import asked_class, asks_number, only_of_class
 from kgqa.methods.options import (
@@ -52,9 +44,18 @@ from kgqa.models.path_ranker import RANKERS, own_ranker
 from kgqa.paths.words import relation_phrase
 from kgqa.planning.bounds import is_bound
 from kgqa.planning.negation import denies
-from kgqa.planning.question_words import names_class, says_all, stem
+from kgqa.planning.question_words import names_class, says_all
 from kgqa.queries.plain import queryable
 from kgqa.queries.plan import Aggregate, NodeRef
+from kgqa.understanding.asked import (
+    as_choice,
+    as_superlative,
+    asks_best,
+    asks_calculated,
+    asks_compared,
+    asks_denied,
+    asks_repeated,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -27,10 +27,10 @@ from kgqa.display import NOT_HERE, said_name
 from kgqa.errors import PlanError, TimeLimitError, UsageError
 from kgqa.graph.names import normalise
 from kgqa.graph.schema import PropertyGraph
+from kgqa.lexicon.lemmas import stem
 from kgqa.linking.around import MOST_CLASSES, stems_of
-from kgqa.linking.asked import as_superlative
-from kgqa.linking.literals import stated
 from kgqa.methods.base import LinkedQuestion, Method
+from kgqa.methods.direction import holds_both_ways
 from kgqa.methods.options import QueryOptions
 from kgqa.paths.ground import Node
 from kgqa.paths.words import relation_phrase
@@ -47,7 +47,6 @@ from kgqa.planning.question_words import (
     measures,
     names_class,
     ranks_by_nothing,
-    stem,
     unexplained,
     unsayable,
 )
@@ -72,17 +71,19 @@ from kgqa.queries.plan import (
 from kgqa.queries.result import QueryLimits, QueryResult
 from kgqa.queries.run import run_plan
 from kgqa.queries.sentence import plural, sentence
+from kgqa.understanding.asked import as_superlative
+from kgqa.understanding.literals import stated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence, Set
 
     from kgqa.graph.schema import GraphSchema
     from kgqa.graph.store import GraphStore
-    from kgqa.linking.literals import Stated, Stating
     from kgqa.methods.resources import Resources
     from kgqa.models.general import GeneralLLM
     from kgqa.planning.aggregates import Candidate
     from kgqa.queries.result import Cell
+    from kgqa.understanding.literals import Stated, Stating
 
 _ENDING = re.compile(r"(?:or|er|ed|ing)$")
 UNKNOWN = 0.15  # of the confidence, if the question names what is not in the graph
@@ -310,6 +311,7 @@ class Query(Method[QueryOptions]):
             part *= UNKNOWN ** ("same" in without_place and not _joins(plan))
             part *= PASSED ** self._guesses(bare, plan, literals, parts)
         part *= PASSED ** (best.vain <= VAIN)
+        part *= PASSED ** _walks_one_way(plan)
         things = plan.is_bare and not any(isinstance(one, PropertyRef) for one in plan.give)
         known = set() if self.nouns or _HAVING.search(question) else _known(parts)
         if things and known & {one[:5] for one in words}:
@@ -501,6 +503,15 @@ def within(plan: Plan, ids: Set[str], types: Set[str]) -> Plan | None:
         return None
     one = Comparison(NodeRef(nodes[0]), "in", tuple(sorted(ids)))
     return replace(plan, where=(*plan.where, one))
+
+
+def _walks_one_way(plan: Plan) -> bool:
+    """Return whether a plan walks a relation that holds both ways from a named thing, one way.
+
+    Facts of the other direction are as true, and a plan has no word for both: paths have.
+    """
+    named = any(isinstance(one.left, NodeRef) for one in plan.where)
+    return named and any(holds_both_ways(hop.relation) for hop in plan.hops)
 
 
 def _named_in(plan: Plan) -> frozenset[str]:

@@ -35,9 +35,9 @@ from kgqa.queries.plan import Aggregate, Comparison, NodeRef, PropertyRef, owner
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from kgqa.linking.literals import Stating
     from kgqa.planning.evidence import Pattern, Place, Reading
     from kgqa.queries.plan import AggregateKind
+    from kgqa.understanding.literals import Stating
 
 CONDITIONS = 6  # beam
 _HAS_VALUE = 2.5  # added where the graph holds the value that is stated

@@ -10,6 +10,7 @@ import re
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
+from kgqa.lexicon.lemmas import stem
 from kgqa.paths.words import relation_phrase
 from kgqa.queries.sentence import PAST_VERBS
 
@@ -76,33 +77,18 @@ COMPARED = {
 }
 
 
-_PLURALS = {"people": "person", "men": "man", "women": "woman", "children": "child"}
-
-
-def stem(word: str) -> str:
-    """Return a word without its plural.
-
-    >>> [stem(one) for one in ("movies", "movie", "branches", "people", "buses", "classes")]
-    ['movy', 'movy', 'branch', 'person', 'bus', 'class']
-    """
-    if word in _PLURALS:
-        return _PLURALS[word]
-    if len(word) > 4 and (match := re.fullmatch(r"(\w+?)(?:ies|ie)", word)):
-        return f"{match[1]}y"
-    if len(word) > 4 and (match := re.fullmatch(r"(\w+(?:ch|sh|ss|x|zz|us))es", word)):
-        return match[1]
-    if word.endswith(("ss", "us")):
-        return word
-    return word[:-1] if word.endswith("s") and len(word) > 3 else word
-
-
 def stems(name: str) -> list[str]:
     """Return the words of a name without their plurals.
 
     >>> stems("ShipCities")
     ['ship', 'city']
     """
-    return [stem(word) for word in relation_phrase(name).split()]
+    return list(_stems(name))
+
+
+@lru_cache(65_536)
+def _stems(name: str) -> tuple[str, ...]:
+    return tuple(stem(word) for word in relation_phrase(name).split())
 
 
 _ORDINALS = ("second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")

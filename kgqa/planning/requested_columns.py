@@ -13,8 +13,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from kgqa.errors import PlanError
+from kgqa.lexicon.lemmas import stem
 from kgqa.paths.words import relation_phrase
-from kgqa.planning.question_words import EACH, names_class, stem, stems
+from kgqa.planning.question_words import EACH, names_class, stems
 from kgqa.planning.schema_parts import ENTITY
 from kgqa.planning.two_step_plans import with_hop
 from kgqa.queries.check import NUMBERS, check

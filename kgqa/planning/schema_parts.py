@@ -10,10 +10,11 @@ from heapq import nlargest
 from typing import TYPE_CHECKING, Any
 
 from kgqa.graph.schema import Property
+from kgqa.lexicon.lemmas import stem
 from kgqa.models.plan_scorer import Part
 from kgqa.paths.words import relation_phrase
 from kgqa.planning.class_names import ClassWords
-from kgqa.planning.question_words import stem, stems
+from kgqa.planning.question_words import stems
 from kgqa.queries.check import SchemaIndex
 
 if TYPE_CHECKING:

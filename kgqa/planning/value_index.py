@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgqa.graph.names import normalise
+from kgqa.lexicon.lemmas import stem
 from kgqa.linking.around import name_stems, stems_of
 from kgqa.planning.bounds import bound_before
-from kgqa.planning.question_words import stem, stems
+from kgqa.planning.question_words import stems
 from kgqa.planning.schema_parts import ENTITY, FoundValue, Owned
 from kgqa.queries.check import DATES, NUMBERS, fits
 from kgqa.queries.language import Owned as Owner
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from kgqa.graph.schema import GraphSchema, Value
-    from kgqa.linking.literals import Stated, Stating
     from kgqa.queries.solve import QueryStore
+    from kgqa.understanding.literals import Stated, Stating
 
 _LONGEST = 8  # words of a value that is looked for
 _MOST_VALUES = 300_000  # kept

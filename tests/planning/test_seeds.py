@@ -10,7 +10,7 @@ import pytest
 
 SCRIPT = """
 from kgqa.graph.schema import EntityType, GraphSchema, Property, RelationPattern
-from kgqa.linking.literals import stated
+from kgqa.understanding.literals import stated
 from kgqa.models.plan_scorer import load_plan_scorer
 from kgqa.planning.evidence import Reading
 from kgqa.planning.schema_parts import SchemaParts
