@@ -91,8 +91,10 @@ class TablesLoader:
             for column in (*(mapping[table.name].columns if table.name in mapping else ()), *own):
                 table.compose(column)
         if given is not None:
-            own = path.exists() and path.samefile(given)  # of an update, whose tables may have less
-            _check_columns(tables, mapping, given, progress if own else None)
+            is_own = path.exists() and path.samefile(
+                given
+            )  # of an update, whose tables may have less
+            _check_columns(tables, mapping, given, progress if is_own else None)
         if given is None or not path.exists() or not path.samefile(given):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(written(mapping), encoding="utf-8")
