@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import platformdirs
 from pydantic import AliasChoices, Field, SecretStr, ValidationError
@@ -60,6 +60,10 @@ class Settings(BaseSettings):
     adapter: str | None = _setting(
         "KGQA_ADAPTER",
         "The KG-LLM's LoRA adapter: a folder, a name, or none. (the bundled one that suits the KG)",
+    )
+    encoder: Literal["small", "large"] | None = _setting(
+        "KGQA_ENCODER",
+        "The sentence encoder that ranks paths, small or large. (large if it is installed)",
     )
     device: str | None = _setting("KGQA_DEVICE", "cpu, cuda or cuda:N. (a GPU if there is one)")
     general_model: str | None = _setting(

@@ -77,13 +77,12 @@ def shown_name(name: str, most: int = 0) -> str:
     >>> shown_name("Ada King"), shown_name("^a -> b\n"), shown_name("Ada King", 3)
     ('Ada King', '"^a -\\u003e b\\n"', '"Ada"… (8 characters)')
     """
+    plain = name == name.strip() and name[:1] not in ("", "^", '"')
+    if plain and not most and not (_HIDDEN.search(name) or _MARKS.search(name)):
+        return name
     text = json.dumps(name[:most] if most else name, ensure_ascii=False)
     text = _without_marks(escape_hidden(text))
-    if 0 < most < len(name):
-        return f"{text}… ({len(name):,} characters)"
-    marked = _HIDDEN.search(name) or _MARKS.search(name)
-    plain = not marked and name == name.strip() and name[:1] not in ("", "^", '"')
-    return name if plain and not most else text
+    return f"{text}… ({len(name):,} characters)" if 0 < most < len(name) else text
 
 
 def said_name(name: str) -> str:

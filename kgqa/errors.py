@@ -20,6 +20,7 @@
     ├── ModelError
     │   ├── ModelNotFoundError         neither on disk nor available (FileNotFoundError)
     │   ├── AdapterMismatchError       an adapter for another model or path format
+    │   ├── PackagesMissingError       packages of the extra kgqa[llm] (ImportError)
     │   └── GeneralModelError          the OpenAI-compatible server failed
     ├── WorkerError                    a worker process or a cluster is missing, or ended
     ├── TimeLimitError                 a question exceeded its time limit (TimeoutError)
@@ -34,6 +35,7 @@ from __future__ import annotations
 
 import re
 from typing import Any
+from urllib.parse import unquote
 
 
 class KgqaError(Exception):
@@ -137,6 +139,10 @@ class AdapterMismatchError(ModelError, ValueError):
     """The adapter was trained for another model or another path format."""
 
 
+class PackagesMissingError(ModelError, ImportError):
+    """Packages that language models and training need are not installed."""
+
+
 class GeneralModelError(ModelError):
     """The OpenAI-compatible server failed or gave an invalid reply."""
 
@@ -157,16 +163,88 @@ class DataError(KgqaError, ValueError):
     """A question file cannot be read."""
 
 
-_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]*@")
+_SCHEME = re.compile(
+    r"\b[a-z][a-z0-9+.-]{0,30}:(?=//|/{0,3}[^\s/@:]+:[^\s]*@)/{0,3}", re.IGNORECASE
+)
+_AUTHORITY = re.compile(r"[^\s/?#]*")
+_RUN = re.compile(r"\S*")
+_HOSTS = re.compile(r"(\[[0-9a-f:.%]*\]|[^\s:@\[\]]*)(:\d*)?[\])}>,;.'\"`!]*", re.IGNORECASE)
+_NAMED = re.compile(
+    r"\b(pass(?:word|wd|phrase)?|pwd|odbc_connect|(?:access_|auth_)?token|secret|api_?key)"
+    r"(=|%3D)(?:'[^']*'|\"[^\"]*\"|[^\s&;'\"]+)",
+    re.IGNORECASE,
+)
+_WEB = ("http://", "https://")
+_HIDDEN = "***"
+_FAR = 200  # characters that a password with blanks may have
 
 
-def without_secrets(text: str) -> str:
+def without_secrets(text: str, url: str | None = None) -> str:
     """Return ``text`` without the user and password of any URL in it.
+
+    A password may hold what a URL should escape: up to the last ``@`` all is left out, and where
+    an authority cannot be parsed (``postgresql://user:password/shop``) the whole authority is.
+    Values of ``password=…`` and its kind are hidden, too. ``url``: one whose secrets another
+    library's message may repeat outside of a URL; its user and the parts of its password go.
 
     >>> without_secrets("bolt://neo4j:secret@localhost:7687 is down")
     'bolt://localhost:7687 is down'
+    >>> without_secrets("cannot read postgresql://shop:se/cr@et@db/shop?password=abc")
+    'cannot read postgresql://db/shop?password=***'
+    >>> without_secrets("invalid port: 'secret'", "postgresql://shop:secret/shop")
+    "invalid port: '***'"
     """
-    return _CREDENTIALS.sub("", text)
+    pieces: list[str] = []
+    position = 0
+    while match := _SCHEME.search(text, position):
+        pieces.append(text[position : match.end()])
+        shown, position = _without_user(match[0], text, match.end())
+        pieces.append(shown)
+    pieces.append(text[position:])
+    cleaned = _NAMED.sub(rf"\1\2{_HIDDEN}", "".join(pieces))
+    for secret in _secrets(url) if url else ():
+        cleaned = cleaned.replace(secret, _HIDDEN)
+    return cleaned
+
+
+def _without_user(scheme: str, text: str, begin: int) -> tuple[str, int]:
+    """Return what may be shown of the authority at ``begin``, and where the text goes on."""
+    authority = _match(_AUTHORITY, text, begin)
+    run = _match(_RUN, text, begin)
+    last = run.rfind("@") if _is_login(scheme, authority) else authority.rfind("@")
+    if last < 0 and not _HOSTS.fullmatch(authority):
+        # a password with a blank: what follows on the line up to its @ belongs to it
+        line = text[begin : begin + len(run) + _FAR].partition("\n")[0]
+        last = line.rfind("@")
+    if last >= 0:
+        begin += last + 1
+        authority = _match(_AUTHORITY, text, begin)
+    hosts = all(_HOSTS.fullmatch(part) for part in authority.split(","))
+    return authority if hosts else _HIDDEN, begin + len(authority)
+
+
+def _is_login(scheme: str, authority: str) -> bool:
+    """Whether an ``@`` behind the authority may end a password; a web page's path may hold one."""
+    return scheme.casefold() not in _WEB or ":" in authority
+
+
+def _match(pattern: re.Pattern[str], text: str, begin: int) -> str:
+    found = pattern.match(text, begin)
+    return found[0] if found else ""
+
+
+def _secrets(url: str) -> list[str]:
+    """Return the user, the password and what a parser may take for them, the longest first."""
+    rest = url.partition("://")[2] or url.partition(":")[2]
+    login, at, _ = rest.rpartition("@")
+    if not at:
+        authority = _match(_AUTHORITY, rest, 0)
+        user, _, secret = authority.partition(":")
+        login = "" if _HOSTS.fullmatch(authority) else f"{user}:{secret}"
+    found = {login, unquote(login), *re.split(r"[:@/?#]", login), login.partition(":")[2]}
+    found |= {unquote(part) for part in found}
+    found |= {match[0].partition(match[2])[2] for match in _NAMED.finditer(url)}
+    return sorted((part for part in found if len(part) > 2), key=len, reverse=True)
 
 
 def first_line(error: BaseException) -> str:

@@ -41,11 +41,17 @@ def mask_of(folder: Path) -> int:
 
 def sharing_note(folder: Path) -> str:
     """Return a note if others may read ``folder``, empty if not."""
+    note = readable_note(folder)
+    return f"{note[:-1]}, and so is what is written there." if note else ""
+
+
+def readable_note(path: Path) -> str:
+    """Return a note if others than its owner may read ``path``, empty if not."""
     try:
-        mode = folder.stat().st_mode & 0o777
+        mode = path.stat().st_mode & 0o777
     except OSError:
         return ""
     if os.name == "nt" or not mode & 0o044:
         return ""
     whom = "world" if mode & 0o004 else "group"
-    return f"{folder} is {whom}-readable (mode {mode:o}), and so is what is written there."
+    return f"{path} is {whom}-readable (mode {mode:o})."

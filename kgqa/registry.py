@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from kgqa.errors import KgqaError, UsageError
+from kgqa.extras import require_llm_packages
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -120,9 +121,15 @@ class Entry:
     target: str
     help: str = ""
     options: str = ""
+    needs_llm: bool = False
 
     def load(self) -> Any:
-        """Import and return the class. Raises UsageError if that fails."""
+        """Import and return the class.
+
+        Raises UsageError if that fails, PackagesMissingError if it needs an LLM's packages.
+        """
+        if self.needs_llm:
+            require_llm_packages(f"The method {self.name}")
         return _imported(self.target, self.name)
 
     def options_model(self) -> type[Options]:
@@ -325,6 +332,11 @@ LOADERS = Registry(
             "your own triples: TSV, CSV, N-Triples, JSON lines, Parquet",
         ),
         Entry(
+            "rdf",
+            "kgqa.loaders.rdf:RdfLoader",
+            "RDF as it is: Turtle, TriG, N-Quads, N3, RDF/XML (OWL), JSON-LD",
+        ),
+        Entry(
             "text",
             "kgqa.loaders.text:TextLoader",
             "text, from which a general LLM extracts triples",
@@ -348,6 +360,7 @@ METHODS = Registry(
             "kgqa.methods.gcr:Gcr",
             "graph-constrained reasoning: a language model writes paths under the constraint",
             "kgqa.methods.options:GcrOptions",
+            needs_llm=True,
         ),
         Entry(
             "kg-cot",
@@ -372,12 +385,14 @@ METHODS = Registry(
             "kgqa.methods.dog.method:Dog",
             "decoding on graphs: free thoughts with constrained triplets",
             "kgqa.methods.options:DogOptions",
+            needs_llm=True,
         ),
         Entry(
             "ensemble",
             "kgqa.methods.ensemble:Ensemble",
             "the rankings of gcr and kg-cot, multiplied",
             "kgqa.methods.options:EnsembleOptions",
+            needs_llm=True,
         ),
         Entry(
             "auto",

@@ -252,6 +252,78 @@ def _read(
                 return
 
 
+OPENING = 1 << 20  # bytes of a stream that are known before it is read
+
+
+class ByteStream:
+    """A file's bytes without their compression, for a parser that reads them by itself.
+
+    ``opening``: the first of them. A fault of the file ends the stream, and is raised by
+    :meth:`check`, since a parser may not let it through. Raises DumpNotFoundError,
+    DumpMalformedError.
+    """
+
+    def __init__(self, source: Path, report: Report, task: Task) -> None:
+        self._source = source
+        self._report = report
+        self._task = task
+        self._stack = ExitStack()
+        self._fault: DumpMalformedError | None = None
+        self._lines = 0
+        self._read = 0
+        self._last = b"\n"
+
+    def __enter__(self) -> ByteStream:
+        """Open the file."""
+        self._stream = _open(self._source, self._stack, self._task)
+        parts: list[bytes] = []
+        while sum(map(len, parts)) < OPENING and (part := self._next(OPENING)):
+            parts.append(part)
+        self._rest = self.opening = b"".join(parts).removeprefix(_BOM)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the file."""
+        self._stack.close()
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Return the next bytes, none at the end."""
+        if self._rest:
+            size = len(self._rest) if size < 0 else size
+            data, self._rest = self._rest[:size], self._rest[size:]
+            return data
+        return self._next(size)
+
+    def check(self) -> None:
+        """Raise what went wrong with the file."""
+        if self._fault is not None:
+            raise self._fault
+
+    def _next(self, size: int) -> bytes:
+        if self._fault is not None:
+            return b""
+        try:
+            data = self._stream.read(size)
+        except EOFError:
+            self._fault = _truncated(self._source, self._lines + 1, self._read)
+            return b""
+        except _DAMAGED as error:
+            self._fault = DumpMalformedError(
+                f"{self._source} cannot be read on after line {self._lines:,}: {_plain(error)}.",
+                "The file is damaged; fetch it again.",
+            )
+            return b""
+        lines = data.count(b"\n")
+        if not data and self._last != b"\n":
+            lines, self._last = 1, b"\n"
+        elif data:
+            self._last = data[-1:]
+        self._lines += lines
+        self._read += len(data)
+        self._report.lines += lines
+        return data
+
+
 def _truncated(source: Path, line: int, read: int) -> DumpMalformedError:
     return DumpMalformedError(
         f"{source} is cut short: its compressed data ends after line {line - 1:,}"

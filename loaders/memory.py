@@ -15,7 +15,8 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from kgqa.errors import UsageError
-from kgqa.loaders.tabular_files import declared, read_database
+from kgqa.loaders.tabular_sql import read_database
+from kgqa.loaders.tabular_table import declared
 
 _PARTS = ("head", "relation", "tail")
 _HINT = "Give files, a DataFrame, an Arrow table, a dict of them, or (head, relation, tail) tuples."

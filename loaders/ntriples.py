@@ -203,8 +203,11 @@ class Literals:
         return ids, names
 
 
-def read_literals(terms: pa.Array, language: str) -> Literals:
-    """Return what is kept of a column of terms (binary) that all start with a quote."""
+def read_literals(terms: pa.Array, language: str | None) -> Literals:
+    """Return what is kept of a column of terms (binary) that all start with a quote.
+
+    ``language``: the one that is kept beside texts without one; None keeps all.
+    """
     places, content = offsets_of(terms)
     starts, ends = places[:-1], places[1:]
     quotes = np.flatnonzero(content[places[0] : places[-1]] == _QUOTE) + places[0]
@@ -212,7 +215,10 @@ def read_literals(terms: pa.Array, language: str) -> Literals:
     coded = spans(content, last + 1, ends).dictionary_encode()
     understood = [_suffix_of(raw) for raw in coded.dictionary.to_pylist()]
     suffix = coded.indices.to_numpy().astype(np.int64)
-    wanted = np.array([each is None or each[0] in (None, language) for each in understood], bool)
+    wanted = np.array(
+        [language is None or each is None or each[0] in (None, language) for each in understood],
+        dtype=np.bool_,
+    )
     sound = np.array([each is not None for each in understood], dtype=np.bool_)
     if len(terms):
         wanted, sound = wanted[suffix], sound[suffix] & (last > starts)

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from kgqa.errors import DumpMalformedError
 from kgqa.loaders.blocks import nothing_read
-from kgqa.loaders.tabular_files import Table, read_tables
+from kgqa.loaders.tabular_files import read_tables
 from kgqa.loaders.tabular_infer import infer
 from kgqa.loaders.tabular_mapping import TableMapping, read_mapping, summary, written
 from kgqa.loaders.tabular_rows import Rows
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from kgqa.graph.model import Batch
     from kgqa.loaders.base import Rejects, Report
+    from kgqa.loaders.tabular_table import Table
     from kgqa.progress import Progress
 
 MAPPING_FILE = "mapping.toml"

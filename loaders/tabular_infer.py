@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from kgqa.graph.schema import ValueType
-    from kgqa.loaders.tabular_files import Table
+    from kgqa.loaders.tabular_table import Table
 
 _SHORT = 40  # characters on the mean; longer text does not name a thing
 _NAMED_LINK = 0.5  # share of values that must be there where the name says where a column points

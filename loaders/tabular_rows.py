@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Set
 
     from kgqa.graph.model import Batch, BoolArray, EdgeBatch, IntArray
-    from kgqa.loaders.tabular_files import Table
+    from kgqa.loaders.tabular_table import Table
 
 _SLICE = 1 << 16  # rows that are put together at once
 _TEXT = pa.string()

@@ -7,6 +7,7 @@ codes, telephone numbers: digits after a leading zero) stays text.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +39,7 @@ _DATE = r"^\d{4}-\d{2}-\d{2}([ T]00:00(:00(\.0+)?)?)?$"
 _TIME = r"^([01]?\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d+)?)?$"
 _DURATION = r"^-?P(\d+[YMWD])*(T(\d+(\.\d+)?[HMS])+)?$"
 _POINT = r"^(?i:POINT)( Z)? ?\([-0-9. ]+\)$"
+_CONTROL = r"[\x00-\x08\x0E-\x1F]"
 _BLOB = r"^(0x|\\x)[0-9A-Fa-f]{64,}$"
 _OTHER_DATES = ("%Y/%m/%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y")
 
@@ -48,24 +50,109 @@ def as_cells(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
     A cell that says that nothing is known (``NULLS``) is null.
     """
     kind = column.type
+    if isinstance(kind, pa.BaseExtensionType):
+        stored = column.cast(kind.storage_type)
+        column = _uuids(stored) if kind.extension_name == "arrow.uuid" else stored
+        kind = column.type
     if pa.types.is_dictionary(kind):
         column = column.cast(kind.value_type)
         kind = column.type
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+    if _is_list(kind):
         member = kind.value_type
         long = pc.max(pc.list_value_length(column)).as_py() or 0
         if pa.types.is_nested(member) or (long > _LONGEST and not pa.types.is_string(member)):
             return None
-        return column.cast(pa.list_(pa.string()))
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_null(kind):
+        return _lists(column)
+    if _is_bytes(kind):
+        return _decoded(column)
+    if pa.types.is_null(kind) or pa.types.is_nested(kind) or kind == pa.month_day_nano_interval():
         return None
-    if pa.types.is_nested(kind):
-        return None
-    if pa.types.is_floating(kind):
-        column = pc.if_else(pc.is_finite(column), column, None)
-    texts = pc.utf8_trim_whitespace(column.cast(pa.string()))
+    texts = pc.utf8_trim_whitespace(_texts(column))
     missing = pc.is_in(texts, value_set=pa.array(NULLS))
     return pc.if_else(missing, pa.scalar(None, pa.string()), texts)
+
+
+def why_left_out(column: pa.ChunkedArray) -> str:
+    """Return what is in a column that :func:`as_cells` does not read."""
+    kind = column.type
+    if pa.types.is_null(kind):
+        return "no value"
+    if _is_bytes(kind) or isinstance(kind, pa.BaseExtensionType):
+        return "bytes"
+    long = _is_list(kind) and not pa.types.is_nested(kind.value_type)
+    return "long lists of numbers" if long else "nested values"
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    tests = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
+    return any(test(kind) for test in (*tests, pa.types.is_binary_view))
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    tests = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    return any(test(kind) for test in tests)
+
+
+def _texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return values as strings, in the forms in which people write them."""
+    kind = column.type
+    if pa.types.is_floating(kind):
+        column = column.cast(pa.float32()) if pa.types.is_float16(kind) else column
+        column = pc.if_else(pc.is_finite(column), column, None)
+    elif pa.types.is_timestamp(kind):
+        column = column.cast(pa.timestamp("us", kind.tz), safe=False)
+        if kind.tz not in (None, "UTC"):
+            return _zoned(column, kind.tz)
+    elif pa.types.is_time64(kind):
+        column = column.cast(pa.time64("us"), safe=False)
+    elif pa.types.is_duration(kind):
+        seconds = pc.divide(column.cast(pa.duration("us"), safe=False).cast(pa.int64()), 1e6)
+        texts = pc.binary_join_element_wise("PT", seconds.cast(pa.string()), "S", "")
+        return pc.replace_substring_regex(texts, r"^PT-", "-PT")
+    return column.cast(pa.string())
+
+
+def _zoned(column: pa.ChunkedArray, zone: str) -> pa.ChunkedArray:
+    """Return times by their clock, with its distance from UTC; in UTC if the zone is not known."""
+    try:
+        texts = pc.strftime(column, format="%Y-%m-%dT%H:%M:%S%z")
+    except pa.ArrowInvalid:
+        return column.cast(pa.timestamp("us", "UTC")).cast(pa.string())
+    return pc.replace_substring_regex(texts, r"([+-]\d\d)(\d\d)$", r"\1:\2")
+
+
+def _lists(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    whole = column.cast(pa.list_(column.type.value_type))
+    chunks = [
+        pa.ListArray.from_arrays(
+            chunk.offsets,
+            _texts(pa.chunked_array([chunk.values])).combine_chunks(),
+            mask=chunk.is_null(),
+        )
+        if not chunk.offset
+        else pa.array(chunk.to_pylist(), chunk.type).cast(pa.list_(pa.string()))
+        for chunk in whole.chunks
+    ]
+    return pa.chunked_array(chunks, pa.list_(pa.string()))
+
+
+def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    """Return bytes that are text, as some programs write it; None if they are not."""
+    try:
+        texts = column.cast(pa.binary()).cast(pa.string())
+    except pa.ArrowInvalid:
+        return None
+    if (
+        not texts.null_count < len(texts)
+        or pc.any(pc.match_substring_regex(texts, _CONTROL)).as_py()
+    ):
+        return None
+    return as_cells(texts)
+
+
+def _uuids(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    texts = [None if value is None else str(UUID(bytes=value)) for value in column.to_pylist()]
+    return pa.chunked_array([pa.array(texts, pa.string())])
 
 
 def is_blob(texts: pa.Array) -> bool:

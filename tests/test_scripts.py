@@ -11,6 +11,7 @@ import sys
 import tomllib
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -43,7 +44,7 @@ def test_help_says_what_a_script_does(script: str) -> None:
 def test_the_demo_refuses_what_it_does_not_know() -> None:
     done = run("scripts/demo", "--neo")
     assert done.returncode == 2
-    assert done.stderr == "usage: scripts/demo [--neo4j]\n"
+    assert done.stderr == "usage: scripts/demo [--light | --neo4j]\n"
 
 
 @pytest.mark.parametrize("script", ["scripts/demo", "scripts/test"])
@@ -259,3 +260,40 @@ def test_forty_intents_have_eight_wordings_each() -> None:
     assert len(every["intent"]) == 40
     assert {len({*intent["wordings"]}) for intent in every["intent"]} == {8}
     assert len({intent["graph"] for intent in every["intent"]}) == 4
+
+
+def test_figures_of_a_set_count_what_can_be_answered_and_what_is_sure() -> None:
+    script = runpy.run_path(str(CHECKOUT / "scripts" / "bench_unseen"))
+    one = {"answerable": True, "right": True, "in_ten": True, "answered": True, "confidence": 0.9}
+    wrong = {**one, "right": False, "confidence": 0.95}
+    unsure = {**wrong, "in_ten": None, "confidence": 0.89}
+    none = {**wrong, "answerable": False, "answered": False}  # a refusal is sure of something else
+    figures = script["figures_of"]([one, wrong, unsure, none])
+    assert round(figures["right"]) == 33
+    assert figures["in_ten"] == 100
+    assert (figures["sure"], figures["sure_ok"], figures["wrong_and_sure"]) == (50, 50, 1)
+    assert figures["refused"] == 100
+    assert script["figures_of"]([])["right"] is None
+
+
+def test_an_answer_of_real_data_is_scored_as_its_form_says() -> None:
+    script = runpy.run_path(str(CHECKOUT / "scripts" / "bench_unseen"))
+
+    def answer(*names: str, others: tuple[str, ...] = ()) -> SimpleNamespace:
+        given, more = ([SimpleNamespace(id="", name=n) for n in some] for some in (names, others))
+        return SimpleNamespace(answers=given, others=more, confidence=0.5)
+
+    def right(row: dict[str, object], *names: str) -> bool:
+        return bool(script["scored"](row, answer(*names), first=False)["right"])
+
+    several = {"form": "set", "answers": [["Ada", "A"], "Bo"]}
+    assert right(several, "a", "Bo")
+    assert not right(several, "Ada")
+    assert right({"form": "top1", "answers": [["Ada", "A"]]}, "A", "Bo")
+    assert right({"form": "value", "answers": [5431]}, "5,431")
+    assert right({"form": "yesno", "answers": ["yes"]}, "Yes")
+    assert right({"form": "none", "answers": []})
+    assert not right({"form": "none", "answers": []}, "Ada")
+    held_back = script["scored"](several, answer(others=("Ada",)), first=True)
+    assert not held_back["in_ten"]
+    assert script["scored"](several, answer("C", others=("Ada",)), first=True)["in_ten"]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kgqa.paths.ground import Fact, GroundedPath, PathEdge
     from kgqa.queries.plan import Plan
     from kgqa.queries.result import QueryResult
+    from kgqa.understanding.question import Understood
 
 Source: TypeAlias = Literal["shard", "composed"]
 
@@ -267,7 +268,8 @@ class Findings:
     evidence is insufficient. ``expanded``: the paths of answers and others that no decoded path
     ends in. ``confidence``: how sure the first is (:func:`kgqa.answers.ranking.decide`), None if
     nothing was weighed. ``relations``: the likeliest of each topic, if the method ranks them.
-    ``result``: the rows of a plan over the whole graph, if that is what answered.
+    ``result``: the rows of a plan over the whole graph, if that is what answered. ``covers``: the
+    ids of the entities of the question that such a plan takes account of.
     """
 
     answers: tuple[RankedAnswer, ...] = ()
@@ -284,6 +286,7 @@ class Findings:
     confidence: float | None = None
     relations: tuple[RelationShare, ...] = ()
     result: QueryResult | None = None
+    covers: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -291,13 +294,14 @@ class Answer(Tabular, Findings):
     """Everything that a method found for one question.
 
     ``error``: why there is no answer, of a question that failed among several
-    (:meth:`kgqa.QA.batch`).
+    (:meth:`kgqa.QA.batch`). ``understood``: how the question was read.
     """
 
     question: str
     method: str
     topic_entities: tuple[TopicEntity, ...]
     error: KgqaError | None = None
+    understood: Understood | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         behind = self._behind()
@@ -412,6 +416,7 @@ class Answer(Tabular, Findings):
             "forwards": self.forward_passes,
             "search": self.search.to_dict(),
             "notes": list(self.notes),
+            "understood": None if self.understood is None else self.understood.to_dict(),
             "browser_url": browser_url,
             **({} if self.result is None else {"query": self.result.to_dict(listed)}),
         }

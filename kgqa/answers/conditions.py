@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from kgqa.graph.quantities import Kind, Value
     from kgqa.graph.store import GraphStore
     from kgqa.linking.linker import Candidate
-    from kgqa.linking.literals import ValueCondition
     from kgqa.paths.format import PathFormat
     from kgqa.paths.walk import WalkRules
+    from kgqa.understanding.literals import ValueCondition
 
 Step: TypeAlias = "tuple[int, int]"
 Place: TypeAlias = "tuple[int, int]"  # the hop of a path, and TAIL or MEDIATOR

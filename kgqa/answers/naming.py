@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from kgqa.display import path_parts
 from kgqa.graph.names import normalise
 from kgqa.paths.ground import GroundedPath, Node
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from kgqa.answers.answer import ScoredPath
     from kgqa.graph.store import GraphStore
-    from kgqa.paths.format import PathFormat
 
 # letters that have no accent to take away, and are often written without what marks them
 _PLAIN = str.maketrans(
@@ -133,13 +133,11 @@ class Ballots(NamedTuple):
     written: tuple[WrittenAnswer, ...] = ()
 
 
-def tally(
-    paths: Sequence[ScoredPath], form: PathFormat, store: GraphStore | None = None
-) -> Ballots:
+def tally(paths: Sequence[ScoredPath], store: GraphStore | None = None) -> Ballots:
     """Return what ``paths`` vote for; without hypotheses of their own it is the paths themselves.
 
-    ``store``: where what no path holds is looked up by name, None for nowhere. ``form`` is the one
-    that the paths are written in. The probabilities of all ballots sum to those of ``paths``.
+    ``store``: where what no path holds is looked up by name, None for nowhere. The probabilities
+    of all ballots sum to those of ``paths``.
     Raises GraphError.
     """
     counted: list[ScoredPath] = []
@@ -148,7 +146,7 @@ def tally(
         end = path.groundings[0].tail.name
         if not path.hypothesis.strip() or is_name_of(path.hypothesis, end):
             counted.append(path)
-        elif (shortened := _up_to(path, form)) is not None:
+        elif (shortened := _up_to(path)) is not None:
             counted.append(shortened)
         else:
             half = path.score - _LOG_2
@@ -170,14 +168,13 @@ def tally(
     return Ballots(tuple(counted), tuple(written))
 
 
-def _up_to(path: ScoredPath, form: PathFormat) -> ScoredPath | None:
+def _up_to(path: ScoredPath) -> ScoredPath | None:
     cut: dict[tuple[object, ...], GroundedPath] = {}
     for grounding in path.groundings:
         for place, edge in enumerate(grounding.edges[:-1], start=1):
             if is_name_of(path.hypothesis, edge.tail.name):
                 edges = grounding.edges[:place]
-                hops = [(each.relation, each.tail.name) for each in edges]
-                short = GroundedPath(edges, form.path(grounding.head.name, hops))
+                short = GroundedPath(edges, "".join(path_parts(edges)))
                 cut.setdefault(edges, short)  # several may be the same up to there
                 break
     if not cut:

@@ -24,7 +24,6 @@ from kgqa.answers.naming import tally
 from kgqa.display import NO_EVIDENCE, said_entity, said_name
 from kgqa.errors import UsageError
 from kgqa.graph.model import keys_array
-from kgqa.paths.format import PathFormat
 from kgqa.paths.ground import Node
 
 if TYPE_CHECKING:
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from kgqa.answers.answer import ExpandedPath, ScoredPath, TopicEntity
     from kgqa.answers.naming import WrittenAnswer
     from kgqa.graph.store import GraphStore
+    from kgqa.paths.format import PathFormat
     from kgqa.paths.ground import GroundedPath
     from kgqa.paths.walk import WalkRules
 
@@ -359,7 +359,7 @@ def weigh(
     the paths were walked by and are written in. Raises GraphError.
     """
     options = options or RankingOptions()
-    ballots = tally(paths, form, store)
+    ballots = tally(paths, store)
     weighed = relation_paths(ballots.paths)
     notes: list[str] = []
     for path in worth_expanding(weighed):
@@ -405,7 +405,7 @@ def vote(paths: Sequence[ScoredPath], store: GraphStore | None = None) -> list[R
     names that no path holds are looked up). Scores sum to 1 over all votes; equal ones are ordered
     by name, then id. Raises GraphError.
     """
-    ballots = tally(paths, PathFormat(), store)
+    ballots = tally(paths, store)
     weight: dict[str, float] = {}
     name: dict[str, str] = {}
     beyond: set[str] = set()

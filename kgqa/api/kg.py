@@ -175,7 +175,7 @@ class KG:
         Each candidate has the parts of its score, and whether it is a topic entity.
         """
         from kgqa.linking import linker
-        from kgqa.linking.asked import asks_whether
+        from kgqa.understanding.asked import asks_whether
 
         candidates = self.link(question, limit)
         topics = linker.topic_entities(candidates, two=asks_whether(question))

@@ -103,10 +103,10 @@ def plan_language(
     Its literals are the numbers and dates that the question states, and the values of the graph
     that stand in it. Raises GraphError, ModelError.
     """
-    from kgqa.linking.literals import stated
     from kgqa.models.tokenizer import HFEncoder
     from kgqa.planning.value_index import ValueIndex, found_texts, plan_literals
     from kgqa.queries.language import PlanConstraint, PlanLanguage
+    from kgqa.understanding.literals import stated
 
     schema = store.schema()
     read = stated(question)

@@ -104,14 +104,16 @@ def status(home: str | Path | Home | None = None, *, verify: bool = False) -> di
 
 
 def _encoder(home: Home) -> LoadedEncoder:
+    from kgqa.extras import require_llm_packages
     from kgqa.models.kg_llm import load_encoder
     from kgqa.models.locate import SMOLLM, smollm_is_converted
 
+    require_llm_packages("A language model (for the methods gcr and dog)")
     settings = home.settings
     if settings.model is None and not smollm_is_converted(settings.cache_folder):
         raise ModelNotFoundError(  # converting takes half a minute, and nobody asked for it here
             f"The offline model {SMOLLM} is not prepared yet.",
-            "Prepare it: kgqa setup",
+            "Prepare it: kgqa setup --llm",
         )
     return load_encoder(
         settings.model, settings.adapter, cache=settings.cache_folder, progress=home.progress

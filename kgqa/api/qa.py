@@ -287,6 +287,7 @@ class QA:
                         yield error
                         continue
                     this.topics = linked.topics
+                    this.read = linked.question
                     yield linked
 
         linked = linked_questions()
@@ -303,6 +304,7 @@ class QA:
             yield from linked
 
         from kgqa.answers.unused import with_unused
+        from kgqa.understanding.question import understood
 
         with closing(self.method.answers(store, every())) as results:
             for at, answer in results:
@@ -314,8 +316,12 @@ class QA:
                     )
                 elif not isinstance(answer, KgqaError):
                     answer = with_unused(_kept(answer, this.reading))
-                    notes, said = (*this.notes, *answer.notes), this.reading.question
-                    answer = replace(answer, notes=notes, question=said)
+                    answer = replace(
+                        answer,
+                        notes=(*this.notes, *answer.notes),
+                        question=this.reading.question,
+                        understood=understood(this.read),
+                    )
                 this.answers[this.place] = answer
                 done = [result for result in this.answers if result is not None]
                 if len(done) == len(this.answers):
@@ -330,13 +336,15 @@ class QA:
         return readings(store, asked.question, asked.after)
 
     def _linked(self, store: GraphStore, asked: Asked, notes: list[str]) -> LinkedQuestion:
-        from kgqa.linking.clock import written_out
         from kgqa.linking.linker import check_question, question_words
+        from kgqa.linking.wording import worded
         from kgqa.methods.base import LinkedQuestion
+        from kgqa.understanding.clock import written_out
 
         began = time.perf_counter()
         (check_question if asked.entities else question_words)(asked.question)  # for any method
         self._check_language(store, asked.question)
+        asked = replace(asked, question=worded(store, asked.question).text)
         unlinked: KgqaError | None = None
         topics: list[TopicEntity] = []
         if asked.entities or self.options.needs_topics or not self.options.asks_whole:
@@ -403,6 +411,7 @@ class _Open:
     answers: list[Answer | KgqaError | None]
     notes: list[str] = field(default_factory=list)
     topics: tuple[TopicEntity, ...] = ()
+    read: str = ""  # the question in the wording that is read
 
     def __post_init__(self) -> None:
         if self.reading.said:
@@ -487,9 +496,9 @@ def topic_entities(
     """
     from kgqa.answers.answer import TopicEntity
     from kgqa.linking import linker
-    from kgqa.linking.asked import asks_whether
     from kgqa.linking.exact import as_written
     from kgqa.linking.resolve import resolve_entities
+    from kgqa.understanding.asked import asks_whether
 
     if len(named) > _MOST_TOPICS:
         raise UsageError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
+from kgqa.extras import require_llm_packages
 from kgqa.registry import validated
 from kgqa.training.options import (
     AdapterTraining,
@@ -31,10 +32,13 @@ __all__ = [
     "training_examples",
 ]
 
+_TRAINING = "Training"
+
 
 def training_examples(home: Home, out: Path, given: dict[str, Any]) -> ExamplesReport:
     """Write the examples that :class:`ExampleOptions` give to a file, to look at them."""
     options: ExampleOptions = validated(ExampleOptions, given, "kgqa train data")
+    require_llm_packages("Making examples for a language model")
     from kgqa.training.adapters import training_examples
 
     with _store_for(home, options) as store:
@@ -48,6 +52,7 @@ def train_adapter(home: Home, out: Path, given: dict[str, Any]) -> AdapterReport
     """
     given = {**given, "model": given.get("model") or home.settings.model}
     options: AdapterTraining = validated(AdapterTraining, given, "kgqa train run")
+    require_llm_packages(_TRAINING)
     from kgqa.training.adapters import train_adapter
 
     with _store_for(home, options) as store:
@@ -60,6 +65,7 @@ def train_reasoner(home: Home, out: Path, given: dict[str, Any]) -> ReasonerRepo
     ``given`` are the fields of :class:`ReasonerTraining`. Raises UsageError, DataError, ModelError.
     """
     options: ReasonerTraining = validated(ReasonerTraining, given, "kgqa train kg-cot")
+    require_llm_packages(_TRAINING)
     with home.open_store() as store:
         from kgqa.training.reasoners import train_reasoner
 
@@ -69,12 +75,15 @@ def train_reasoner(home: Home, out: Path, given: dict[str, Any]) -> ReasonerRepo
 def learn(home: Home, store: GraphStore, given: dict[str, Any]) -> LearnReport:
     """Make the KG's own path ranker; see :meth:`kgqa.KG.learn`."""
     options: LearnOptions = validated(LearnOptions, given, "kgqa learn")
+    require_llm_packages(_TRAINING)
     from kgqa.graph.files import writing
+    from kgqa.models.path_ranker import universal_ranker
     from kgqa.training.rankers import learn
 
     folder, kg = home.folder(store.info.name), store.info.name
+    universal = universal_ranker(home.settings.encoder, home.settings.cache_folder)
     with writing(folder, kg):
-        report = learn(store, folder, options, **_places(home))
+        report = learn(store, folder, options, universal=universal, **_places(home))
         if not options.adapter:
             return report
         return report.model_copy(update={"adapter": _own_adapter(home, store, folder, options)})

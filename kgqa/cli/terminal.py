@@ -274,6 +274,8 @@ def show_details(answer: Answer, candidates: Sequence[dict[str, Any]]) -> None:
     """Print how an answer was found: entities, paths, linking, ranking, cost."""
     topics = ", ".join(f"{topic.name} ({topic.id})" for topic in answer.topic_entities)
     say()
+    if answer.understood is not None:
+        say(f"understood: {answer.understood}", style="dim")
     say(f"topic entities: {topics}", style="dim")
     known = [ranked for ranked in answer.answers[:_ANSWERS] if ranked.id is not None]
     if known:

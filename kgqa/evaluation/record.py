@@ -17,7 +17,6 @@ from pydantic import BaseModel, ConfigDict
 
 from kgqa.answers.answer import Answer, ScoredPath
 from kgqa.answers.expand import tails
-from kgqa.display import path_parts
 from kgqa.errors import (
     DataError,
     EntityNotFoundError,
@@ -42,6 +41,7 @@ from kgqa.evaluation.metrics import (
 from kgqa.graph.files import write_whole
 from kgqa.graph.names import normalise
 from kgqa.questions.meanings import Meanings, known_topics, meanings_of
+from kgqa.records import record_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -277,8 +277,6 @@ def _path(path: ScoredPath, inverses: Mapping[str, str]) -> dict[str, Any]:
     row: dict[str, Any] = {"text": path.text, "score": path.score, "relation_path": None}
     if path.groundings:
         row["relation_path"] = " -> ".join(relation_path(path.groundings[0], inverses))
-        if (shown := "".join(path_parts(path.groundings[0].edges))) != path.text:
-            row["shown"] = shown
     return row
 
 
@@ -351,7 +349,7 @@ class ResultLog:
 
     def write(self, record: Record) -> None:
         """Add a line; it is on disk when this returns. Raises UsageError."""
-        line = json.dumps(record.model_dump(), ensure_ascii=False) + "\n"
+        line = record_line(record.model_dump())
         try:
             self._file.write(line.encode("utf-8", "replace"))
             self._file.flush()

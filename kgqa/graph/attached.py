@@ -275,9 +275,23 @@ def source_of(record: Attachment) -> str:
     return f"{record.url} (database {record.database})"
 
 
+def _runs(process: str) -> bool:
+    """Whether another process of this id runs; False for a text that is no id."""
+    try:
+        os.kill(int(process), 0)
+    except PermissionError:
+        return True
+    except (ValueError, OSError, OverflowError):
+        return False
+    return int(process) != os.getpid()
+
+
 @contextlib.contextmanager
 def new_survey(folder: Path) -> Iterator[SurveyWriter]:
     """Give what writes a survey; it replaces the one in ``folder`` when the block ends."""
+    for left in folder.glob(".survey-*.partial"):  # by a process that was killed
+        if not _runs(left.name.removeprefix(".survey-").removesuffix(".partial")):
+            left.unlink(missing_ok=True)
     path = folder / f".survey-{os.getpid()}.partial"
     path.unlink(missing_ok=True)
     try:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kgqa.graph.neo4j import Neo4jConnection
-    from kgqa.progress import Progress
+    from kgqa.progress import Progress, Task
 
     Pair = tuple[str, str]  # labels of head and tail
 
@@ -258,10 +258,10 @@ def survey_database(
     began = time.monotonic()
     reading = _Reading(connection, record, progress)
     with (
-        progress.task("reading the schema", None) as task,
+        progress.task("reading the schema", len(reading.labels) + len(reading.types)) as task,
         new_survey(folder) as writer,
     ):
-        survey, types, relations = reading.schema(folder.name)
+        survey, types, relations = reading.schema(folder.name, task)
         merged = replace(record, types=types, relations=relations)
         nodes = NodeReader(connection, merged, survey, reading.state)
         task.tell("names")
@@ -323,8 +323,11 @@ class _Reading:
         )
         self._limit = _COUNTED if self.sampled else max(_ALL_NODES, _ALL_RELATIONSHIPS)
 
-    def schema(self, kg: str) -> tuple[Survey, dict[str, Naming], dict[str, Called]]:
-        """Return the survey without names, and what labels and types are called."""
+    def schema(self, kg: str, task: Task) -> tuple[Survey, dict[str, Naming], dict[str, Called]]:
+        """Return the survey without names, and what labels and types are called.
+
+        ``task`` advances with each label and each relationship type.
+        """
         record, read = self._record, time.time()
         constraints: dict[str, set[str]] = {}
         for row in self._allowed("constraints"):
@@ -333,6 +336,7 @@ class _Reading:
         naming = dict(record.types)
         columns: dict[str, dict[str, Column]] = {}
         for label in self.labels:
+            task.advance()
             if not counts[label]:
                 continue
             sample = self._rows("sample_nodes", label, limit=_SAMPLE)
@@ -350,7 +354,8 @@ class _Reading:
                 naming[label] = replace(given, id=chosen.id, name=given.name or chosen.name)
         amounts = self._counts("count_relationships", self.types)
         present = [type_ for type_ in self.types if amounts[type_]]
-        patterns = self._patterns(present, amounts, set(columns), naming)
+        task.advance(len(self.types) - len(present))
+        patterns = self._patterns(present, amounts, set(columns), naming, task)
         keys = _foreign_keys(naming, patterns)
         types = tuple(
             EntityType(
@@ -406,9 +411,11 @@ class _Reading:
         amounts: dict[str, int],
         known: set[str],
         naming: dict[str, Naming],
+        task: Task,
     ) -> list[RelationPattern]:
         patterns: list[RelationPattern] = []
         for type_ in types:
+            task.advance()
             between: Counter[Pair] = Counter()
             having: dict[Pair, Counter[str]] = defaultdict(Counter)
             rows = self._rows("patterns", type_, limit=self._limit)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import ssl
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -235,6 +236,8 @@ def _translated(error: Exception, url: str, database: str) -> GraphError:
     elif isinstance(
         error, (driver_errors.ServiceUnavailable, driver_errors.ConfigurationError)
     ) or (isinstance(error, driver_errors.DriverError) and not code):
+        if (fault := _tls_fault(error)) is not None:
+            return _without_tls(url, fault)
         return StoreUnavailableError(f"No Neo4j answers at {url}.", _START)
     elif "TransactionTimedOut" in code:
         what = "took longer for one statement than it may."
@@ -245,3 +248,32 @@ def _translated(error: Exception, url: str, database: str) -> GraphError:
     else:
         what = f"could not do it: {text or type(error).__name__} [{code}]"
     return kind(f"Neo4j at {url} {what}", hint)
+
+
+def _tls_fault(error: BaseException) -> ssl.SSLError | None:
+    """Return the fault of a TLS handshake that an error of the driver comes from, if any."""
+    waiting: list[BaseException] = [error]
+    seen: set[int] = set()
+    while waiting:
+        cause = waiting.pop()
+        if isinstance(cause, ssl.SSLError):
+            return cause
+        if id(cause) not in seen:
+            seen.add(id(cause))
+            waiting += [each for each in (cause.__cause__, cause.__context__) if each is not None]
+            waiting += cause.exceptions if isinstance(cause, BaseExceptionGroup) else []
+    return None
+
+
+def _without_tls(url: str, fault: ssl.SSLError) -> StoreUnavailableError:
+    scheme, _, place = url.partition("://")
+    plain = scheme.partition("+")[0]
+    if isinstance(fault, ssl.SSLCertVerificationError):
+        return StoreUnavailableError(
+            f"The certificate of the server at {url} cannot be verified: {fault.verify_message}.",
+            f"If it is signed by itself and you trust the network: {plain}+ssc://{place}",
+        )
+    return StoreUnavailableError(
+        f"The server at {url} does not speak TLS, which {scheme} asks for.",
+        f"Turn TLS on there, or, on a network that you trust, connect without: {plain}://{place}",
+    )

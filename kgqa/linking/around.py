@@ -15,7 +15,7 @@ import numpy as np
 from kgqa.graph.model import keys_array
 from kgqa.graph.names import normalise
 from kgqa.graph.schema import PropertyGraph
-from kgqa.linking.vocabulary import FUNCTION, SYNONYMS
+from kgqa.lexicon.vocabulary import FUNCTION, SYNONYMS
 from kgqa.paths.words import relation_phrase
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from kgqa.display import json_text, said_name
 from kgqa.errors import LinkingError
 from kgqa.graph.quantities import read_value
-from kgqa.linking.asked import BEST, asks_calculated, asks_whether
 from kgqa.linking.masking import without_name
+from kgqa.understanding.asked import BEST, asks_calculated, asks_whether
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

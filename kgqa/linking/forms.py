@@ -12,7 +12,7 @@ import unicodedata
 from difflib import SequenceMatcher
 from functools import lru_cache
 
-from kgqa.linking.vocabulary import (
+from kgqa.lexicon.vocabulary import (
     ABBREVIATIONS,
     COMMON,
     FUNCTION,

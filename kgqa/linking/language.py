@@ -14,7 +14,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from kgqa.graph.names import normalise
-from kgqa.linking.vocabulary import FUNCTION
+from kgqa.lexicon.vocabulary import FUNCTION
 from kgqa.paths.words import relation_phrase
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from difflib import SequenceMatcher
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from kgqa.lexicon.vocabulary import FUNCTION
 from kgqa.linking.forms import folded
-from kgqa.linking.vocabulary import FUNCTION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

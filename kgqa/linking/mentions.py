@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from kgqa.graph.names import normalise
-from kgqa.linking.vocabulary import ABBREVIATIONS, COMMON, FUNCTION, UNSPACED_FUNCTION
+from kgqa.lexicon.vocabulary import ABBREVIATIONS, COMMON, FUNCTION, UNSPACED_FUNCTION
 
 LONGEST = 12  # words in the longest mention; real names are shorter
 LONGEST_UNSPACED = 20  # characters, if words are not separated

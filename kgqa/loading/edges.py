@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from kgqa.graph.literals import members
 from kgqa.loading.columns import Buckets, gathered
 from kgqa.loading.spool import UNKNOWN_END, Spool
 from kgqa.parallel import mapped
@@ -92,9 +93,15 @@ class EdgeTable:
             [pa.nulls(len(batch), pa.string()) for batch in plain]
             + [batch.column("properties") for batch in about]
         ).combine_chunks()
-        chosen = _choose(texts, order, starts)
+        chosen, united = _choose(texts, order, starts)
         columns = [pa.array(column[chosen]) for column in (heads, relations, tails)]
-        columns.append(texts.take(pa.array(chosen)))
+        properties = texts.take(pa.array(chosen))
+        if united:
+            held = properties.to_pylist()
+            for group, text in united.items():
+                held[group] = text
+            properties = pa.array(held, pa.string())
+        columns.append(properties)
         rows = pa.RecordBatch.from_arrays(columns, names=[*_NAMES, "properties"])
         return rows, len(order) - len(rows)
 
@@ -127,15 +134,39 @@ def _firsts(heads: IntArray, relations: IntArray, tails: IntArray) -> BoolArray:
     return first
 
 
-def _choose(texts: pa.Array, order: IntArray, starts: IntArray) -> IntArray:
-    """Return for each group of equal edges (``order`` from each start on) the row that stays."""
+def _choose(texts: pa.Array, order: IntArray, starts: IntArray) -> tuple[IntArray, dict[int, str]]:
+    """Return for each group of equal edges (``order`` from each start on) the row that stays.
+
+    And the properties of the groups, by number, that are of an edge in several named graphs.
+    """
     chosen = order[starts].copy()
+    united: dict[int, str] = {}
     ends = np.append(starts[1:], len(order))
     for group in np.flatnonzero(ends - starts > 1).tolist():
         same = order[starts[group] : ends[group]]
         held = texts.take(pa.array(same)).to_pylist()
         chosen[group] = min(zip(held, same, strict=True), key=lambda pair: preference(pair[0]))[1]
-    return chosen
+        if (text := in_graphs(held)) is not None:
+            united[group] = text
+    return chosen, united
+
+
+def in_graphs(held: list[str | None]) -> str | None:
+    """Return the properties of an edge that is in several named graphs and says nothing else.
+
+    >>> in_graphs(['{"graph": "b"}', '{"graph": "a"}', None])
+    '{"graph": ["a", "b"]}'
+    >>> in_graphs(['{"graph": "b"}', '{"weight": 1}']) is None
+    True
+    """
+    different = set(held) - {None}
+    if len(different) < 2:
+        return None
+    given = [json.loads(text) for text in different if text]
+    if any(each.keys() != {"graph"} for each in given):
+        return None
+    graphs = {graph for each in given for graph in members(each["graph"])}
+    return json.dumps({"graph": sorted(map(str, graphs))}, ensure_ascii=False)
 
 
 def preference(text: str | None) -> tuple[float, str]:

@@ -19,6 +19,7 @@ from kgqa.loaders.ntriples import RDF_TYPE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+SUBCLASS = "http://www.w3.org/2000/01/rdf-schema#subClassOf"
 NO_RELATION_IS = "none"  # as the option that names the relations
 _NAMES = frozenset(
     {"a", "type", "rdftype", "hastype", "istype", "instanceof", "isinstanceof", "isa", "isan"}
@@ -111,10 +112,37 @@ def first_names(names: Iterable[pa.RecordBatch], ids: pa.Array) -> dict[str, str
     return {id_: text for id_, (_, text) in names_of.items()}
 
 
-def type_batches(edges: Iterable[pa.RecordBatch], called: dict[str, str]) -> Iterator[TypeBatch]:
-    """Yield the types that edges (head, tail) give their heads."""
-    classes, names = (pa.array(list(texts), pa.string()) for texts in (called, called.values()))
+def superclasses(edges: Iterable[pa.RecordBatch], classes: pa.Array) -> dict[str, set[str]]:
+    """Return what each class is a subclass of, through any chain; ``edges``: (head, tail)."""
+    above: dict[str, set[str]] = {}
+    for batch in edges:
+        columns = (batch.column(name).to_pylist() for name in ("head", "tail"))
+        for child, parent in zip(*columns, strict=True):
+            above.setdefault(child, set()).add(parent)
+    chains: dict[str, set[str]] = {}
+    for class_ in classes.to_pylist() if above else ():
+        seen: set[str] = set()
+        waiting = [class_]
+        while waiting:
+            new = above.get(waiting.pop(), set()) - seen
+            seen |= new
+            waiting += new
+        chains[class_] = seen - {class_}
+    return chains
+
+
+def type_batches(
+    edges: Iterable[pa.RecordBatch], called: dict[str, str], above: dict[str, set[str]]
+) -> Iterator[TypeBatch]:
+    """Yield the types that edges (head, tail) give their heads.
+
+    ``called``: names of all classes; ``above``: those that a class is a subclass of.
+    """
+    classes = pa.array(list(called), pa.string())
+    given = [[name, *(called[each] for each in above.get(id_, ()))] for id_, name in called.items()]
+    names = pa.array(given, pa.list_(pa.string()))
     for batch in edges:
         types = names.take(pc.index_in(batch.column("tail"), value_set=classes))
-        columns = [batch.column("head"), types]
+        heads = batch.column("head").take(pc.list_parent_indices(types))
+        columns = [heads, pc.list_flatten(types)]
         yield TypeBatch(pa.RecordBatch.from_arrays(columns, names=["id", "type"]))

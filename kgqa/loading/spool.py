@@ -31,7 +31,7 @@ from kgqa.graph.model import (
 )
 from kgqa.loading.columns import ColumnWriter, read_columns
 from kgqa.loading.facts import entity_values, fact_batches, reified
-from kgqa.loading.kinds import TypeRelations, first_names, type_batches
+from kgqa.loading.kinds import SUBCLASS, TypeRelations, first_names, superclasses, type_batches
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -165,10 +165,14 @@ class Spool:
             classes = type_relations.classes((relation, *named.get(relation, ())), edges)
             if classes is None:
                 continue
-            named_classes = first_names(self.read("names-text"), classes)
-            called = {id_: named_classes.get(id_, id_) for id_ in classes.to_pylist()}
+            chain_of = self._relations.get(SUBCLASS)
+            of_classes = self._edges_of(chain_of) if chain_of is not None else ()
+            above = superclasses(of_classes, classes)
+            every = sorted({*classes.to_pylist()}.union(*above.values()))
+            named_classes = first_names(self.read("names-text"), pa.array(every, pa.string()))
+            called = {id_: named_classes.get(id_, id_) for id_ in every}
             self.scanned.type_relations[relation] = sorted(set(called.values()))
-            yield from type_batches(edges(), called)
+            yield from type_batches(edges(), called, above)
 
     def _edges_of(self, relation: int) -> Iterator[pa.RecordBatch]:
         for name in self.edge_files():

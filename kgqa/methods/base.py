@@ -18,11 +18,12 @@ from kgqa.answers.answer import Answer, Findings
 from kgqa.answers.general import ask_general, with_reply
 from kgqa.deadline import deadline
 from kgqa.errors import KgqaError
-from kgqa.linking.asked import asks_whether
+from kgqa.methods.connections import connection_findings
 from kgqa.methods.kinds import described, kind_findings
 from kgqa.methods.options import MethodOptions
 from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules
+from kgqa.understanding.asked import asks_whether
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
@@ -179,7 +180,11 @@ class Method(ABC, Generic[OptionsT]):
             for number, one in found:
                 if (this := asked.get(number)) is not None and not this.choices:
                     args = (store, this.question, this.topics, self.form)
-                    one = kind_findings(*args, whether=this.is_yes_no) or one
+                    one = (
+                        kind_findings(*args, whether=this.is_yes_no)
+                        or connection_findings(*args)
+                        or one
+                    )
                 if not isinstance(one, KgqaError):
                     this = asked[number]
                     one = Answer.of(this.question, self.name, this.topics, one, this.link_seconds)

@@ -19,21 +19,14 @@ from kgqa.answers.ranking import RankingOptions, near_first
 from kgqa.deadline import deadline
 from kgqa.display import NO_EVIDENCE, NOT_HERE
 from kgqa.errors import AdapterMismatchError, KgqaError, ModelNotFoundError
+from kgqa.extras import missing_llm_packages, require_llm_packages
 from kgqa.graph.literals import number_in
 from kgqa.graph.model import Kind
 from kgqa.graph.names import normalise
 from kgqa.graph.quantities import UNITS
 from kgqa.graph.schema import PropertyGraph
+from kgqa.lexicon.lemmas import stem
 from kgqa.linking.around import MOST_CLASSES, name_stems, stems_of
-from kgqa.linking.asked import (
-    as_choice,
-    as_superlative,
-    asks_best,
-    asks_calculated,
-    asks_compared,
-    asks_denied,
-    asks_repeated,
-)
 from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.kinds import asked_class, asks_number, only_of_class
 from kgqa.methods.options import (
@@ -49,9 +42,20 @@ from kgqa.methods.rank import Rank
 from kgqa.methods.yes_no import NO, YES
 from kgqa.models.path_ranker import RANKERS, own_ranker
 from kgqa.paths.words import relation_phrase
-from kgqa.planning.question_words import names_class, says_all, stem
+from kgqa.planning.bounds import is_bound
+from kgqa.planning.negation import denies
+from kgqa.planning.question_words import names_class, says_all
 from kgqa.queries.plain import queryable
 from kgqa.queries.plan import Aggregate, NodeRef
+from kgqa.understanding.asked import (
+    as_choice,
+    as_superlative,
+    asks_best,
+    asks_calculated,
+    asks_compared,
+    asks_denied,
+    asks_repeated,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -283,14 +287,23 @@ class Auto(Ensemble):
         except (AdapterMismatchError, ModelNotFoundError) as error:
             if options.reasoner is not None or options.encoder is not None:
                 raise
+            if missing_llm_packages():  # the error names what to install; gcr would need more
+                raise
             resources.note(f"{error.message} Answering by the method gcr.")
             return self._gcr(general=general)
+        if missing_llm_packages():
+            resources.note(
+                "Answering without the method gcr, whose packages are not installed "
+                "(pip install 'kgqa[llm]')."
+            )
+            return [lambda: reasoner, lambda: ranker]
         from kgqa.methods.gcr import Gcr
 
         last = partial(Gcr, options, resources, general=False)
         return [lambda: reasoner, lambda: ranker, last]
 
     def _gcr(self, *, general: bool) -> list[Callable[[], Method[Any]]]:
+        require_llm_packages("The method gcr")
         from kgqa.methods.gcr import Gcr
 
         return self._by(Gcr(self.options, self.resources, general=general))
@@ -335,8 +348,11 @@ class Auto(Ensemble):
             left: list[_Pathwise] = []
             for number, question in taken:  # plans one at a time: they are quick
                 planned_once = cache(partial(self._planned, store, question))
-                found = self._whole(store, question, planned_once)
-                found = found or self._of_things(store, question, planned_once)
+                found = (
+                    self._apart(question, planned_once)
+                    or self._whole(store, question, planned_once)
+                    or self._of_things(store, question, planned_once)
+                )
                 class_ = self._asked_class(store, question) if found is None else None
                 planned = (
                     self._by_plan(store, question, planned_once, class_, GUESSED)
@@ -562,6 +578,24 @@ class Auto(Ensemble):
             return None
         return found
 
+    def _apart(
+        self,
+        question: LinkedQuestion | KgqaError,
+        planned: Callable[[], Findings | KgqaError],
+    ) -> Findings | None:
+        """Return what a plan gives that compares with a topic entity, or denies it.
+
+        No path leads to what is older than a thing, or is not of it.
+        """
+        if isinstance(question, KgqaError) or question.choices or question.is_yes_no:
+            return None
+        if not any(_stands_apart(question.question, one.mention) for one in question.topics):
+            return None
+        found = planned()
+        if isinstance(found, KgqaError) or not _compares(found, question.topics):
+            return None
+        return found
+
     def _compared(self, store: GraphStore, question: LinkedQuestion) -> Findings | None:
         """Return whether the first of two things has more of a property, if that is asked."""
         choice = as_choice(question.question)
@@ -656,6 +690,12 @@ def _is_named(topic: TopicEntity) -> bool:
     ]
 
 
+def _stands_apart(question: str, mention: str) -> bool:
+    """Return whether a question compares with what a mention names, or denies it."""
+    start = question.lower().find(mention.lower()) if mention else -1
+    return start > 0 and (is_bound(question, mention) or denies(question, start))
+
+
 def _classes_named(store: GraphStore) -> set[frozenset[str]]:
     """Return what a graph's classes are called, as stems: what is called so is one of them."""
     if not isinstance(store, PropertyGraph):
@@ -665,17 +705,10 @@ def _classes_named(store: GraphStore) -> set[frozenset[str]]:
 
 
 def _compares(found: Findings, topics: Sequence[TopicEntity]) -> bool:
-    """Return whether a plan has a condition for each of some entities."""
-    if found.result is None:
-        return False
-    plan = found.result.plan
-    where = [*plan.where, *(one for part in plan.without for one in part.where)]
-    values = {value for one in where for value in _values(one.right)}
-    return all(one.id in values or one.name in values for one in topics)
-
-
-def _values(right: object) -> tuple[object, ...]:
-    return right if isinstance(right, tuple) else ()
+    """Return whether a plan takes account of each of some entities."""
+    return found.result is not None and all(
+        one.id in found.covers or one.name in found.covers for one in topics
+    )
 
 
 def _has_classes(store: GraphStore) -> TypeGuard[PropertyGraph]:

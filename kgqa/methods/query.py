@@ -27,14 +27,14 @@ from kgqa.display import NOT_HERE, said_name
 from kgqa.errors import PlanError, TimeLimitError, UsageError
 from kgqa.graph.names import normalise
 from kgqa.graph.schema import PropertyGraph
+from kgqa.lexicon.lemmas import stem
 from kgqa.linking.around import MOST_CLASSES, stems_of
-from kgqa.linking.asked import as_superlative
-from kgqa.linking.literals import stated
 from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.options import QueryOptions
 from kgqa.paths.ground import Node
 from kgqa.paths.words import relation_phrase
 from kgqa.planning.aggregates import SHOWN_WITH
+from kgqa.planning.bounds import Bound, bounds_of
 from kgqa.planning.class_names import class_words, nameless
 from kgqa.planning.evidence import Reading
 from kgqa.planning.question_words import (
@@ -46,7 +46,6 @@ from kgqa.planning.question_words import (
     measures,
     names_class,
     ranks_by_nothing,
-    stem,
     unexplained,
     unsayable,
 )
@@ -72,17 +71,19 @@ from kgqa.queries.plan import (
 from kgqa.queries.result import QueryLimits, QueryResult
 from kgqa.queries.run import run_plan
 from kgqa.queries.sentence import plural, sentence
+from kgqa.understanding.asked import as_superlative
+from kgqa.understanding.literals import stated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence, Set
 
     from kgqa.graph.schema import GraphSchema
     from kgqa.graph.store import GraphStore
-    from kgqa.linking.literals import Stated, Stating
     from kgqa.methods.resources import Resources
     from kgqa.models.general import GeneralLLM
     from kgqa.planning.aggregates import Candidate
     from kgqa.queries.result import Cell
+    from kgqa.understanding.literals import Stated, Stating
 
 _ENDING = re.compile(r"(?:or|er|ed|ing)$")
 UNKNOWN = 0.15  # of the confidence, if the question names what is not in the graph
@@ -136,6 +137,7 @@ class Read(NamedTuple):
     said: str = ""  # a note on what the general LLM chose
     unsaid: str = ""  # what no plan says
     passed: tuple[str, ...] = ()  # words and values that the best plan has no use for
+    bounds: tuple[Bound, ...] = ()  # things that the best plan compares with
 
 
 class Query(Method[QueryOptions]):
@@ -275,6 +277,7 @@ class Query(Method[QueryOptions]):
         return Read(
             ranked, unknown, confidence, (chosen - began, ran - chosen), strange,
             chosen_by, said, unsaid, tuple(passed),
+            tuple(bounds_of(ranked[0][0].plan, found)) if ranked else (),
         )  # fmt: skip
 
     def _planned(self, reading: Reading) -> list[Candidate]:
@@ -436,6 +439,12 @@ class Query(Method[QueryOptions]):
         if counted := counted_words(result):
             notes.append(counted)
         notes += [f"Nothing in the graph is called {said_name(name)}." for name in read.unknown]
+        notes += [
+            f"Compared with {said_name(bound.ids[0])}: {relation_phrase(bound.property)} "
+            f"{_shown(bound.value)}."
+            for bound in read.bounds
+            if bound.ids
+        ]
         confidence = None if read.general_llm and not read.said else read.confidence
         if read.confidence < self.options.sure_from and confidence is not None:
             others = [one.plan for one, _ in read.plans[1:3]]
@@ -461,6 +470,7 @@ class Query(Method[QueryOptions]):
             notes=tuple(notes),
             confidence=confidence,
             result=result,
+            covers=_named_in(best.plan).union(*(one.ids for one in read.bounds)),
             **cost,
         )
 
@@ -501,6 +511,15 @@ def within(plan: Plan, ids: Set[str], types: Set[str]) -> Plan | None:
         return None
     one = Comparison(NodeRef(nodes[0]), "in", tuple(sorted(ids)))
     return replace(plan, where=(*plan.where, one))
+
+
+def _named_in(plan: Plan) -> frozenset[str]:
+    """Return the texts that a plan names things by: ids, names."""
+    where = [*plan.where, *(one for part in plan.without for one in part.where)]
+    if plan.first is not None:
+        where += plan.first.where
+    texts = (value for one in where if isinstance(one.right, tuple) for value in one.right)
+    return frozenset(one for one in texts if isinstance(one, str))
 
 
 def _texts_of(plan: Plan) -> list[str]:
@@ -546,6 +565,7 @@ def unused(
         (one.start, one.end)
         for one in found
         if not held & {value for values in one.fields.values() for value in values}
+        and not held & {str(value) for value in one.holds.values()}
     ]
     taken = [(one.start, one.end) for one in found]
     numbers = {one for one in held if re.fullmatch(r"-?[\d.]+", one)} - limits

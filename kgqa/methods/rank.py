@@ -39,7 +39,6 @@ from kgqa.graph.model import keys_array
 from kgqa.graph.names import normalise
 from kgqa.graph.store import schema_version
 from kgqa.linking.around import stems_of
-from kgqa.linking.clock import today_of
 from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.options import RankOptions
 from kgqa.methods.rank_asked import (
@@ -58,10 +57,11 @@ from kgqa.methods.rank_asked import (
 )
 from kgqa.methods.rank_conditions import narrowed_by_question
 from kgqa.methods.rank_words import RankWords, Weighed, entity_scores, of_one_fact
-from kgqa.methods.yes_no import YES, YES_THRESHOLD, connection
+from kgqa.methods.yes_no import OTHER_WAY, YES, YES_THRESHOLD, connection, said_turned
 from kgqa.models.adapter import AdapterCard
 from kgqa.paths.ground import ground
 from kgqa.paths.relation_paths import MOST_PATHS, opened, relation_paths
+from kgqa.understanding.clock import today_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -80,8 +80,6 @@ if TYPE_CHECKING:
 ANSWER_THRESHOLD = 0.7  # chosen on the graphs of scripts/bench_own
 MOST_ANSWERS = 500  # with a path each
 MOST_EXPLAINED = 10  # relation paths of a topic entity that an answer keeps
-# Weights of what an answer's log-odds are made of, as of `evidence_of`: bench_own --fit.
-EVIDENCE = (0.36, 0.30, 3.1, 1.8, -0.09)
 # of "yes", fitted on the 104 questions of tests/data/own*/*/yes_no.jsonl
 YES_CALIBRATION, LEAST_YES = (0.6, 2.4), 1e-4
 MOST_OTHER_RELATIONS = 1_000  # relations that are read once a session
@@ -222,7 +220,9 @@ class Rank(Method[RankOptions]):
             relations = evidence[order[0]][0][1].relation_path if order[0] in evidence else ()
             share = weighed[0].probability
             signs = evidence_of(best ** (1 / len(weighed)), share, asked, relations)
-            confidence = sureness((*signs, float(bool(narrowed.conditions)), 1.0))
+            confidence = sureness(
+                (*signs, float(bool(narrowed.conditions)), 1.0), self.ranker.card.evidence
+            )
         if chosen and not choices:
             likeliest = [
                 paths.steps[int(np.argmax(one.probability))]
@@ -273,14 +273,31 @@ class Rank(Method[RankOptions]):
         """
         began = time.perf_counter()
         first, second = question.topics
+        tables = [one.table for one in found]
+        words = self._in(store)
+        turned_ = said_turned(
+            question.question, words.names(question.topics), (first.key, second.key), tables,
+            words.phrases,
+        )  # fmt: skip
         asked = connection(
             (first.key, second.key),
-            [one.table for one in found],
+            tables,
             [one.of for one in found],
             [one.probability for one in weighed],
+            turned_,
         )
         paths, likely = found[asked.side], weighed[asked.side].probability
         rows = asked.rows[: self.options.k]
+        notes = list(notes)
+        contrary = [
+            path
+            for table, rows_ in zip(tables, turned_, strict=True)
+            for path in ground(store, table.take(np.flatnonzero(rows_)[:1]), self.form)
+            if path is not None
+        ]
+        if contrary and not len(rows):
+            stored = min(contrary, key=lambda path: path.edges[0].inverse)
+            notes.append(f"{OTHER_WAY}: {stored.text}.")
         if any_fact and (paths.table.length[asked.rows] == 1).any():
             rows = asked.rows[paths.table.length[asked.rows] == 1][: self.options.k]
             asked = replace(asked, probability=max(asked.probability, SAID_BY_ANY))
@@ -418,7 +435,7 @@ class Rank(Method[RankOptions]):
             signs.append([min(absent - there, _SURELY), better])
         best = int(np.argmax(fits[:count])) if count else None
         unsaid = best is not None and not says_kind(asked, words.path(every[best]))
-        odds = float(np.dot([*np.mean(signs, axis=0), unsaid, 1.0], self.ranker.card.lacking))
+        odds = lacking_odds([*np.mean(signs, axis=0), unsaid, 1.0], self.ranker.card.lacking)
         missing = ""  # as the last judge sees it
         if best is not None and (role := other_role(words, self.ranker, asked, every[best][-1])):
             odds, missing = max(odds, OTHER_ROLE_ODDS), f"has no {role}"
@@ -512,9 +529,14 @@ def _shown(
     return scored, expanded
 
 
-def sureness(signs: Sequence[float], weights: Sequence[float] = EVIDENCE) -> float:
+def sureness(signs: Sequence[float], weights: Sequence[float]) -> float:
     """Return the probability that an answer is right."""
     return float(1.0 / (1.0 + np.exp(-np.dot(signs, weights))))
+
+
+def lacking_odds(signs: Sequence[float], weights: Sequence[float]) -> float:
+    """Return the log-odds that a topic lacks what is asked for."""
+    return float(np.dot(signs, weights))
 
 
 def _not_there(topics: Sequence[TopicEntity], weighed: Sequence[Weighed]) -> str:

@@ -18,11 +18,11 @@ import numpy as np
 from kgqa.graph.model import keys_array
 from kgqa.graph.names import normalise
 from kgqa.graph.schema import PropertyGraph
+from kgqa.lexicon.vocabulary import FUNCTION, GENDERS
 from kgqa.linking.around import MOST_CLASSES, stems_of
-from kgqa.linking.asked import asks_whether
-from kgqa.linking.vocabulary import FUNCTION, GENDERS
 from kgqa.paths.words import TOPIC, relation_phrase
 from kgqa.planning.question_words import other_measure, turn
+from kgqa.understanding.asked import asks_whether
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -300,8 +300,9 @@ def meaning(
     every = [one for one in dict.fromkeys([*words.kinds, *more]) if one.isalpha()]
     if not every:
         return stems_of(noun)
-    vectors = ranker.vectors([f"{TOPIC} is a {one}" for one in (noun, *every)])
-    near = np.flatnonzero(vectors[1:] @ vectors[0] >= SAME_KIND).tolist()
+    asked = ranker.vectors([f"{TOPIC} is a {noun}"])[0]
+    vectors = words.vectors(ranker, [f"{TOPIC} is a {one}" for one in every])
+    near = np.flatnonzero(vectors @ asked >= SAME_KIND).tolist()
     return stems_of(" ".join([noun, *(every[at] for at in near)]))
 
 

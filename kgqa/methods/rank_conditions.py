@@ -14,10 +14,10 @@ import numpy as np
 
 from kgqa.answers.conditions import Narrowed, narrow
 from kgqa.errors import LinkingError
+from kgqa.lexicon.vocabulary import GENDERS
 from kgqa.linking.linker import link
-from kgqa.linking.literals import value_conditions
-from kgqa.linking.vocabulary import GENDERS
 from kgqa.methods.rank_words import entity_scores
+from kgqa.understanding.literals import value_conditions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping, Sequence

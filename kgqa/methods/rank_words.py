@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kgqa.graph.store import GraphStore
     from kgqa.linking.linker import Candidate
     from kgqa.linking.resolve import Resolution
+    from kgqa.models.kept_vectors import KeptVectors
     from kgqa.models.path_ranker import PathRanker
     from kgqa.paths.relation_paths import RelationPaths
     from kgqa.paths.schema import Hop
@@ -54,6 +55,20 @@ class RankWords:
         named = [relation_phrase(one.name) for one in types[:MOST_CLASSES]]
         last = [text.rpartition(" ")[2] for text in (*self.phrases[:_MOST_KINDS], *named) if text]
         self.kinds = list(dict.fromkeys(map(str.casefold, last)))  # words for what things are
+        self._folder = folder
+        self._kept: dict[int, KeptVectors] = {}  # by the encoder
+
+    def vectors(self, ranker: PathRanker, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return the vectors of the KG's own words, which are kept in its folder."""
+        return ranker.vectors(texts, self._kept_of(ranker))
+
+    def _kept_of(self, ranker: PathRanker) -> KeptVectors | None:
+        if self._folder is None or not self._folder.is_dir():
+            return None
+        place = id(ranker.encoder)
+        if place not in self._kept:
+            self._kept[place] = ranker.keep_in(self._folder)
+        return self._kept[place]
 
     def path(self, steps: Sequence[Hop]) -> str:
         """Return a relation path in words, with examples of what it leads to."""
@@ -91,7 +106,8 @@ class RankWords:
         if len(every) > MOST_RANKED:
             read = self.nearest(ranker, asked, every)[:MOST_RANKED]
         texts = [self.path(every[at]) for at in read]
-        logits[read] = ranker.logits([asked], texts, [len(every[at]) for at in read])[0]
+        hops = [len(every[at]) for at in read]
+        logits[read] = ranker.logits([asked], texts, hops, self._kept_of(ranker))[0]
         return logits
 
     def nearest(
@@ -103,7 +119,7 @@ class RankWords:
         """
         single = list(dict.fromkeys(hop for one in every for hop in one))
         place = {hop: row for row, hop in enumerate(single)}
-        vectors = ranker.vectors([self.path([hop]) for hop in single])
+        vectors = self.vectors(ranker, [self.path([hop]) for hop in single])
         longest = max(map(len, every), default=1)
         rows = [[place[hop] for hop in one] + [-1] * (longest - len(one)) for one in every]
         sums = np.vstack([vectors, np.zeros_like(vectors[:1])])[np.array(rows)].sum(1)

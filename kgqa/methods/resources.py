@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
 from kgqa.errors import IndexFault, ShardDamagedError
+from kgqa.extras import require_llm_packages
+from kgqa.models.locate import SMOLLM
 from kgqa.progress import Silent
 
 if TYPE_CHECKING:
@@ -133,6 +135,8 @@ class Resources:
         without one.
         """
         from kgqa.models.adapter import preset as card_of
+
+        require_llm_packages(f"The KG-LLM {model or SMOLLM}")
         from kgqa.models.prepared import open_kg_llm
 
         card = card_of(preset) if preset else None
@@ -171,12 +175,13 @@ class Resources:
 
         Without a name it is the one that suits the KG.
         """
-        from kgqa.models.path_ranker import UNIVERSAL, load_path_ranker, suited_ranker
+        from kgqa.models.path_ranker import load_path_ranker, suited_ranker, universal_ranker
 
-        if name is None and self.store is not None:
-            folder = self.settings.kg_folder(self.store.info.name)
-            name = suited_ranker(self.store.relations().known, folder)
-        name = name or UNIVERSAL
+        if name is None:
+            name = universal_ranker(self.settings.encoder, self.settings.cache_folder)
+            if self.store is not None:
+                folder = self.settings.kg_folder(self.store.info.name)
+                name = suited_ranker(self.store.relations().known, folder, name)
         return self._model(
             ("ranker", name, encoder),
             lambda: load_path_ranker(name, encoder=encoder, **self._where()),

@@ -14,15 +14,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kgqa.linking.masking import without_name
+from kgqa.methods import direction
+from kgqa.paths.walk import FIRST, SECOND
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from kgqa.graph.model import IntArray
+    from kgqa.graph.model import BoolArray, IntArray
     from kgqa.paths.walk import PathTable
 
 YES, NO = "yes", "no"
+_MARKS = ("\x03", "\x04")  # in place of the two names, in the order of the topics
+OTHER_WAY = "The graph has it the other way round"
 YES_THRESHOLD = (
     0.1  # probability from which a connection says it; chosen on yes_no.jsonl of tests/data
 )
@@ -46,17 +52,19 @@ def connection(
     tables: Sequence[PathTable],
     of: Sequence[IntArray],
     probability: Sequence[NDArray[np.float64]],
+    turned: Sequence[BoolArray],
 ) -> Connection:
     """Return how two topic entities are connected, each the end of the other's paths.
 
     ``tables``: the paths out of each; ``of``: which relation path each has; ``probability``: of
-    each relation path. A side that no path leads out of to the other does not count, unless both
+    each relation path; ``turned``: which paths say something else
+    (:func:`said_turned`). A side that no path leads out of to the other does not count, unless both
     are such.
     """
     best = Connection(0.0, 0, np.zeros(0, np.int64))
     sides = []
     for side, table in enumerate(tables):
-        rows = np.flatnonzero(table.ends() == keys[1 - side])
+        rows = np.flatnonzero((table.ends() == keys[1 - side]) & ~turned[side])
         if not len(rows):
             continue
         share = float(probability[side][np.unique(of[side][rows])].sum())
@@ -67,3 +75,52 @@ def connection(
     return Connection(
         min(math.prod(sides) ** (1 / len(sides)), 1.0) if sides else 0.0, best.side, best.rows
     )
+
+
+def said_turned(
+    question: str,
+    names: Mapping[int, Sequence[str]],
+    keys: tuple[int, int],
+    tables: Sequence[PathTable],
+    phrases: Sequence[str],
+) -> list[BoolArray]:
+    """Return for each of two topics which of its paths to the other a question does not mean.
+
+    Those of one fact that has the two the other way round than the question says. ``names``: of
+    the topics, by key; ``phrases``: of the relations.
+    """
+    masked = question
+    for key, mark in zip(keys, _MARKS, strict=True):
+        masked = without_name(masked, names[key], mark)
+    places = [masked.find(mark) for mark in _MARKS]
+    if min(places) < 0:
+        return [np.zeros(len(table), np.bool_) for table in tables]
+    swapped = places[1] < places[0]
+    order = _MARKS[::-1] if swapped else _MARKS
+    said = masked.replace(order[0], direction.FIRST).replace(order[1], direction.SECOND)
+    return [
+        _turned(said, table, side, keys[1 - side], phrases, swapped=swapped)
+        for side, table in enumerate(tables)
+    ]
+
+
+def _turned(
+    question: str,
+    table: PathTable,
+    side: int,
+    other: int,
+    phrases: Sequence[str],
+    *,
+    swapped: bool,
+) -> BoolArray:
+    turned = np.zeros(len(table), np.bool_)
+    single = (table.length == 1) & (table.hops[:, 0, SECOND] < 0) & (table.ends() == other)
+    for step in np.unique(table.hops[single, 0, FIRST]).tolist():
+        phrase = phrases[step // 2]
+        who = "" if direction.holds_both_ways(phrase) else direction.acting(question, phrase)
+        if who:
+            actor = int((who == direction.SECOND) != swapped)  # the number of its topic
+            head = actor if direction.acting_side(phrase) == "head" else 1 - actor
+            if head != (side if step % 2 == 0 else 1 - side):  # where it is stored
+                turned |= single & (table.hops[:, 0, FIRST] == step)
+    return turned

@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 from functools import cached_property
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
+    from typing import Self
 
     from numpy.typing import NDArray
 
@@ -26,7 +27,7 @@ _AT_ONCE = 1 << 14  # numbers of an activation that stay in the CPU's nearest ca
 
 
 class _Layer(NamedTuple):
-    mixing: tuple[Array, Array]  # query (by the root of a head's size), key, value: one product
+    mixing: tuple[tuple[Array, Array], ...]  # query (by the root of a head's size), key, value
     mixed: tuple[Array, Array]
     mixed_norm: tuple[Array, Array]
     wide: tuple[Array, Array]
@@ -35,7 +36,17 @@ class _Layer(NamedTuple):
 
 
 class Bert:
-    """A BERT that gives the states of its last layer."""
+    """A BERT that gives the states of its last layer.
+
+    Models of its family override what differs: names of weights, positions, and what is added to
+    the scores of attention.
+    """
+
+    kind: ClassVar[str] = "bert"  # the model_type in a config.json
+    _prefix: ClassVar[str] = "bert."
+    _words: ClassVar[str] = "embeddings.word_embeddings.weight"
+    _positions: ClassVar[str] = "embeddings.position_embeddings.weight"
+    _query_scale: np.float32 | None = None  # if the query's weights are not scaled already
 
     def __init__(self, config: Mapping[str, Any], weights: dict[str, Array]) -> None:
         self.width = int(config["hidden_size"])
@@ -43,9 +54,7 @@ class Bert:
         self._heads = int(config["num_attention_heads"])
         self._epsilon = float(config.get("layer_norm_eps", 1e-12))
         self._weights = weights
-        words, places = (
-            weights[f"embeddings.{part}_embeddings.weight"].shape for part in ("word", "position")
-        )
+        words, places = weights[self._words].shape, weights[self._positions].shape
         fit = words[1:] == places[1:] == (self.width,) and 0 < self._heads <= self.width
         if not fit or self.width % self._heads or not 0 <= self._epsilon < 1:
             raise ValueError("The sizes in its config.json are not those of its weights")
@@ -53,11 +62,11 @@ class Bert:
         if self.states([[0, 0]]).shape != (2, self.width):  # or names a weight that is missing
             raise ValueError("Its weights have other shapes than those of a BERT")
 
-    @staticmethod
-    def reads(config: Mapping[str, Any], file: Path) -> bool:
+    @classmethod
+    def reads(cls, config: Mapping[str, Any], file: Path) -> bool:
         """Whether a model of this ``config.json`` in this one file is read here."""
         return (
-            config.get("model_type") == "bert"
+            config.get("model_type") == cls.kind
             and config.get("hidden_act", "gelu") == "gelu"
             and config.get("position_embedding_type", "absolute") == "absolute"
             and not config.get("is_decoder")
@@ -65,18 +74,22 @@ class Bert:
         )
 
     @classmethod
-    def load(cls, config: Mapping[str, Any], file: Path) -> Bert:
+    def load(cls, config: Mapping[str, Any], file: Path) -> Self:
         """Load the weights. Raises SafetensorError, OSError, KeyError, TypeError, ValueError."""
         from safetensors import safe_open
 
-        with safe_open(file, framework="numpy") as stored:
-            tensors = {
-                name.removeprefix("bert."): stored.get_tensor(name)
-                for name in stored.keys()  # noqa: SIM118  # no mapping
-                if name.endswith((".weight", ".bias"))
-            }
-        with np.errstate(over="ignore"):  # what comes of it is checked
-            weights = {name: each.astype(np.float32, copy=False) for name, each in tensors.items()}
+        weights = {}
+        with (
+            safe_open(file, framework="numpy") as stored,
+            np.errstate(over="ignore"),  # what comes of it is checked
+        ):
+            for stated in stored.keys():  # noqa: SIM118  # no mapping
+                if not stated.endswith((".weight", ".bias")):
+                    continue
+                name, weight = stated.removeprefix(cls._prefix), stored.get_tensor(stated)
+                # the words' vectors, most of which no text needs, stay in the file's precision
+                kept = name == cls._words and weight.dtype == np.float16
+                weights[name] = weight if kept else weight.astype(np.float32, copy=False)
         return cls(config, weights)
 
     def change(self, changes: Mapping[str, Array]) -> None:
@@ -95,18 +108,33 @@ class Bert:
         Rows of one length that follow each other are read together.
         """
         lengths = [(length, len(list(same))) for length, same in groupby(map(len, rows))]
-        position = np.concatenate([np.tile(np.arange(size), count) for size, count in lengths])
-        state = self._weights["embeddings.word_embeddings.weight"][np.concatenate(rows)]
-        state = state + self._weights["embeddings.position_embeddings.weight"][position]
-        state += self._weights["embeddings.token_type_embeddings.weight"][0]
+        state = self._weights[self._words][np.concatenate(rows)].astype(np.float32, copy=False)
+        state = self._placed(state, rows, lengths)
         state = self._normed(state, self._pair("embeddings.LayerNorm"))
         for layer in self._layers:
-            mixed = self._mixed(_linear(state, layer.mixing), lengths)
+            made = [_linear(state, pair) for pair in layer.mixing]
+            mixed = self._mixed(made[0] if len(made) == 1 else np.concatenate(made, 1), lengths)
             state = self._normed(state + _linear(mixed, layer.mixed), layer.mixed_norm)
             wide = _linear(state, layer.wide)
-            _gelu(wide)
+            gelu(wide)
             state = self._normed(state + _linear(wide, layer.narrow), layer.norm)
         return state
+
+    def _placed(
+        self, state: Array, rows: Sequence[Sequence[int]], lengths: Sequence[tuple[int, int]]
+    ) -> Array:
+        """Return the words' vectors with those of their positions."""
+        position = np.concatenate([np.tile(np.arange(size), count) for size, count in lengths])
+        state = state + self._weights[self._positions][position]
+        state += self._weights["embeddings.token_type_embeddings.weight"][0]
+        return state
+
+    def _relative(self, length: int) -> Array | None:
+        """Return what is added to the scores of texts of ``length``, ``[heads, length, length]``.
+
+        None adds nothing.
+        """
+        return None
 
     def _pair(self, name: str) -> tuple[Array, Array]:
         return self._weights[f"{name}.weight"], self._weights[f"{name}.bias"]
@@ -125,7 +153,7 @@ class Bert:
             weights, biases = zip(*parts, strict=True)
             layers.append(
                 _Layer(
-                    (np.concatenate(weights), np.concatenate(biases)),
+                    ((np.concatenate(weights), np.concatenate(biases)),),
                     self._pair(f"{at}.attention.output.dense"),
                     self._pair(f"{at}.attention.output.LayerNorm"),
                     self._pair(f"{at}.intermediate.dense"),
@@ -142,7 +170,11 @@ class Bert:
             end = start + length * count
             shape = (count, length, 3, self._heads, self.width // self._heads)
             query, key, value = made[start:end].reshape(shape).transpose(2, 0, 3, 1, 4)
+            if self._query_scale is not None:
+                query = query * self._query_scale
             score = query @ key.swapaxes(-1, -2)
+            if (relative := self._relative(length)) is not None:
+                score += relative
             score -= score.max(-1, keepdims=True)
             np.exp(score, out=score)
             score /= score.sum(-1, keepdims=True)
@@ -171,7 +203,7 @@ _P = np.float32(0.3275911 * math.sqrt(0.5))
 _A = [np.float32(a) for a in (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)]
 
 
-def _gelu(values: Array) -> None:
+def gelu(values: Array) -> None:
     """Put ``x * (1 + erf(x / sqrt(2))) / 2`` for each x, in place."""
     flat = values.reshape(-1)
     size, t, rest, tail = np.empty((4, min(_AT_ONCE, len(flat))), np.float32)

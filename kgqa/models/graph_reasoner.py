@@ -8,39 +8,49 @@ takes. Four things are this project's: the whole question and the step go into t
 number of hops; a relation is read by its words, so that one that was never met is scored by what it
 means; and it is one or two *parts* (the halves of a collapsed mediator), its logit the sum of
 theirs.
+
+Here the model answers, in numpy. It is trained by :mod:`kgqa.models.graph_reasoner_torch`, which
+computes the same with gradients; :class:`WalkMath` is what a walk needs of either.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-import torch
-from torch import Tensor, nn
+import numpy as np
 
 from kgqa.errors import AdapterMismatchError, ModelError
+from kgqa.models.bert import gelu
 from kgqa.models.graph_reasoner_card import AGAIN, REASONERS, ReasonerCard
 from kgqa.models.sentences import encoder_of_card, load_sentence_encoder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+    from numpy.typing import NDArray
 
     from kgqa.models.sentence_encoder import SentenceEncoder
     from kgqa.progress import Progress
 
-UNTRAINED = -100.0  # the logit of what was never trained, whatever its other half adds
+    Array = NDArray[np.float32]
+    IntArray = NDArray[np.int64]
+    BoolArray = NDArray[np.bool_]
+
+_EPSILON = np.float32(1e-5)  # of a layer norm, as torch has it
 
 
 class Reading(NamedTuple):
     """What a reasoner makes of questions: ``hidden`` ``[rows, hops, hidden]``, ``beta``.
 
-    ``beta``, ``[rows, hops]``, sums to 1 over hops; ``log_beta`` is its logarithm.
+    ``beta``, ``[rows, hops]``, sums to 1 over hops; ``log_beta`` is its logarithm. The fields are
+    arrays of numpy, or tensors in training.
     """
 
-    hidden: Tensor
-    beta: Tensor
-    log_beta: Tensor
+    hidden: Any
+    beta: Any
+    log_beta: Any
 
 
 class Tables(NamedTuple):
@@ -50,159 +60,199 @@ class Tables(NamedTuple):
     is ``2 * relation``, ``+ 1`` against its direction.
     """
 
-    first: Tensor
-    second: Tensor
+    first: Any
+    second: Any
 
 
-class GraphReasoner(nn.Module):
-    """The model of ``hops`` steps; ``width`` of the encoder's vectors, ``hidden`` units."""
+class WalkMath(Protocol):
+    """The arithmetic of a walk, over arrays of numpy or over tensors with gradients.
 
-    def __init__(self, hops: int, width: int, hidden: int, dropout: float = 0.0) -> None:
-        super().__init__()
-        self.width, self.hidden = width, hidden
-        self.query = nn.ModuleList(nn.Linear(width, width) for _ in range(hops))
-        self.tokens = nn.LayerNorm(width)
-        self.attended = nn.Linear(width, hidden)
-        self.whole = nn.Linear(width, hidden)
-        self.step = nn.Parameter(torch.zeros(hops, hidden))
-        self.mixed = nn.Sequential(nn.GELU(), nn.Dropout(dropout), nn.Linear(hidden, hidden))
-        self.length_query = nn.ModuleList(nn.Linear(width, width) for _ in range(hops))
-        self.length = nn.Sequential(
-            nn.Linear(width * (1 + hops), hidden),
-            nn.GELU(),
-            nn.Dropout(dropout),
-            nn.Linear(hidden, hops),
-        )
-        self.dropout = nn.Dropout(dropout)
-        # for each place (first, second) and direction (along, against)
-        self.words = nn.Parameter(torch.randn(2, 2, width, hidden) * width**-0.5)
-        self.bias_of_words = nn.Parameter(torch.zeros(2, 2, width))
-        self.bias = nn.Parameter(torch.zeros(2, 2))
+    An implementation must take indices as arrays of numpy, and :meth:`numbers` must cut gradients:
+    a walk decides by numbers which edges it takes.
+    """
 
-    @torch.no_grad()
-    def forget(self, seen: Tensor) -> None:
-        """Make low what was never trained: ``seen`` ``[2, 2]`` are places and directions.
+    def ones(self, size: int) -> Any:
+        """Return ``size`` ones."""
 
-        A direction that never came up in a place has no meaning there, whatever the words.
+    def numbers(self, values: Any) -> Array:
+        """Return values as an array of numpy."""
+
+    def relation_scores(
+        self, hidden: Any, tables: Tables, first: IntArray, second: IntArray
+    ) -> Any:
+        """Return the score, in 0..1, of each relation for each row, ``[rows, relations]``.
+
+        ``hidden`` ``[rows, hidden]`` is of one step of the walk; ``first`` and ``second`` are
+        steps, ``[relations]``, ``second`` -1 if a relation is one edge.
         """
-        for weight, low in ((self.words, 0.0), (self.bias_of_words, 0.0), (self.bias, UNTRAINED)):
-            weight[~seen] = low
 
-    def read(self, states: Tensor, there: Tensor, pooled: Tensor) -> Reading:
+    def masked(self, values: Any, keep: BoolArray) -> Any:
+        """Return ``values``, 0 where not ``keep``."""
+
+    def transition(
+        self, before: Any, source: IntArray, passed: Any, target: IntArray, size: int
+    ) -> Any:
+        """Return the scores of entities after one step, ``[size]``, none over 1.
+
+        ``before`` are the scores of (row, entity) pairs; edge i goes from pair ``source[i]`` to
+        pair ``target[i]`` of the ``size`` pairs after the step, and ``passed[i]`` is its
+        relation's score.
+        """
+
+    def weighed(self, parts: Sequence[Any], weights: Any, target: IntArray, size: int) -> Any:
+        """Return the sum of joined ``parts`` times ``weights`` by ``target``, none over 1."""
+
+
+class NumpyMath:
+    """A :class:`WalkMath` over arrays of numpy."""
+
+    def ones(self, size: int) -> Array:
+        """Return ``size`` ones."""
+        return np.ones(size, np.float32)
+
+    def numbers(self, values: Array) -> Array:
+        """Return values as they are."""
+        return values
+
+    def relation_scores(
+        self, hidden: Array, tables: Tables, first: IntArray, second: IntArray
+    ) -> Array:
+        """Return the score of each relation for each row."""
+        logits = relation_logits(hidden, tables, first, second)
+        with np.errstate(over="ignore"):  # a low logit is the score 0
+            scores: Array = np.float32(1) / (np.float32(1) + np.exp(-logits))
+        return scores
+
+    def masked(self, values: Array, keep: BoolArray) -> Array:
+        """Return ``values``, 0 where not ``keep``."""
+        return np.where(keep, values, np.float32(0))
+
+    def transition(
+        self, before: Array, source: IntArray, passed: Array, target: IntArray, size: int
+    ) -> Array:
+        """Return the scores of entities after one step."""
+        return _summed(before[source] * passed, target, size)
+
+    def weighed(self, parts: Sequence[Array], weights: Array, target: IntArray, size: int) -> Array:
+        """Return the sum of joined ``parts`` times ``weights`` by ``target``."""
+        return _summed(np.concatenate(parts) * weights, target, size)
+
+
+def relation_logits(hidden: Array, tables: Tables, first: IntArray, second: IntArray) -> Array:
+    """Return the logit of each relation for each row, see :meth:`WalkMath.relation_scores`."""
+    other = tables.second[np.maximum(second, 0)] * (second >= 0)[:, None]
+    parts: Array = tables.first[first] + other
+    logits: Array = hidden @ parts[:, :-1].T + parts[:, -1]
+    return logits
+
+
+def _summed(values: Array, target: IntArray, size: int) -> Array:
+    summed = np.bincount(target, values, size).astype(np.float32)
+    return np.minimum(summed, np.float32(1))
+
+
+class GraphReasoner:
+    """The model of a card with trained ``tensors``. Raises ModelError if they do not fit it."""
+
+    def __init__(self, card: ReasonerCard, tensors: Mapping[str, Array]) -> None:
+        hops, width, hidden = card.hops, card.width, card.hidden
+        self.hops, self.width, self.hidden = hops, width, hidden
+        layers = {
+            **{f"query.{hop}": (width, width) for hop in range(hops)},
+            **{f"length_query.{hop}": (width, width) for hop in range(hops)},
+            "attended": (hidden, width),
+            "whole": (hidden, width),
+            "mixed.2": (hidden, hidden),
+            "length.0": (hidden, width * (1 + hops)),
+            "length.3": (hops, hidden),
+        }
+        shapes: dict[str, tuple[int, ...]] = {
+            "tokens.weight": (width,),
+            "tokens.bias": (width,),
+            "step": (hops, hidden),
+            "words": (2, 2, width, hidden),
+            "bias_of_words": (2, 2, width),
+            "bias": (2, 2),
+        }
+        for name, shape in layers.items():
+            shapes |= {f"{name}.weight": shape, f"{name}.bias": shape[:1]}
+        if {name: tensor.shape for name, tensor in tensors.items()} != shapes:
+            raise ModelError("The weights are not of the reasoner that its card describes.", AGAIN)
+        self.tensors = {
+            name: np.ascontiguousarray(tensor, np.float32) for name, tensor in tensors.items()
+        }
+
+    def read(self, states: Array, there: BoolArray, pooled: Array) -> Reading:
         """Return what the reasoner makes of questions.
 
         ``states`` ``[rows, tokens, width]`` are the tokens' states, ``there`` ``[rows, tokens]`` is
         True for a token, ``pooled`` ``[rows, width]`` the questions' own vectors.
         """
-        states = self.tokens(states)
-        pooled = pooled * self.width**0.5  # of length 1: units of the size that layers expect
-        whole = self.whole(self.dropout(pooled))
+        mean = states.mean(2, keepdims=True)
+        spread = states.var(2, keepdims=True)
+        states = (states - mean) / np.sqrt(spread + _EPSILON)
+        states = states * self.tensors["tokens.weight"] + self.tensors["tokens.bias"]
+        pooled = pooled * np.float32(self.width**0.5)  # of length 1: of the size layers expect
+        whole = self._linear("whole", pooled)
         hidden = []
-        for number, query in enumerate(self.query):
-            attended = _attended(torch.tanh(query(pooled)), states, there)
-            mixed = self.attended(self.dropout(attended)) + whole + self.step[number]
-            hidden.append(self.mixed(mixed))
+        for hop in range(self.hops):
+            attended = self._attended(f"query.{hop}", pooled, states, there)
+            mixed = self._linear("attended", attended) + whole + self.tensors["step"][hop]
+            gelu(mixed)
+            hidden.append(self._linear("mixed.2", mixed))
         heads = [
-            self.dropout(_attended(torch.tanh(query(pooled)), states, there))
-            for query in self.length_query
+            self._attended(f"length_query.{hop}", pooled, states, there) for hop in range(self.hops)
         ]
-        log_beta = torch.log_softmax(self.length(torch.cat([pooled, *heads], dim=1)), dim=1)
-        return Reading(torch.stack(hidden, dim=1), log_beta.exp(), log_beta)
+        inner = self._linear("length.0", np.concatenate([pooled, *heads], 1))
+        gelu(inner)
+        log_beta = log_softmax(self._linear("length.3", inner))
+        return Reading(np.stack(hidden, 1), np.exp(log_beta), log_beta)
 
-    def tables(self, words: Tensor) -> Tables:
+    def tables(self, words: Array) -> Tables:
         """Return the steps' vectors; ``words`` ``[relations, width]`` are vectors of length 1."""
-        words = words * self.width**0.5
-        made = torch.einsum("rw,pdwh->prdh", words, self.words) * self.width**-0.5
-        bias = torch.einsum("rw,pdw->prd", words, self.bias_of_words) + self.bias[:, None, :]
-        both = torch.cat([made, bias.unsqueeze(-1)], dim=3).flatten(1, 2)
-        return Tables(both[0], both[1])
+        words = words * np.float32(self.width**0.5)
+        made = [self._steps(words, place) for place in range(2)]
+        return Tables(*made)
+
+    def _steps(self, words: Array, place: int) -> Array:
+        """Return ``[2 * relations, hidden + 1]``, each relation along and against."""
+        both = np.empty((len(words), 2, self.hidden + 1), np.float32)
+        for direction in range(2):
+            at = place, direction
+            weights = self.tensors["words"][at] * np.float32(self.width**-0.5)
+            both[:, direction, :-1] = words @ weights
+            bias = words @ self.tensors["bias_of_words"][at] + self.tensors["bias"][at]
+            both[:, direction, -1] = bias
+        return both.reshape(2 * len(words), self.hidden + 1)
+
+    def _linear(self, name: str, values: Array) -> Array:
+        made: Array = values @ self.tensors[f"{name}.weight"].T + self.tensors[f"{name}.bias"]
+        return made
+
+    def _attended(self, query: str, pooled: Array, states: Array, there: BoolArray) -> Array:
+        """Return the mean of the tokens' states, weighed by how near each is to a query."""
+        asked = np.tanh(self._linear(query, pooled))
+        score = np.einsum("rtw,rw->rt", states, asked) * np.float32(self.width**-0.5)
+        weight = np.exp(log_softmax(np.where(there, score, np.float32(-np.inf))))
+        attended: Array = np.einsum("rt,rtw->rw", weight, states)
+        return attended
 
 
-def _attended(asked: Tensor, states: Tensor, there: Tensor) -> Tensor:
-    """Return the mean of the tokens' states, weighed by how near each is to ``asked``."""
-    score = torch.einsum("rtw,rw->rt", states, asked) * states.shape[2] ** -0.5
-    weight = torch.softmax(score.masked_fill(~there, -torch.inf), dim=1)
-    return torch.einsum("rt,rtw->rw", weight, states)
-
-
-def relation_logits(hidden: Tensor, tables: Tables, first: Tensor, second: Tensor) -> Tensor:
-    """Return the logit of each relation for each row, ``[rows, relations]``.
-
-    ``hidden`` ``[rows, hidden]`` is of one step of the walk; ``first`` and ``second`` are steps,
-    ``[relations]``, ``second`` -1 if a relation is one edge.
-    """
-    parts = tables.first[first] + tables.second[second.clamp(min=0)] * (second >= 0).unsqueeze(1)
-    return hidden @ parts[:, :-1].T + parts[:, -1]
-
-
-def transition(before: Tensor, source: Tensor, passed: Tensor, target: Tensor, size: int) -> Tensor:
-    """Return the scores of entities after one step, ``[size]``.
-
-    ``before`` are the scores of (row, entity) pairs; edge i goes from pair ``source[i]`` to pair
-    ``target[i]`` of the ``size`` pairs after the step, and ``passed[i]`` is its relation's score.
-    """
-    moved = before[source] * passed
-    return clamped(torch.zeros(size, dtype=moved.dtype).index_add(0, target, moved))
-
-
-def clamped(scores: Tensor) -> Tensor:
-    """Return ``scores``, those over 1 divided by their detached values."""
-    return scores / scores.detach().clamp(min=1.0)
-
-
-def walk_loss(
-    scores: Tensor, wanted: Tensor, row: Tensor, rows: int, answer_weight: float
-) -> Tensor:
-    """Return the mean over questions of the weighed squared error over their neighbourhoods.
-
-    ``scores`` and ``wanted`` (1 at answers) belong to pairs of a question ``row`` and an entity. An
-    answer weighs ``answer_weight``, any other entity 1 (KG-CoT, sec. 3.1; the weights are those of
-    the public programs of its family).
-    """
-    weight = torch.where(wanted > 0, answer_weight, 1.0)
-    error = torch.zeros(rows).index_add(0, row, weight * (scores - wanted).square())
-    total = torch.zeros(rows).index_add(0, row, weight)
-    return (error / total.clamp(min=1.0)).mean()
-
-
-def hop_loss(log_beta: Tensor, hops: Sequence[int]) -> Tensor:
-    """Return the cross-entropy of the hop weights over rows whose ``hops`` are known (0: not)."""
-    wanted = torch.tensor(hops) - 1
-    known = (wanted >= 0) & (wanted < log_beta.shape[1])
-    if not bool(known.any()):
-        return log_beta.sum() * 0.0
-    return nn.functional.nll_loss(log_beta[known], wanted[known])
-
-
-def path_loss(logits: Tensor, right: Tensor) -> Tensor:
-    """Return how far relations' ``logits`` are from what gold relation paths take at a step.
-
-    Both are ``[rows, relations]``; ``right`` is True where the step takes the relation. The right
-    ones are pulled above 0 and all others below, the hardest most. Unlike the walk's squared error
-    it does not fade where a score is wrong and sure.
-    """
-    none = torch.zeros(len(logits), 1)
-    away = torch.where(right, -torch.inf, logits)
-    towards = torch.where(right, -logits, -torch.inf)
-    parts = torch.logsumexp(torch.cat([none, away], dim=1), dim=1)
-    parts = parts + torch.logsumexp(torch.cat([none, towards], dim=1), dim=1)
-    return parts.mean()
+def log_softmax(values: Array) -> Array:
+    """Return the logarithm of the softmax over the last axis."""
+    values = values - values.max(-1, keepdims=True)
+    made: Array = values - np.log(np.exp(values).sum(-1, keepdims=True))
+    return made
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class LoadedReasoner:
-    """A reasoner that is ready: its model in eval mode on the CPU, and what encodes questions."""
+    """A reasoner that is ready: its model, and what encodes questions."""
 
     name: str
     card: ReasonerCard
     model: GraphReasoner
     encoder: SentenceEncoder
-
-
-def save_reasoner(folder: Path, model: GraphReasoner, card: ReasonerCard) -> None:
-    """Write weights (float16) and card into ``folder``, which is made. Raises ModelError."""
-    state = model.state_dict().items()
-    REASONERS.save(folder, card, {name: tensor.numpy(force=True) for name, tensor in state})
 
 
 def load_reasoner(
@@ -222,10 +272,9 @@ def load_reasoner(
     """
     folder = REASONERS.folder(name)
     card, tensors, _ = REASONERS.read(folder)
-    model = GraphReasoner(card.hops, card.width, card.hidden)
     try:
-        model.load_state_dict({name: torch.from_numpy(tensor) for name, tensor in tensors.items()})
-    except RuntimeError:
+        model = GraphReasoner(card, tensors)
+    except ModelError:
         raise ModelError(
             f"The weights {folder / card.weights} are not of the reasoner that its card describes.",
             AGAIN,
@@ -238,6 +287,4 @@ def load_reasoner(
             f"{read_by.name} gives {read_by.width}.",
             f"Use the encoder it was trained with. {AGAIN}",
         )
-    return LoadedReasoner(
-        REASONERS.shown(folder), card, model.eval().requires_grad_(False), read_by
-    )
+    return LoadedReasoner(REASONERS.shown(folder), card, model, read_by)

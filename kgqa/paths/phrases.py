@@ -46,7 +46,7 @@ def read_phrases(file: Path) -> dict[str, tuple[str, ...]]:
     """
     by_relation: dict[str, tuple[str, ...]] = {}
     try:
-        lines = file.read_text("utf-8-sig").splitlines()
+        lines = file.read_text("utf-8-sig").split("\n")  # names may hold other separators
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"The phrases {file} cannot be read: {error}.") from None
     for number, line in enumerate(lines, 1):

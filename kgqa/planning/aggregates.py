@@ -8,9 +8,9 @@ from heapq import nlargest
 from typing import TYPE_CHECKING
 
 from kgqa.errors import PlanError
-from kgqa.linking.asked import asks_best, asks_either
 from kgqa.paths.words import relation_phrase
 from kgqa.planning.evidence import MOST_ODDS, is_id
+from kgqa.planning.negation import absence, with_last
 from kgqa.planning.question_words import (
     DATE_PART,
     FREQUENT,
@@ -39,7 +39,9 @@ from kgqa.queries.plan import (
     PropertyRef,
     Sort,
     Without,
+    owners,
 )
+from kgqa.understanding.asked import asks_best, asks_either
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -94,12 +96,14 @@ class Candidate:
     """A plan with its score, larger is better; ``nouns``: what its classes are called.
 
     ``vain``: what it costs, in the score, that words of the question ask for what it leaves out.
+    ``denied``: how many of its comparisons are the opposite of what the question denies.
     """
 
     plan: Plan
     score: float
     nouns: tuple[str, ...] = ()
     vain: float = 0.0
+    denied: int = 0
 
 
 class WholeSearch:
@@ -113,6 +117,9 @@ class WholeSearch:
     ) -> Iterator[Candidate]:
         """Yield the plans of a pattern with conditions."""
         base = pattern.score + state.score
+        if state.absent:
+            yield from self._without(pattern, places, state, base)
+            return
         near = self._read.mentions.of_best if ORDERED.search(self._read.question) else set()
         ordered = any(near & {*self._read.words_of(place)} for place in places)
         by_nothing = not self._read.plain and ranks_by_nothing(self._read.question)
@@ -500,8 +507,19 @@ class WholeSearch:
         if not pattern.hops or state.having is not None or denied:
             return
         start = len(pattern.hops) - 1
-        while start and self._only_leads_on(pattern, start, state):
-            start -= 1  # clients without a card: by way of their accounts
+        if state.absent:
+            kept = {one.node for each in state.where for one in owners(each)
+                    if isinstance(one, NodeRef)} - state.absent  # fmt: skip
+            last = absence(pattern.hops, state.absent, kept)
+            if last is None:
+                return
+            start = len(pattern.hops) - len(last)
+            pattern, where = with_last(pattern, state.where, last)
+            state = replace(state, where=where, absent=frozenset())
+            places = list(self._read.places(pattern))
+        else:
+            while start and self._only_leads_on(pattern, start, state):
+                start -= 1  # clients without a card: by way of their accounts
         inside: set[NodeRef | HopRef] = {NodeRef(hop.target) for hop in pattern.hops[start:]}
         inside |= {HopRef(hop) for hop in range(start, len(pattern.hops))}
         odds = max(
@@ -525,11 +543,7 @@ class WholeSearch:
         if NO.search(self._read.bare):
             score += 2.0
             score += self._denied(pattern)
-        affirmed = tuple(  # "not the euro": the plan says not
-            replace(one, operator=one.affirmed) if one.operator in ("<>", "not in") else one
-            for one in inner
-        )
-        without = (Without(pattern.hops[start:], affirmed),)
+        without = (Without(pattern.hops[start:], inner),)
         asked = [place.ref for place in places if place.of_answer and self._read.asks_for(place)]
         none = self._read.whole["aggregate"]["none"] + self._read.whole["having"]["no"]
         given: list[tuple[Item, float]] = [(asked[0] if asked else NodeRef(0), 0.0)]

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from kgqa.graph.quantities import UNITS
 from kgqa.paths.words import relation_phrase
+from kgqa.planning.bounds import bound_before, compared
 from kgqa.planning.evidence import UNUSED, is_id
+from kgqa.planning.negation import OPPOSITE, denies, denies_comparison
 from kgqa.planning.question_words import (
     ALIVE,
     AVERAGE,
@@ -28,14 +30,14 @@ from kgqa.planning.question_words import (
 )
 from kgqa.planning.schema_parts import ENTITY, FoundValue, Owned
 from kgqa.queries.check import DATES, NUMBERS, operators
-from kgqa.queries.plan import Aggregate, Comparison, NodeRef, PropertyRef
+from kgqa.queries.plan import Aggregate, Comparison, NodeRef, PropertyRef, owners
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from kgqa.linking.literals import Stating
     from kgqa.planning.evidence import Pattern, Place, Reading
     from kgqa.queries.plan import AggregateKind
+    from kgqa.understanding.literals import Stating
 
 CONDITIONS = 6  # beam
 _HAS_VALUE = 2.5  # added where the graph holds the value that is stated
@@ -63,6 +65,9 @@ _IN_A_YEAR = re.compile(
 _LASTING = 4.0  # for how long something is, or how old, if a time is stated
 _COUNTED = 4.5  # for a number that stands before what is counted
 _CONTRADICTED = 6.0  # off, for a second condition that no value meets beside the first
+_BOUND_ITSELF = -6.0  # for the thing itself that the question compares with
+_ALIKE = 3.0  # for "not B" where A is, of "A but not B"
+_DENIED = 2.0  # for a comparison that the question denies
 _HAVING = re.compile(r"with|have|has|having|had|includ\w*|known|whose")
 
 
@@ -75,14 +80,25 @@ class State:
     names: frozenset[PropertyRef] = frozenset()  # that are names of what has them
     having: Comparison | None = None
     score: float = 0.0
+    absent: frozenset[int] = frozenset()  # nodes that the answers must not lead to
+    denied: int = 0  # comparisons that are the opposite of what the question denies
 
     def also(self, one: Comparison, worth: float, **changes: Any) -> State:
         """Return the state with one more condition."""
         return replace(self, where=(*self.where, one), score=self.score + worth, **changes)
 
+    def without(self, node: int) -> State:
+        """Return the state whose answers must not lead to a node of which its conditions hold."""
+        return replace(self, absent=self.absent | {node})
+
     def instead(self, one: Comparison, worth: float) -> State:
         """Return the state with another last condition."""
         return replace(self, where=(*self.where[:-1], one), score=self.score + worth)
+
+
+def _node_of(owner: object, pattern: Pattern) -> int:
+    """Return the node that a property is of, or that the fact which has it leads to."""
+    return owner.node if isinstance(owner, NodeRef) else pattern.hops[owner.hop].target  # type: ignore[attr-defined]
 
 
 def _steps_at(pattern: Pattern, node: int) -> set[tuple[str, bool]]:
@@ -93,6 +109,20 @@ def _steps_at(pattern: Pattern, node: int) -> set[tuple[str, bool]]:
         if node in (hop.source, hop.target)
     ]
     return {(hop.relation, is_tail) for hop, is_tail in ends}
+
+
+def _has_condition(state: State, node: int, pattern: Pattern) -> bool:
+    """Return whether a condition is of a node, or of the fact that leads to it."""
+    return any(
+        _node_of(owner, pattern) == node for one in state.where for owner in owners(one.left)
+    )
+
+
+def _walked_alike(state: State, pattern: Pattern, node: int) -> bool:
+    """Return whether a thing that a condition names is reached as another node is."""
+    into = {hop.target: (hop.source, hop.relation, hop.inverse) for hop in pattern.hops}
+    named = {one.left.node for one in state.where if isinstance(one.left, NodeRef)}
+    return any(into.get(one) == into.get(node) for one in named - {node, 0})
 
 
 def in_unit(literal: Stating, name: str) -> float | int | str:
@@ -146,10 +176,10 @@ class ConditionSearch:
         places: Sequence[Place],
     ) -> Iterator[State]:
         yield replace(state, score=state.score + self._read.unused(value))
-        before = self._read.question[max(0, value.start - 24) : value.start]
-        denied = re.search(
-            r"\b(not|n't|except|excluding|outside|other than|non)\W+(?:\w+\W+){0,2}$", before, re.I
-        )
+        denied = denies(self._read.question, value.start)
+        bound = bound_before(self._read.question, value.start) if value.holds else None
+        if bound is not None:
+            yield from self._with_bound(state, value, bound, pattern, places)
         yield from self._either(state, value, pattern, places)
         for place in places:
             if place.owned in value.fields:
@@ -157,8 +187,15 @@ class ConditionSearch:
                 again = _HAS_VALUE - 3.0 * any(one.left == place.ref for one in state.where)
                 if isinstance(place.ref.owner, NodeRef):
                     again += self._side(pattern, place.ref.owner.node, value)
-                added = self._add(state, place, "<>" if denied else "=", stored[0], again)
                 itself = self._read.is_name(place) and place.of_answer
+                again += _BOUND_ITSELF * bool(bound and itself)
+                own = denied and place.of_answer
+                added = self._add(state, place, "<>" if own else "=", stored[0], again)
+                if denied and not own:
+                    away = _node_of(place.ref.owner, pattern)
+                    if _has_condition(state, away, pattern):
+                        continue  # what is affirmed of it stands before
+                    added = added.without(away)
                 named_ = {place.ref} if itself else set()
                 yield replace(added, names=state.names | named_)
         for node, name in enumerate(pattern.nodes):
@@ -166,12 +203,41 @@ class ConditionSearch:
                 ref = NodeRef(node)
                 again = _HAS_VALUE - 3.0 * any(one.left == ref for one in state.where)
                 again += self._side(pattern, node, value)
-                operator = "<>" if denied else "="
-                if len(stored) > 1:
-                    operator = "not in" if denied else "in"
+                own = denied and not node
+                if denied and node and _has_condition(state, node, pattern):
+                    continue
+                operator = "in" if len(stored) > 1 else "="
+                if own:
+                    operator = "not in" if len(stored) > 1 else "<>"
                 odds = self._read.properties.get((ENTITY, name, "name"), (0.0,))[0]
+                odds += _BOUND_ITSELF * bool(bound and not node)
                 one = Comparison(ref, operator, stored)  # type: ignore[arg-type]
-                yield state.also(one, odds + again)
+                if denied and self._is_alike(state, value):
+                    again += -_ALIKE if own else _ALIKE * _walked_alike(state, pattern, node)
+                added = state.also(one, odds + again)
+                yield added.without(node) if denied and not own else added
+
+    def _is_alike(self, state: State, value: FoundValue) -> bool:
+        """Return whether the question names another thing of the same relations, beside a value."""
+        mine = {one for steps in value.steps.values() for one in steps}
+        return any(
+            other is not value and mine & {one for steps in other.steps.values() for one in steps}
+            for other in self._read.values
+        )
+
+    def _with_bound(
+        self, state: State, value: FoundValue, said: re.Match[str], pattern: Pattern,
+        places: Sequence[Place],
+    ) -> Iterator[State]:  # fmt: skip
+        """Yield states in which a property is compared with that of the thing named."""
+        for place in places:
+            held = value.holds.get((pattern.nodes[0], place.property.name))
+            if not place.of_answer or held is None:
+                continue
+            mentioned = bool(self._read.words_of(place))
+            found = compared(said, place.property, mentioned=mentioned)
+            if found is not None:
+                yield self._add(state, place, found[0], held, _HAS_VALUE + found[1])
 
     def _side(self, pattern: Pattern, node: int, value: FoundValue) -> float:
         """Return what it is worth that a value is of a node, if another one has its class.
@@ -230,6 +296,8 @@ class ConditionSearch:
             return
         yield replace(state, score=state.score + times * UNUSED[kind])
         close = self._closeness(literal, pattern, places)
+        said = literal.said if literal.said >= 0 else literal.start
+        denied = literal.operator in OPPOSITE and denies_comparison(self._read.question, said)
         before = self._read.question[: literal.start]
         year = is_year(literal.value) and _IN_A_YEAR.search(before)
         lasts = set()
@@ -244,6 +312,9 @@ class ConditionSearch:
             type_, many, near = place.property.type, place.property.many, close[place.ref]
             near += _LASTING * bool(lasts) * (1 if place.ref in lasts else -1)
             operator, value = literal.operator, in_unit(literal, place.property.name)
+            if denied:
+                yield from self._with_denied(state, literal, value, near, pattern, place)
+                continue
             if literal.kind == "number":
                 if many and near > 0:
                     size = replace(place, ref=replace(place.ref, part="size"))
@@ -276,6 +347,25 @@ class ConditionSearch:
             yield state  # a hop is one, at least
         if literal.kind == "number" and state.having is None:
             yield from self._with_number(state, literal, pattern, places, close)
+
+    def _with_denied(
+        self, state: State, literal: Stating, value: object, near: float, pattern: Pattern,
+        place: Place,
+    ) -> Iterator[State]:  # fmt: skip
+        """Yield the state in which a comparison does not hold, of one value or of any fact."""
+        type_ = place.property.type
+        if type_ in DATES and (literal.kind == "date" or is_year(value)):
+            value = f"{value}"
+        elif type_ not in NUMBERS or not isinstance(value, int | float):
+            return
+        if place.property.many:
+            return
+        if place.of_answer:
+            added = self._add(state, place, OPPOSITE[literal.operator], value, _DENIED + near)
+            yield replace(added, denied=added.denied + 1)
+        else:
+            added = self._add(state, place, literal.operator, value, _DENIED + near)
+            yield added.without(_node_of(place.ref.owner, pattern))
 
     def _beside(self, place: Place, literal: Stating, places: Sequence[Place]) -> Iterator[Place]:
         """Yield what is compared with a number, too: "a height and a width over 3"."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from kgqa.linking.asked import asks_best, asks_calculated
+from kgqa.lexicon.lemmas import stem
 from kgqa.paths.words import relation_phrase
 from kgqa.planning.class_names import nameless
 from kgqa.planning.question_words import (
@@ -22,20 +22,20 @@ from kgqa.planning.question_words import (
     measured,
     names_class,
     says,
-    stem,
     stems,
 )
 from kgqa.planning.schema_parts import ENTITY, FoundValue, Owned, SchemaParts
 from kgqa.queries.check import NUMBERS
 from kgqa.queries.plan import Hop, HopRef, NodeRef, PropertyRef
+from kgqa.understanding.asked import asks_best, asks_calculated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from kgqa.graph.schema import Property
-    from kgqa.linking.literals import Stated
     from kgqa.models.plan_scorer import PlanScores
+    from kgqa.understanding.literals import Stated
 
 MOST_ODDS = 7.0
 UNUSED = {
@@ -46,6 +46,7 @@ UNUSED = {
     "number": -3.5,
     "date": -4.0,
 }
+_CHOICE = re.compile(r"[,:;] [^,:;?]+(?:, [^,:;?]+)*,? or [^?]+\W*$", re.IGNORECASE)
 _OTHER = re.compile(r"(?:an)?other")
 _OF_PLAIN = 0.4  # what the odds of a class count if it has no name of its own
 _HELD = -0.5  # least odds of a class that has an entity which the question may name
@@ -196,6 +197,19 @@ class Reading:
         """The question without what it quotes and the values that it names."""
         spans = [(one.start, one.end) for one in self.stated.literals if one.kind == "text"]
         return blanked(self.question, [*spans, *((one.start, one.end) for one in self.values)])
+
+    @cached_property
+    def choice(self) -> set[str]:
+        """The things, by id or name, of which the question asks which one is the best."""
+        said = _CHOICE.search(self.question)
+        if said is None or not asks_best(self.question):
+            return set()
+        within = [one for one in self.values if one.start >= said.start()]
+        named = (
+            {text for (kind, *_), texts in one.fields.items() if kind == ENTITY for text in texts}
+            for one in within
+        )
+        return set().union(*named) if len(within) > 1 else set()
 
     @cached_property
     def averaged(self) -> re.Match[str] | None:

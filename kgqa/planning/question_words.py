@@ -10,6 +10,7 @@ import re
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
+from kgqa.lexicon.lemmas import stem
 from kgqa.paths.words import relation_phrase
 from kgqa.queries.sentence import PAST_VERBS
 
@@ -74,26 +75,6 @@ COMPARED = {
         r"more|greater|higher|larger|later|after|above|over|exceed|older|longer|bigger"
     ),
 }
-
-
-_PLURALS = {"people": "person", "men": "man", "women": "woman", "children": "child"}
-
-
-def stem(word: str) -> str:
-    """Return a word without its plural.
-
-    >>> [stem(one) for one in ("movies", "movie", "branches", "people", "buses", "classes")]
-    ['movy', 'movy', 'branch', 'person', 'bus', 'class']
-    """
-    if word in _PLURALS:
-        return _PLURALS[word]
-    if len(word) > 4 and (match := re.fullmatch(r"(\w+?)(?:ies|ie)", word)):
-        return f"{match[1]}y"
-    if len(word) > 4 and (match := re.fullmatch(r"(\w+(?:ch|sh|ss|x|zz|us))es", word)):
-        return match[1]
-    if word.endswith(("ss", "us")):
-        return word
-    return word[:-1] if word.endswith("s") and len(word) > 3 else word
 
 
 def stems(name: str) -> list[str]:
@@ -268,6 +249,7 @@ def unexplained(question: str, names: Iterable[str]) -> list[str]:
     bare = re.sub(r"(?<!\w)(?:'[^']*'|\"[^\"]*\")", "", question)
     for phrase in phrases:  # the opposite: "out of print" of "in print"
         bare = bare.replace(f"out of {phrase[3:]}", phrase) if phrase[:3] == "in " else bare
+    bare = re.sub(r"n['’]t\b", " not", bare)
     words = [stem(word.lower()) for word in re.findall(r"[A-Za-z]{3,}", bare)]
     return [
         word

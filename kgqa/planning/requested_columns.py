@@ -13,8 +13,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from kgqa.errors import PlanError
+from kgqa.lexicon.lemmas import stem
 from kgqa.paths.words import relation_phrase
-from kgqa.planning.question_words import EACH, names_class, stem, stems
+from kgqa.planning.question_words import EACH, names_class, stems
 from kgqa.planning.schema_parts import ENTITY
 from kgqa.planning.two_step_plans import with_hop
 from kgqa.queries.check import NUMBERS, check
@@ -70,7 +71,7 @@ def asked_for(question: str, parts: SchemaParts, values: Sequence[FoundValue] = 
         for one in values for kind, owner, _ in one.fields if kind == ENTITY and owner
     }  # fmt: skip
     items: list[str] = []
-    for name in parts.names:  # miles per gallon, of an MPG
+    for name in sorted(parts.names):  # miles per gallon, of an MPG
         if 2 < len(name) < 6 and name.isalpha() and name.isupper():
             said = " ".join(rf"{letter}[a-z]+" for letter in name.lower())
             question = re.sub(rf"\b{said}\b(?: \({name}\))?", name, question)

@@ -10,17 +10,18 @@ from heapq import nlargest
 from typing import TYPE_CHECKING, Any
 
 from kgqa.graph.schema import Property
+from kgqa.lexicon.lemmas import stem
 from kgqa.models.plan_scorer import Part
 from kgqa.paths.words import relation_phrase
 from kgqa.planning.class_names import ClassWords
-from kgqa.planning.question_words import stem, stems
+from kgqa.planning.question_words import stems
 from kgqa.queries.check import SchemaIndex
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    from kgqa.graph.schema import GraphSchema
+    from kgqa.graph.schema import GraphSchema, Value
     from kgqa.queries.solve import QueryStore
 
 _MOST_PARTS = 320  # of a schema that are read
@@ -40,7 +41,8 @@ class FoundValue:
     """A text of the question that properties hold: as it is stored, for each of ``fields``.
 
     Of entities called so their ids. ``steps``: the relations of such an entity by its id, each with
-    whether it is their tail; an entity that has very many edges is not in it.
+    whether it is their tail; an entity that has very many edges is not in it. ``holds``: of a thing
+    that the question compares with, what it has by class and property.
     """
 
     start: int
@@ -48,6 +50,7 @@ class FoundValue:
     fields: Mapping[Owned, tuple[str, ...]]
     quoted: bool = False
     steps: Mapping[str, frozenset[tuple[str, bool]]] = field(default_factory=dict)
+    holds: Mapping[tuple[str, str], Value] = field(default_factory=dict)
 
     def entities(self, class_: str, steps: AbstractSet[tuple[str, bool]]) -> tuple[str, ...]:
         """Return the ids of the entities of a class that have all of some relations."""
@@ -205,12 +208,12 @@ class SchemaParts:
             typical | named, key=lambda one: (one not in typical, -size.get(one, 0), one)
         ):
             first.setdefault(relation_phrase(name), name)
-        classes = {*first.values()}
+        classes = dict.fromkeys(first.values())  # in this order: of equal ones the first counts
         hops: dict[tuple[str, ...], Any] = {}
         pairs: Counter[str] = Counter()
         for hop in self.hops:  # those of most facts first
             most = [size.get(self._typical[side, hop[1]], 0) for side in ("head", "tail")]
-            fit = {hop[0], hop[2]} <= classes and not (
+            fit = {hop[0], hop[2]} <= classes.keys() and not (
                 size.get(hop[0], 0) > most[0] or size.get(hop[2], 0) > most[1]  # too broad
             )
             if fit and pairs[hop[1]] < _MOST_PAIRS:

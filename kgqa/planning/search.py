@@ -16,12 +16,12 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from kgqa.errors import PlanError
-from kgqa.linking.asked import asks_best, asks_repeated
+from kgqa.lexicon.lemmas import stem
 from kgqa.paths.words import relation_phrase
 from kgqa.planning.aggregates import HOW_MANY, Candidate, WholeSearch
 from kgqa.planning.conditions import ConditionSearch
 from kgqa.planning.patterns import PatternSearch
-from kgqa.planning.question_words import EXTREME, NO, TOTAL, measures, stem, stems
+from kgqa.planning.question_words import EXTREME, NO, TOTAL, measures, stems
 from kgqa.queries.check import check
 from kgqa.queries.groups import wants_empty
 from kgqa.queries.plan import (
@@ -35,6 +35,7 @@ from kgqa.queries.plan import (
     leaves,
     owners,
 )
+from kgqa.understanding.asked import asks_best, asks_repeated
 
 if TYPE_CHECKING:
     from kgqa.planning.evidence import Reading
@@ -62,11 +63,11 @@ class PlanSearch:
             for state in conditions.conditions(pattern, places):
                 for one in wholes.wholes(pattern, places, state):
                     if one.plan not in found or found[one.plan].score < one.score:
-                        found[one.plan] = one
+                        found[one.plan] = replace(one, denied=state.denied)
         weighed = [
             replace(one, score=one.score + vain, vain=vain)
             for one in found.values()
-            for vain in [self._in_vain(one.plan)]
+            for vain in [self._in_vain(one.plan, one.denied)]
         ]
         if asks_repeated(self._read.question):
             weighed = [replace(one, plan=self._repeated(one.plan)) for one in weighed]
@@ -151,7 +152,7 @@ class PlanSearch:
         wide = replace(plan, nodes=tuple(nodes)) if nodes != list(plan.nodes) else plan
         return wide if self._fits(wide) else plan
 
-    def _in_vain(self, plan: Plan) -> float:
+    def _in_vain(self, plan: Plan, denied: int = 0) -> float:
         """Return what it costs that a plan leaves out what the question's words ask for."""
         kinds = {item.kind for item in plan.items() if isinstance(item, Aggregate)}
         cost = 0.0
@@ -171,7 +172,7 @@ class PlanSearch:
         if TOTAL.search(self._read.question) and "sum" not in kinds:
             names = {word for one in self._names(plan) for word in relation_phrase(one).split()}
             cost += (0.5 if "total" in names else 2.0) * _IN_VAIN
-        denied = len(plan.without) + sum(
+        denied += len(plan.without) + sum(
             one.operator not in _AFFIRMED
             or (isinstance(one.right, tuple) and any(each is False for each in one.right))
             for one in plan.where  # 0 is no denial
@@ -186,6 +187,13 @@ class PlanSearch:
         if any(isinstance(one, Aggregate) and one.of in named for one in plan.give):
             cost += _IN_VAIN  # how many there are of one thing
         cost += 3 * _IN_VAIN * (not self._groups_each(plan))
+        if choice := self._read.choice:
+            chosen = any(
+                one.operator == "in" and isinstance(one.right, tuple) and choice & {*one.right}
+                for one in plan.where
+                if NodeRef(0) in owners(one.left)
+            )
+            cost += 2 * _IN_VAIN * (not chosen)
         cost += _UNSAID * any(plan.nodes.count(one) == 1 for one in self._read.others)
         if not self._read.plain:
             spoken = {word for one in self._names(plan) for word in stems(one)}

@@ -39,7 +39,7 @@ def best_first(plan: Plan) -> Plan | None:
     nodes, hops = _rerooted(plan, root)
     if nodes is None:
         return None
-    where = tuple(_compared(one, nodes, hops) for one in outer)
+    where = tuple(renumbered(one, nodes, hops) for one in outer)
     order = (replace(plan.order[0], by=replace(by, owner=NodeRef(0))),)
     given = tuple(_moved(item, nodes, hops) for item in plan.give
                   if NodeRef(root) not in owners(item))  # fmt: skip
@@ -48,7 +48,7 @@ def best_first(plan: Plan) -> Plan | None:
     try:
         first = Plan(
             (plan.nodes[root],), (),
-            tuple(_compared(one, {root: 0}, {}) for one in inner),
+            tuple(renumbered(one, {root: 0}, {}) for one in inner),
             (), (), order, plan.limit, (NodeRef(0),),
         )  # fmt: skip
         return Plan(tuple(names), chain, where, give=given or (NodeRef(nodes[0]),), first=first)
@@ -78,7 +78,7 @@ def with_hop(plan: Plan, node: int, relation: str, class_: str) -> tuple[Plan, N
         Without(
             tuple(replace(one, source=nodes[one.source], target=nodes[one.target])
                   for one in part.hops),
-            tuple(_compared(one, nodes, hops) for one in part.where),
+            tuple(renumbered(one, nodes, hops) for one in part.where),
         )
         for part in plan.without
     )  # fmt: skip
@@ -111,9 +111,10 @@ def _rerooted(plan: Plan, root: int) -> tuple[dict[int, int] | None, dict[int, t
     return nodes, hops
 
 
-def _compared(
+def renumbered(
     one: Comparison, nodes: dict[int, int], hops: dict[int, tuple[int, Hop]]
 ) -> Comparison:
+    """Return a comparison over nodes and hops that have other numbers."""
     left, right = (_moved(side, nodes, hops) for side in (one.left, one.right))
     return replace(one, left=left, right=right)
 

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgqa.graph.names import normalise
+from kgqa.lexicon.lemmas import stem
 from kgqa.linking.around import name_stems, stems_of
-from kgqa.planning.question_words import stem, stems
+from kgqa.planning.bounds import bound_before
+from kgqa.planning.question_words import stems
 from kgqa.planning.schema_parts import ENTITY, FoundValue, Owned
-from kgqa.queries.check import fits
+from kgqa.queries.check import DATES, NUMBERS, fits
 from kgqa.queries.language import Owned as Owner
 from kgqa.queries.language import PlanLiterals
 from kgqa.queries.plain import PlainGraph
@@ -20,9 +22,9 @@ from kgqa.queries.plain import PlainGraph
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from kgqa.graph.schema import GraphSchema
-    from kgqa.linking.literals import Stated, Stating
+    from kgqa.graph.schema import GraphSchema, Value
     from kgqa.queries.solve import QueryStore
+    from kgqa.understanding.literals import Stated, Stating
 
 _LONGEST = 8  # words of a value that is looked for
 _MOST_VALUES = 300_000  # kept
@@ -50,6 +52,7 @@ class ValueIndex:
         self._store = store
         self._fields: dict[str, dict[Owned, tuple[str, ...]]] = {}
         self._whole: dict[Owned, bool] = {}  # whether all values of a property are kept
+        self._types = {type_.name: type_ for type_ in schema.types}
         self._named = {type_.name for type_ in schema.types if type_.names}
         self._classes = name_stems(type_.name for type_ in schema.types)
         self._called = {tuple(stems(type_.name)) for type_ in schema.types}
@@ -161,7 +164,25 @@ class ValueIndex:
         steps = self._steps([id_ for one in found for id_ in _ids(one)])
         found = [replace(one, steps={id_: steps[id_] for id_ in _ids(one) if id_ in steps})
                  for one in found]  # fmt: skip
+        found = [
+            replace(one, holds=self._held(one)) if bound_before(question, one.start) else one
+            for one in found
+        ]
         return sorted(found, key=lambda one: one.start)
+
+    def _held(self, value: FoundValue) -> dict[tuple[str, str], Value]:
+        """Return the numbers and dates of the thing that a text names, if it names one alone."""
+        held: dict[tuple[str, str], Value] = {}
+        for (kind, class_, _), ids in value.fields.items():
+            if kind != ENTITY or len(ids) != 1 or class_ not in self._types:
+                continue
+            keys = self._store.keys_of(list(ids))
+            for one in self._types[class_].properties:
+                if one.type in (*NUMBERS, *DATES) and not one.many:
+                    _, values = self._store.property_values(keys, one.name)
+                    if values:
+                        held[class_, one.name] = values[0]
+        return held
 
     def _steps(self, ids: Sequence[str]) -> dict[str, frozenset[tuple[str, bool]]]:
         """Return the relations of entities by their ids, each with whether they are its tail."""

@@ -389,7 +389,8 @@ class _Run:
             dict.fromkeys(
                 value
                 for plan in (self.plan, self.plan.first)
-                for one in (plan.where if plan is not None else ())
+                if plan is not None
+                for one in (*plan.where, *(one for part in plan.without for one in part.where))
                 if isinstance(one.left, NodeRef) and isinstance(one.right, tuple)
                 for value in one.right
                 if isinstance(value, str)

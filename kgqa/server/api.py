@@ -17,12 +17,14 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from kgqa.api.approved import approve, approved
+from kgqa.errors import KgqaError
 from kgqa.registry import METHODS, validated
 from kgqa.server import forms
 from kgqa.server.faults import RefusedError, error_json
 from kgqa.server.forms import AskForm, JudgedForm
+from kgqa.server.guard import asking
 from kgqa.server.http import answered, as_json, check_size, fields, with_signs_of_life
-from kgqa.server.views import methods, path_page
+from kgqa.server.views import methods, path_page, visible_status
 from kgqa.version import __version__
 
 if TYPE_CHECKING:
@@ -277,9 +279,13 @@ class Api:
     def _state(self) -> dict[str, Any]:
         sessions = self.sessions
         fault = error_json(sessions.fault) if sessions.fault else {}
+        doing = sessions.progress.doing
+        if not asking.get().opens_all:  # both may name a KG that the client may not see
+            doing = doing and "loading"
+            fault = fault and error_json(KgqaError("The models could not be loaded."))
         content = {
             "ready": sessions.ready and not sessions.stopping,
-            "doing": sessions.progress.doing,
+            "doing": doing,
             **sessions.counts,
         }
         return content | fault
@@ -300,7 +306,8 @@ class Api:
             if self._status is None or time.monotonic() - self._status[0] > _STATUS_SECONDS:
                 report = await asyncio.to_thread(self.sessions.status)
                 self._status = time.monotonic(), report
-        return JSONResponse(self._status[1] | self.sessions.counts)
+        served = await asyncio.to_thread(self.sessions.kgs)
+        return JSONResponse(visible_status(self._status[1], served) | self.sessions.counts)
 
     async def ask(self, request: Request) -> Response:
         """Answer a question, as one object or as a stream of what happens."""
@@ -326,7 +333,10 @@ class Api:
         kind: Any = endpoint.form  # which all have that are read so
         work: Any = endpoint.work
         form = validated(kind, await fields(request), endpoint.path)
-        return as_json(await self.sessions.read(form.kg, lambda kg: work(kg, form)))
+        await request.body()  # after which all that can come is that the client goes away
+        plan = endpoint.path == "/api/query"
+        reading = self.sessions.read(form.kg, lambda kg: work(kg, form), plan=plan)
+        return as_json(await answered(request, reading))
 
     async def approved(self, request: Request) -> Response:
         """Return the judged questions as JSON lines; `kgqa learn` and `eval` read right ones."""

@@ -108,8 +108,19 @@ def shortened(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
+HALF_A_PAIR = (
+    "The text holds half of a surrogate pair, which is no character.",
+    "Send text as UTF-8, or escape whole pairs.",
+)
+
+
 def unexpected(error: BaseException) -> KgqaError:
-    """Return what is reported to a client of a fault of the program: its kind, not its insides."""
+    """Return what is reported to a client of a fault of the program: its kind, not its insides.
+
+    A text that is none is the client's own fault, wherever it is found.
+    """
+    if isinstance(error, UnicodeEncodeError) and error.reason == "surrogates not allowed":
+        return UsageError(*HALF_A_PAIR)
     return KgqaError(
         f"Something went wrong that should not ({type(error).__name__}).",
         "The server's log says where; please report it.",

@@ -8,6 +8,7 @@ can post. The page's files are public; all that reads a graph needs the key, if 
 from __future__ import annotations
 
 import ipaddress
+import logging
 import secrets
 import tomllib
 from contextvars import ContextVar
@@ -19,6 +20,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 
 from kgqa.errors import KgqaError, UsageError
+from kgqa.permissions import readable_note
 from kgqa.registry import Options, option, validated
 from kgqa.server.faults import RefusedError, error_json, status_of
 
@@ -30,21 +32,34 @@ if TYPE_CHECKING:
     from kgqa.server.options import ServeOptions
 
 
+_LOG = logging.getLogger("kgqa.server")
+
+
 class Client(Options):
     """A key of the file of keys, by the name of its table."""
 
     key: str = option(..., "What the client sends.", min_length=16)
     name: str = option("", "The name in the log and in metrics.")
     kgs: tuple[str, ...] = option((), "The KGs that it opens; all if none is named.")
-    questions: int | None = option(None, "Questions at a time, waiting ones included.", ge=1)
-    per_minute: int | None = option(None, "Questions a minute.", ge=1)
+    questions: int | None = option(
+        None, "Questions at a time, waiting ones included; and as many look-ups and plans.", ge=1
+    )
+    per_minute: int | None = option(
+        None, "Questions a minute; and twenty times as many look-ups and plans.", ge=1
+    )
 
     def opens(self, kg: str) -> bool:
         """Whether the client may see a KG."""
         return not self.kgs or kg in self.kgs
 
+    @property
+    def opens_all(self) -> bool:
+        """Whether the client may see every KG, and so what the server says of itself."""
+        return not self.kgs
+
 
 ANYBODY = Client(key="-" * 16)
+NOBODY = ANYBODY.model_copy(update={"kgs": ("",)})  # on public paths, where others need a key
 asking: ContextVar[Client] = ContextVar("asking", default=ANYBODY)
 """The client whose request is being served."""
 
@@ -61,11 +76,17 @@ class Keys:
             self.clients += _read(Path(file).expanduser())
 
     def client(self, given: str) -> Client | None:
-        """Return whose key it is, None if it is nobody's; anybody's if there are no keys."""
+        """Return whose key it is, None if it is nobody's; anybody's if there are no keys.
+
+        ``given``: as the header has it, whose bytes are read as Latin-1; a client may send a key
+        beyond ASCII as UTF-8 or as Latin-1.
+        """
         match = None if self.clients else ANYBODY
+        sent = given.encode("latin-1", "replace")
         for client in self.clients:  # all of them, so that time says nothing
-            if secrets.compare_digest(given.encode(), client.key.encode()):
-                match = client
+            for encoding in ("utf-8", "latin-1"):
+                if secrets.compare_digest(sent, client.key.encode(encoding, "backslashreplace")):
+                    match = client
         return match
 
 
@@ -90,6 +111,8 @@ def _read(file: Path) -> list[Client]:
             ) from None
     if len({client.key for client in clients}) < len(clients):
         raise UsageError(f"Two clients in the file of keys {file} have the same key.")
+    if note := readable_note(file):
+        _LOG.warning("%s Everybody who reads it can ask as its clients: chmod 600 it.", note)
     return clients
 
 
@@ -147,6 +170,7 @@ class Guard:
             self._check(scope)
         except KgqaError as error:
             response = JSONResponse(error_json(error), status_of(error))
+            response.headers["connection"] = "close"  # its body is not read
             if status_of(error) == 401:
                 response.headers["www-authenticate"] = "Bearer"
             await response(scope, receive, send_safe)
@@ -167,7 +191,7 @@ class Guard:
         crossed = headers.get("sec-fetch-site") == "cross-site" and path not in self._public
         if foreign or crossed:
             raise RefusedError(403, "Requests from other sites are refused.")
-        client = self._keys.client(_key(headers)) or (ANYBODY if path in self._public else None)
+        client = self._keys.client(_key(headers)) or (NOBODY if path in self._public else None)
         if client is None:
             raise RefusedError(
                 401,
@@ -175,6 +199,9 @@ class Guard:
                 "Send it as 'Authorization: Bearer KEY'.",
             )
         asking.set(client)
+        if "transfer-encoding" in headers and "content-length" in headers:
+            # two servers that read it differently would see two requests (RFC 9112, section 6.1)
+            raise RefusedError(400, "A body has a length or is sent in chunks, not both.")
         if scope["method"] == "POST":
             if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
                 raise RefusedError(

@@ -10,8 +10,16 @@ from typing import TYPE_CHECKING, Any
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
+from kgqa.display import said_name
 from kgqa.errors import KgqaError, UsageError
-from kgqa.server.faults import BusyError, RefusedError, error_json, status_of, unexpected
+from kgqa.server.faults import (
+    HALF_A_PAIR,
+    BusyError,
+    RefusedError,
+    error_json,
+    status_of,
+    unexpected,
+)
 from kgqa.server.observed import request_id
 
 if TYPE_CHECKING:
@@ -43,6 +51,12 @@ async def fields(request: Request) -> dict[str, Any]:
         raise UsageError("The body is nested too deeply.") from None
     if not isinstance(given, dict):
         raise UsageError("The body holds no object.", 'Send {"question": "…"}.')
+    for name, value in given.items():
+        try:
+            json.dumps([name, value], ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            what, hint = HALF_A_PAIR
+            raise UsageError(f"In the field {said_name(name)}: {what}", hint) from None
     return given
 
 
@@ -63,7 +77,7 @@ def as_json(content: Any) -> Response:
     return response
 
 
-async def answered(request: Request, answer: Any) -> dict[str, Any]:
+async def answered(request: Request, answer: Any) -> Any:
     """Return the answer, unless the client goes away first: then nobody waits for it."""
     work = asyncio.ensure_future(answer)
     gone = asyncio.ensure_future(request.receive())  # the body was read: all that can come now
@@ -71,8 +85,7 @@ async def answered(request: Request, answer: Any) -> dict[str, Any]:
         await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
         if not work.done():
             raise RefusedError(499, "The client went away.")
-        content: dict[str, Any] = await work
-        return content
+        return await work
     finally:
         work.cancel()
         gone.cancel()
@@ -129,4 +142,5 @@ async def refused(request: Request, error: Exception) -> Response:
 async def broken(request: Request, error: Exception) -> Response:
     """Log a fault of the program, and say that there was one."""
     _LOG.error("%s failed (request %s).", request.url.path, request_id.get(), exc_info=error)
-    return JSONResponse(error_json(unexpected(error)), 500)
+    fault = unexpected(error)
+    return JSONResponse(error_json(fault), status_of(fault))

@@ -235,7 +235,9 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
         """Run a query over the whole graph; each row comes with the facts that it rests on."""
 
         async def work() -> tuple[dict[str, Any], str]:
-            table = await sessions.read(kg, lambda kg: kg.query(plan, rows=100).to_dict(3))
+            table = await sessions.read(
+                kg, lambda kg: kg.query(plan, rows=100).to_dict(3), plan=True
+            )
             return _few_rows(table, limit)
 
         return await _result(work, full)

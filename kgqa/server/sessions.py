@@ -2,8 +2,8 @@
 
 Each worker (:mod:`kgqa.server.worker`) has a thread here, which takes the client who waits longest,
 and for the same worker whatever else waits for the same session, up to the worker's share. What
-needs no model (linking, paths, checks) has a thread for each KG, and does not wait for questions.
-The event loop does neither.
+needs no model (linking, paths, checks, plans) has threads of its own
+(:mod:`kgqa.server.readers`), and does not wait for questions. The event loop does neither.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import logging
 import threading
 import time
 from collections import Counter, OrderedDict, deque
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -27,18 +26,22 @@ from kgqa.server.faults import BusyError, StoppingError, error_json, unexpected
 from kgqa.server.guard import asking
 from kgqa.server.kgs import ServedKgs
 from kgqa.server.progress import ServerProgress
+from kgqa.server.readers import Readers
 from kgqa.server.worker import ALL, Job, RemoteWorker, Worker, Workers, request_session, session_key
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
+    from kgqa.server.guard import Client
     from kgqa.server.options import ServeOptions
 
 T = TypeVar("T")
 
 _LOG = logging.getLogger("kgqa.server")
+LOOK_UPS = 20  # look-ups and plans that a client may ask for in the time of a question
 _TOGETHER = 32  # questions of one session before another's turn
 _END_SECONDS = 10.0  # that what runs is given when the server ends
+_LOOK_SECONDS = 1.0  # between two looks whether a worker that waits is there
 _AGAIN_SECONDS = 1.0  # before a worker that was lost is replaced
 
 Event = tuple[str, dict[str, Any]]
@@ -48,12 +51,13 @@ class Waiting:
     """A client's question from its arrival to its answer; its ``events`` end up in the loop."""
 
     def __init__(
-        self, job: Job, key: tuple[str, ...], cached: tuple[Any, ...], client: str
+        self, job: Job, key: tuple[str, ...], cached: tuple[Any, ...], client: Client
     ) -> None:
         self.job = job
         self.key = key  # of its session
         self.cached = cached  # key of its answer, which begins with the KG's state
-        self.client = client
+        self.client = client.name
+        self._sees_all = client.opens_all
         self.events: asyncio.Queue[Event] = asyncio.Queue()
         self.gone = False
         self.failure: KgqaError | None = None
@@ -71,6 +75,10 @@ class Waiting:
         if not self.gone:
             with suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(self.events.put_nowait, (stage, dict(known)))
+
+    def tell_loading(self, text: str) -> None:
+        """Pass on what is loaded, which may be a KG that the client may not see."""
+        self.tell("loading", {"text": text if self._sees_all else "loading"})
 
     def check(self) -> None:
         """Raise if nobody waits for the answer: the client has gone, or its time is over."""
@@ -153,10 +161,9 @@ class Sessions:
             threading.Thread(target=self._run, args=(place,), name="kgqa worker", daemon=True)
             for place in range(count)
         ]
-        # of the threads of the KGs
-        self._readers: dict[str, ThreadPoolExecutor] = {}
-        self._read: dict[str, KG] = {}
-        self._reading = 0
+        self._readers: dict[tuple[str, bool], Readers] = {}  # by KG, for plans or not
+        self._reading: Counter[str] = Counter()  # by clients
+        self._looked: dict[str, deque[float]] = {}  # when each client did
 
     def check(self) -> None:
         """Raise GraphError if the store cannot be read, or lacks a KG that is to be served."""
@@ -177,11 +184,8 @@ class Sessions:
             for worker in list(self._answering.values()):
                 worker.close()
             self._workers.close()
-        for name, reader in self._readers.items():
-            kg = self._read.pop(name, None)
-            if kg is not None:
-                reader.submit(kg.close)  # where it was opened
-            reader.shutdown()
+        for readers in self._readers.values():
+            readers.stop()
 
     def refuse(self) -> None:
         """Take no more questions, and tell those who wait."""
@@ -195,10 +199,11 @@ class Sessions:
     # ── what there is ───────────────────────────────────────────────────────────────────────
 
     def status(self) -> dict[str, Any]:
-        """Return what ``kgqa status`` says of the served KGs. Raises GraphError."""
-        report = status(self._home(None))
-        served = self.kgs()
-        return report | {"kgs": [kg for kg in report["kgs"] if kg["name"] in served]}
+        """Return what ``kgqa status`` says of all KGs, whoever may see them. Raises GraphError.
+
+        What a client gets of it is :func:`kgqa.server.views.visible_status`.
+        """
+        return status(self._home(None))
 
     @property
     def counts(self) -> dict[str, int]:
@@ -243,8 +248,8 @@ class Sessions:
         key = session_key(name, session)
         # "last month" is of a day, which ends in other zones at other times
         day = time.strftime("%F %H:%M")[: 15 if session.options.zone else 10]
-        client = asking.get().name
-        waiting = Waiting(job, key, (state, client, day, *key, asked), client)
+        client = asking.get()
+        waiting = Waiting(job, key, (state, client.name, day, *key, asked), client)
         if (cached := self.cache.get(waiting.cached)) is not None:
             self.done["cached"] += 1
             waiting.tell("answer", cached)
@@ -252,7 +257,7 @@ class Sessions:
         ahead = self._queue(waiting)
         waiting.tell("queued", {"ahead": ahead, "kg": name, "method": method})
         if self.progress.doing:
-            waiting.tell("loading", {"text": self.progress.doing})
+            waiting.tell_loading(self.progress.doing)
         return waiting
 
     def _queue(self, waiting: Waiting) -> int:
@@ -279,12 +284,7 @@ class Sessions:
             if client.questions is not None and held >= client.questions:
                 raise BusyError(held, max(1, round(self._seconds)), client.name)
             if client.per_minute is not None:
-                asked = self._asked.setdefault(client.name, deque())
-                while asked and asked[0] < now - 60:
-                    asked.popleft()
-                if len(asked) >= client.per_minute:
-                    raise BusyError(len(asked), max(1, round(asked[0] + 60 - now)), client.name)
-                asked.append(now)
+                _count(self._asked.setdefault(client.name, deque()), client, client.per_minute)
             self._waiting.append(waiting)
             self._changed.notify_all()
         return ahead
@@ -337,7 +337,7 @@ class Sessions:
         while not self.stopping:
             try:
                 self._answering[place] = worker = self._started()
-                while (first := self._first(place)) is not None:
+                while (first := self._first(place, worker)) is not None:
                     began, taken = time.monotonic(), [first]
                     worker.serve(first.job, partial(self._take, place, taken), self._tell)
                     seconds = (time.monotonic() - began) / len(taken) / len(self._threads)
@@ -376,11 +376,19 @@ class Sessions:
         question = self._running.get(number)
         return question is None or question.gone
 
-    def _first(self, place: int) -> Waiting | None:
-        """Wait for a question, and return it; None when the server ends."""
+    def _first(self, place: int, worker: Worker | RemoteWorker) -> Waiting | None:
+        """Wait for a question, and return it; None when the server ends.
+
+        Raises WorkerError if the worker ended while it had nothing to do: no question is its.
+        """
         with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self.stopping)
-            return None if self.stopping else self._taken(place, self._waiting[0])
+            while True:
+                self._changed.wait_for(lambda: self._waiting or self.stopping, _LOOK_SECONDS)
+                if self.stopping:
+                    return None
+                worker.check()
+                if self._waiting:
+                    return self._taken(place, self._waiting[0])
 
     def _take(self, place: int, taken: list[Waiting]) -> Job | None:
         """Return the next question that waits for a session, None if it is another's turn."""
@@ -453,32 +461,48 @@ class Sessions:
 
     def _tell_all(self, line: str) -> None:
         for question in [*self._running.values(), *self._waiting]:
-            question.tell("loading", {"text": line})
+            question.tell_loading(line)
 
-    # ── the threads of the KGs ──────────────────────────────────────────────────────────────
+    # ── look-ups and plans ──────────────────────────────────────────────────────────────────
 
-    async def read(self, kg: str | None, work: Callable[[KG], T]) -> T:
-        """Return what ``work`` does with a KG, in the KG's own thread. Raises KgqaError."""
+    async def read(self, kg: str | None, work: Callable[[KG], T], *, plan: bool = False) -> T:
+        """Return what ``work`` does with a KG, in a thread of the KG's. Raises KgqaError.
+
+        ``plan``: whether it runs a plan, which may take long.
+        """
         if self.stopping:
             raise StoppingError
-        if self._reading >= self.options.max_queue:
-            raise BusyError(self._reading, 1)
-        self._reading += 1
+        client = asking.get()
+        running = self._reading.total()
+        if running >= self.options.max_queue:
+            raise BusyError(running, 1)
+        if client.questions is not None and self._reading[client.name] >= client.questions:
+            raise BusyError(self._reading[client.name], 1, client.name)
+        if client.per_minute is not None:
+            looked = self._looked.setdefault(client.name, deque())
+            _count(looked, client, LOOK_UPS * client.per_minute)
+        self._reading[client.name] += 1
         try:
             name = await asyncio.to_thread(self.kg_named, kg)
-            if name not in self._readers:
-                self._readers[name] = ThreadPoolExecutor(1, f"kgqa {name}")
-            run = asyncio.get_running_loop().run_in_executor
-            async with asyncio.timeout(self.options.time_limit):
-                return await run(self._readers[name], self._reader_run, name, work)
-        except TimeoutError:
+            readers = self._readers.setdefault(
+                (name, plan),
+                Readers(name, lambda: KG.of(self._home(name)), self.listed.is_replaced),
+            )
+            result: T = await readers.read(work, client.name, self.options.time_limit)
+            return result
+        except TimeoutError as error:
+            if isinstance(error, KgqaError):
+                raise
             raise self._too_long() from None
         finally:
-            self._reading -= 1
+            self._reading[client.name] -= 1
 
-    def _reader_run(self, name: str, work: Callable[[KG], T]) -> T:
-        if name in self._read and self.listed.is_replaced(self._read[name]):
-            self._read.pop(name).close()
-        if name not in self._read:
-            self._read[name] = KG.of(self._home(name))
-        return work(self._read[name])
+
+def _count(times: deque[float], client: Client, most: int) -> None:
+    """Add now to the times of a client's requests of the last minute. Raises BusyError."""
+    now = time.monotonic()
+    while times and times[0] < now - 60:
+        times.popleft()
+    if len(times) >= most:
+        raise BusyError(len(times), max(1, round(times[0] + 60 - now)), client.name)
+    times.append(now)

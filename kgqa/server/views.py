@@ -16,9 +16,10 @@ from kgqa.display import (
 from kgqa.errors import EmptyLanguageError, EntityNotFoundError, LinkingError
 from kgqa.registry import METHODS
 from kgqa.server.forms import MOST_PATHS, PathsForm
+from kgqa.server.guard import asking
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from kgqa.api import KG
 
@@ -80,6 +81,17 @@ def path_page(kg: KG, form: PathsForm) -> dict[str, Any]:
         "notes": [shared_name(form.entity, paths.entity)] if paths.entity.others else [],
         "browser_url": kg.browser_url(paths),
     }
+
+
+def visible_status(report: Mapping[str, Any], served: Collection[str]) -> dict[str, Any]:
+    """Return what a client gets of ``kgqa status``; ``served``: the KGs that it may see.
+
+    A client whose key is bound to KGs gets these alone: folders, dumps and what is missing are the
+    server's own, and may name others.
+    """
+    kgs = [kg for kg in report["kgs"] if kg["name"] in served]
+    own = report if asking.get().opens_all else {}
+    return {**own, "kgs": kgs}
 
 
 def methods() -> list[dict[str, str]]:

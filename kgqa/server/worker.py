@@ -191,6 +191,9 @@ class Worker:
         for job in left:
             tell(job.number, "error", error)
 
+    def check(self) -> None:
+        """Do nothing: a thread of the server does not end by itself."""
+
     def leave(self, number: int) -> None:
         """Do nothing: ``is_gone`` says it."""
 
@@ -326,6 +329,14 @@ class RemoteWorker:
                 latest = max(latest, job.deadline) if job is not None else latest
             else:
                 tell(*given)
+
+    def check(self) -> None:
+        """Raise WorkerError if the process has ended; to be called while it has nothing to do."""
+        try:
+            if self._link.poll(0):  # what it would not send then, or the end
+                raise _lost()
+        except OSError:
+            raise _lost() from None
 
     def leave(self, number: int) -> None:
         """End the work on a question that nobody waits for."""

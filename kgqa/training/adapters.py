@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from kgqa.paths.walk import WalkRules
 from kgqa.progress import Progress, Silent
 from kgqa.questions.base import Question, is_held_out
 from kgqa.questions.graphs import own_store
+from kgqa.records import record_line
 from kgqa.training.chains import ChainExample, ChainReport, build_chains
 from kgqa.training.data import DataReport, Example, build_examples, read_file, without_repeats
 from kgqa.training.options import CHAIN_PRESETS, AdapterTraining, ExampleOptions
@@ -172,7 +172,7 @@ def training_examples(
         out.parent.mkdir(parents=True, exist_ok=True)
         with out.open("w", encoding="utf-8") as file:
             for example in gathered.train:
-                file.write(json.dumps(asdict(example), ensure_ascii=False) + "\n")
+                file.write(record_line(asdict(example)))
     except OSError as error:
         raise DataError(f"The file {out} cannot be written: {error.strerror}.") from None
     return ExamplesReport(

@@ -27,6 +27,7 @@ from kgqa.methods.rank_words import RankWords
 from kgqa.models.path_ranker import (
     HEAD,
     OWN_RANKER,
+    UNIVERSAL,
     PathRanker,
     load_path_ranker,
     ranker_changes,
@@ -275,12 +276,13 @@ def learn(
     device: str | None,
     cache: Path,
     progress: Progress,
+    universal: str = UNIVERSAL,
 ) -> LearnReport:
     """Fit a ranker to people's questions, and keep it if it is better than the one it starts from.
 
-    That is the one of ``options``, or else the bundled one that suits the KG. ``folder`` is the
-    KG's, where the ranker and the phrases of ``options`` are kept. A run that is stopped changes
-    nothing but the phrases. Raises DataError if there are too few questions.
+    That is the one of ``options``, or else the bundled one that suits the KG, or ``universal``.
+    ``folder`` is the KG's, where the ranker and the phrases of ``options`` are kept. A run that is
+    stopped changes nothing but the phrases. Raises DataError if there are too few questions.
     """
     began = time.perf_counter()
     out = folder / OWN_RANKER
@@ -288,7 +290,7 @@ def learn(
         _take_phrases(store, folder, options.phrases, progress)
     if options.questions is None:
         return LearnReport(seconds=time.perf_counter() - began)
-    start_from = options.start_from or suited_ranker(store.relations().known)
+    start_from = options.start_from or suited_ranker(store.relations().known, universal=universal)
     start = load_path_ranker(
         start_from, device=device, cache=cache, progress=progress, encoder=options.encoder
     )

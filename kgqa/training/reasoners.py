@@ -24,17 +24,16 @@ from kgqa.graph.names import normalise
 from kgqa.methods.kg_cot.hops import HopTable
 from kgqa.methods.kg_cot.scores import padded, relation_words
 from kgqa.methods.kg_cot.walk import FLOOR, Walked, walk_rows
-from kgqa.models.graph_reasoner import (
-    GraphReasoner,
-    Reading,
-    Tables,
+from kgqa.models.graph_reasoner_card import ReasonerCard
+from kgqa.models.graph_reasoner_torch import (
+    TorchMath,
+    TrainableReasoner,
     hop_loss,
     path_loss,
     relation_logits,
     save_reasoner,
     walk_loss,
 )
-from kgqa.models.graph_reasoner_card import ReasonerCard
 from kgqa.models.sentences import load_sentence_encoder
 from kgqa.paths.walk import TAIL, WalkRules
 from kgqa.questions.base import is_held_out
@@ -58,6 +57,7 @@ if TYPE_CHECKING:
 
     from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
+    from kgqa.models.graph_reasoner import Reading, Tables
     from kgqa.models.sentence_encoder import SentenceEncoder, TokenStates
     from kgqa.progress import Progress
     from kgqa.training.options import ReasonerSettings, ReasonerTraining
@@ -262,7 +262,7 @@ class ReasonerRun:
         texts = [relation_words(name) for name in table.store.relations().names]
         self.words = torch.from_numpy(encoder.encode(texts))
         rules = table.rules
-        self.model = GraphReasoner(rules.hops, encoder.width, settings.hidden, settings.dropout)
+        self.model = TrainableReasoner(rules.hops, encoder.width, settings.hidden, settings.dropout)
         self._pairs: dict[tuple[int, int], int] = {}
         self.seen = torch.zeros(2, 2, dtype=torch.bool)  # places of a relation, and directions
         epochs = range(math.ceil(settings.epochs))
@@ -291,7 +291,7 @@ class ReasonerRun:
         self.table.number(beside["relations"].numpy())
 
     def _walk(self, rows: IntArray) -> tuple[Walked, Reading]:
-        reading = self.model.read(*padded(self.states, rows))
+        reading = self.model.read(*map(torch.from_numpy, padded(self.states, rows)))
         tables = self.model.tables(self.words)
 
         def made(relations: IntArray) -> Tables:
@@ -303,7 +303,9 @@ class ReasonerRun:
 
         topics = [self.questions[row].topics for row in rows]
         question = np.repeat(np.arange(len(rows)), list(map(len, topics)))
-        return walk_rows(self.table, made, reading, np.concatenate(topics), question), reading
+        start = np.concatenate(topics)
+        walked = walk_rows(self.table, made, reading, start, question, math=TorchMath())
+        return walked, reading
 
     def loss(self, rows: IntArray) -> Tensor:
         """Return the loss of a batch."""

@@ -46,6 +46,15 @@ def opened(kg: str, data: Path, home: Path) -> kgqa.KG:
     return kgqa.ingest("triples", data / file, kg=kg, home=home, **options)
 
 
+def own_graph(folder: Path, home: Path) -> kgqa.KG:
+    """Return the KG of a folder with triples.tsv, perhaps names.tsv; ``home`` as for opened."""
+    if (home / folder.name / FILE_NAME).exists():
+        return kgqa.open(folder.name, home=home)
+    names = folder / "names.tsv"
+    more = {"names": names} if names.exists() else {}
+    return kgqa.ingest("triples", folder / "triples.tsv", kg=folder.name, home=home, **more)
+
+
 def cell(result: dict[str, Any], name: str) -> str:
     """Return a figure with its interval, as a cell of a table."""
     between = result["intervals"].get(name)

@@ -11,9 +11,9 @@ from kgqa.answers import conditions as module
 from kgqa.answers.conditions import Narrowed, narrow
 from kgqa.graph.model import Kind
 from kgqa.linking.linker import link
-from kgqa.linking.literals import value_conditions
 from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules, walk
+from kgqa.understanding.literals import value_conditions
 from tests.graph.tables import entity, tables_of
 from tests.trie.language import store_of
 

@@ -110,13 +110,13 @@ def test_paths_whose_hypothesis_is_their_end_count_as_they_are() -> None:
         wrote("C", 0.2, "T", "B", "C"),
         wrote(" ", 0.1, "T", "D"),
     ]
-    assert tally(paths, FORM).paths == tuple(paths)
-    assert tally(paths, FORM).written == ()
+    assert tally(paths).paths == tuple(paths)
+    assert tally(paths).written == ()
 
 
 def test_an_entity_inside_the_path_gets_the_vote() -> None:
     paths = [wrote("B", 0.5, "T", "B", "C"), wrote("D", 0.3, "T", "D")]
-    ballots = tally(paths, FORM)
+    ballots = tally(paths)
     assert not ballots.written
     assert ballots.paths[0].text == "T -> r -> B"
     assert ballots.paths[0].groundings[0].edges == paths[0].groundings[0].edges[:1]
@@ -158,7 +158,7 @@ def test_the_topic_entity_is_an_answer_that_no_path_ends_in() -> None:
 )
 def test_no_probability_is_lost_or_made(drawn) -> None:
     paths = [wrote(said, score, "T", *names[:hops]) for said, score, names, hops in drawn]
-    ballots = tally(paths, FORM)
+    ballots = tally(paths)
     given_ = math.fsum(math.exp(one.score) for one in paths)
     cast_ = math.fsum(math.exp(one.score) for one in (*ballots.paths, *ballots.written))
     assert cast_ == pytest.approx(given_)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import tempfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
 
 import kgqa
-from kgqa.errors import EntityNotFoundError, UsageError
+from kgqa.errors import EntityNotFoundError, KgqaError, UsageError
+from kgqa.progress import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -191,3 +195,37 @@ def test_a_statement_of_a_megabyte_takes_store_calls_for_its_names_only(
     assert len(path.edges) == steps
     assert len(calls) < 20
     assert sum(calls) < 100
+
+
+PIECES = ("->", " -> ", "^", '"', "..", " | ", "`", "\\", "é", "ab", "AB", " ", "-", ">", "→", "1")
+ODD = (
+    st.lists(
+        st.one_of(st.sampled_from(PIECES), st.characters(codec="utf-8")), min_size=1, max_size=5
+    )
+    .map(lambda pieces: "".join(pieces).strip())
+    .filter(bool)
+)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.tuples(ODD, ODD, ODD), min_size=1, max_size=6))
+def test_the_text_of_every_path_is_read_back(triples: list[tuple[str, str, str]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            kg = kgqa.ingest("triples", triples, home=folder, progress=Silent())
+        except KgqaError:  # no triple is left of them
+            assume(False)
+        with kg:
+            heads = {edge.head.id for triple in triples for edge in _edges_of(kg, triple)}
+            for head in sorted(heads):
+                for path in kg.paths(head, hops=2, direction="both").paths:
+                    assert kg.check(path.text), path.text
+                    shown = path.text.split(" -> ")
+                    assert len(shown) == 1 + 2 * len(path.edges), path.text
+
+
+def _edges_of(kg: kgqa.KG, triple: tuple[str, str, str]) -> list[Any]:
+    try:
+        return [edge for path in kg.check(triple).paths for edge in path.edges]
+    except KgqaError:  # a name was trimmed or left out when it was loaded
+        return []

@@ -49,6 +49,17 @@ ASK = {
     "forwards": int,
     "search": {"kind": str, "proven": None, "certain": None, "bound": None, "demands": None},
     "notes": [str],
+    "understood": {
+        **dict.fromkeys(("question", "text", "asks", "of"), str),
+        "order": [{"sign": int, "dimension": str, "word": str}],
+        "comparisons": [dict.fromkeys(("operator", "value", "unit"), str)],
+        "aggregates": [str],
+        "negations": [str],
+        "groups": [str],
+        "references": [str],
+        "names": [str],
+        "words": [str],
+    },
     "browser_url": None,
 }
 SCORES = dict.fromkeys(("hit", "f1", "precision", "recall"), float)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
+import os
 import tomllib
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -27,6 +29,7 @@ from kgqa.graph.attached import (
     Naming,
     Words,
     as_toml,
+    new_survey,
     read_attachment,
 )
 from kgqa.graph.attached_attach import Taken, attach, described
@@ -715,3 +718,19 @@ TEXT = st.text(st.characters(codec="utf-8"), max_size=9)
 )
 def test_a_record_is_read_as_it_was_written(record: Attachment) -> None:
     assert TypeAdapter(Attachment).validate_python(tomllib.loads(as_toml(record))) == record
+
+
+def test_what_a_killed_survey_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    left, running = (
+        tmp_path / f".survey-{process}.partial" for process in (ended.pid, os.getppid())
+    )
+    for file in (left, running, tmp_path / ".survey-x.partial"):
+        file.touch()
+    with contextlib.suppress(ZeroDivisionError), new_survey(tmp_path):
+        raise ZeroDivisionError
+    assert list(tmp_path.iterdir()) == [running]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import subprocess
@@ -579,3 +580,29 @@ def test_a_refused_load_leaves_nothing(connection: Neo4jConnection) -> None:
         Neo4jWriter(connection).write(small("bad", "a", "b", relation="a\0b"), Silent())
     assert "bad" not in [info.name for info in connection.list_kgs()]
     assert Neo4jWriter(connection).drop("bad", Silent()) is False
+
+
+@pytest.mark.parametrize("scheme", ["bolt+s", "bolt+ssc", "neo4j+s", "neo4j+ssc"])
+def test_a_server_without_tls_is_told_from_no_server(scheme: str) -> None:
+    """Any server that answers a TLS handshake with something else; here, one line."""
+    import socket
+    import threading
+
+    def answer(listening: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = listening.accept()
+                with connection:
+                    connection.recv(1_000)
+                    connection.sendall(b"no TLS here\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=answer, args=(listening,), daemon=True).start()
+        place = f"127.0.0.1:{listening.getsockname()[1]}"
+        with (
+            Neo4jConnection(f"{scheme}://{place}", "neo4j", "x") as connection,
+            pytest.raises(StoreUnavailableError, match="does not speak TLS") as caught,
+        ):
+            connection.server_version()
+        listening.shutdown(socket.SHUT_RDWR)
+    assert f"{scheme.partition('+')[0]}://{place}" in caught.value.hint

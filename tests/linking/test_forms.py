@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgqa.graph.names import normalise
+from kgqa.lexicon.vocabulary import COMMON, FUNCTION, same_person
 from kgqa.linking.forms import folded, other_forms, partial_coverage
-from kgqa.linking.vocabulary import COMMON, FUNCTION, same_person
 
 
 @pytest.mark.parametrize(

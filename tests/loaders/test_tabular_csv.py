@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgqa.errors import DumpMalformedError
-from kgqa.loaders.tabular_files import read_csv
+from kgqa.loaders.tabular_csv import read_csv
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,7 +38,7 @@ def test_a_table_of_excel_in_windows_1252_is_read(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_bytes("a;b\n1;Köln\n".encode("cp1252"))
     found = read_csv(tmp_path / "t.csv")
     assert found.columns["b"].to_pylist() == ["Köln"]
-    assert "not UTF-8" in found.note
+    assert "not UTF-8" in found.notes[0]
 
 
 def test_what_is_not_text_is_a_named_error(tmp_path: Path) -> None:
@@ -79,3 +79,46 @@ def test_each_row_is_kept_or_rejected_under_its_number(
     path = tmp_path_factory.mktemp("rows") / "t.csv"
     _, numbers, rejected = table(path, "\n".join(["a,b,c", *lines, ""]))
     assert sorted(numbers + [row for row, _ in rejected]) == list(range(2, 2 + len(lines)))
+
+
+def test_what_stands_above_the_header_is_not_read(tmp_path: Path) -> None:
+    for above in ("sep=;\n", "# made by hand\n#\n", "My people\n\n", "\n\n", "\ufeffsep=;\n"):
+        rows, numbers, _ = table(tmp_path / "t.csv", above + "id;name\n1;Ann\n2;Bob\n")
+        assert rows == [{"id": "1", "name": "Ann"}, {"id": "2", "name": "Bob"}]
+        assert numbers == [above.count("\n") + 2, above.count("\n") + 3]
+    assert table(tmp_path / "t.csv", "#id,name\n1,Ann\n")[0] == [{"id": "1", "name": "Ann"}]
+
+
+def test_a_stray_quote_does_not_swallow_rows(tmp_path: Path) -> None:
+    head = "id,name,city\n"
+    expected = [("1", "Ann", "York"), ("2", "Bob", "Bath"), ("3", "Cid", "Bonn")]
+    for text in (
+        '1,"Ann,York\n2,Bob,Bath\n3,Cid,"Bonn"\n',
+        '1,Ann,"York\n2,Bob,Bath\n3,Cid,Bonn\n',
+        '1,Ann,"York\n2,Bob,Bath"\n3,Cid,Bonn\n',
+        '1,"Ann,York\n2,"Bob,Bath\n3,Cid,Bonn\n',
+    ):
+        rows, numbers, rejected = table(tmp_path / "t.csv", head + text)
+        assert [tuple(row.values()) for row in rows] == expected
+        assert (numbers, rejected) == ([2, 3, 4], [])
+
+
+def test_a_quoted_field_of_several_lines_stays_one(tmp_path: Path) -> None:
+    text = 'id,name,note\n1,Ann,"one, two\nthree"\n2,"Bob ""B"" Ray",x\n'
+    rows, _, _ = table(tmp_path / "t.csv", text)
+    assert [row["note"] for row in rows] == ["one, two\nthree", "x"]
+    assert rows[1]["name"] == 'Bob "B" Ray'
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-16-le", "utf-16-be", "utf-8-sig"])
+def test_other_encodings_are_read(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "t.csv").write_bytes("id,name\n1,Zoë\n2,Bob\n".encode(encoding))
+    found = read_csv(tmp_path / "t.csv")
+    assert found.columns.to_pylist()[0] == {"id": "1", "name": "Zoë"}
+
+
+def test_a_byte_that_no_code_page_has_is_read_and_said(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_bytes(b"id,name\n1,a\x81b\n2,c\n")
+    found = read_csv(tmp_path / "t.csv")
+    assert "read as Latin-1" in found.notes[0]
+    assert found.columns["name"].to_pylist() == ["a\x81b", "c"]

@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kgqa.errors import DumpMalformedError, UsageError
+from kgqa.errors import DumpMalformedError, DumpNotFoundError, UsageError
 from kgqa.loaders.memory import as_files
+from kgqa.loaders.tabular_sql import sqlite_tables
+from kgqa.loaders.tabular_table import Budget
 from tests.graph.neo4j_server import free_ports
 from tests.loaders.tables_read import read_tables
 
@@ -55,6 +57,45 @@ def test_a_database_says_its_keys_itself(tmp_path: Path) -> None:
     with pytest.raises(DumpMalformedError, match="cannot be read") as raised:
         as_files(["nosuch://me:secret@host/db"], tmp_path, "own")
     assert "secret" not in str(raised.value)
+
+
+def test_a_database_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+    for url in (f"sqlite:///{tmp_path / 'typo.db'}", f"sqlite+pysqlite:///{tmp_path / 'typo.db'}"):
+        if "+" in url:
+            pytest.importorskip("sqlalchemy")
+        with pytest.raises(DumpNotFoundError, match="typo"):
+            as_files([url], tmp_path, "own")
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_a_column_that_grows_without_end_is_refused(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "own.db")) as base, base:
+        base.execute("CREATE TABLE a (x TEXT, y TEXT AS (hex(zeroblob(100000000))))")
+        base.execute("INSERT INTO a (x) VALUES ('York')")
+    with pytest.raises(DumpMalformedError, match=r"own\.db cannot be read: string or blob too big"):
+        read_tables(tmp_path, [tmp_path / "own.db"])
+
+
+def test_an_interrupted_database_names_the_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(sqlite3.connect(tmp_path / "own.db")) as base, base:
+        base.execute("CREATE TABLE a (x TEXT)")
+        base.executemany("INSERT INTO a VALUES (?)", [[str(n)] for n in range(100)])
+    monkeypatch.setattr(Budget, "expired", True)
+    with pytest.raises(DumpMalformedError, match=r"own\.db was not read within"):
+        read_tables(tmp_path, [tmp_path / "own.db"])
+
+
+def test_views_and_indexes_of_text_are_no_tables(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "own.db")) as base, base:
+        base.execute("CREATE TABLE a (x INTEGER PRIMARY KEY, name TEXT)")
+        base.execute("INSERT INTO a VALUES (5, 'York')")
+        base.execute("CREATE VIEW everything AS SELECT * FROM a")
+        base.execute("CREATE VIRTUAL TABLE found USING fts5(name)")
+    (found,) = sqlite_tables(tmp_path / "own.db")
+    assert found[0] == "a"
+    assert "views: everything" in str(found[1].schema.metadata)
 
 
 @pytest.fixture

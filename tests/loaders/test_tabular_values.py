@@ -79,7 +79,7 @@ def test_nulls_bytes_and_embeddings() -> None:
         None,
         None,
     ]
-    assert as_cells(pa.chunked_array([[b"x"]])) is None
+    assert as_cells(pa.chunked_array([[b"\x00\xff"]])) is None
     assert as_cells(pa.chunked_array([[[0.5] * 40]])) is None
 
 

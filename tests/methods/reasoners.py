@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from kgqa.models.graph_reasoner import GraphReasoner, LoadedReasoner, Tables
+from kgqa.models.graph_reasoner import LoadedReasoner, Tables
 from kgqa.models.graph_reasoner_card import ReasonerCard
+from kgqa.models.graph_reasoner_torch import TrainableReasoner, frozen
 from kgqa.models.sentences import load_sentence_encoder
 from kgqa.progress import Silent
 
@@ -66,11 +67,11 @@ def random_reasoner(
         hidden=16,
         relations=tuple(store.relations().ids),
     )
-    model = GraphReasoner(card.hops, card.width, card.hidden).eval().requires_grad_(False)
-    return LoadedReasoner("random", card, model, encoder)
+    model = TrainableReasoner(card.hops, card.width, card.hidden)
+    return LoadedReasoner("random", card, frozen(model, card), encoder)
 
 
 def random_tables(relations: int, hidden: int, seed: int) -> Tables:
     """Vectors of steps that are large enough to tell relations apart."""
     torch.manual_seed(seed)
-    return Tables(*(2.0 * torch.randn(2 * relations, hidden + 1) for _ in range(2)))
+    return Tables(*(2.0 * torch.randn(2 * relations, hidden + 1).numpy() for _ in range(2)))

@@ -14,7 +14,7 @@ from kgqa.graph.model import Kind, keys_array
 from kgqa.methods.kg_cot.hops import HopTable
 from kgqa.methods.kg_cot.paths import PathSearch
 from kgqa.methods.kg_cot.walk import walk_rows
-from kgqa.models.graph_reasoner import Reading, relation_logits
+from kgqa.models.graph_reasoner import NumpyMath, Reading
 from tests.methods.reasoners import random_tables
 from tests.trie.language import brute_force, graphs, rules_of, store_of
 
@@ -46,7 +46,7 @@ def walked(
     torch.manual_seed(seed)
     log_beta = torch.log_softmax(torch.randn(rows, rules.hops), dim=1)
     hidden = torch.randn(rows, rules.hops, HIDDEN)
-    reading = Reading(hidden, log_beta.exp(), log_beta)
+    reading = Reading(hidden.numpy(), log_beta.exp().numpy(), log_beta.numpy())
     table = HopTable(store, rules)
     question = np.repeat(np.arange(rows), len(topics))
     found = walk_rows(table, lambda _: steps, reading, np.tile(topics, rows), question, floor=0.0)
@@ -54,9 +54,9 @@ def walked(
 
 
 def score_of(steps: Tables, reading: Reading, row: int, depth: int, hop: tuple) -> float:
-    first, second = torch.tensor([hop[0]]), torch.tensor([hop[2]])
-    logit = relation_logits(reading.hidden[row : row + 1, depth], steps, first, second)
-    return float(torch.sigmoid(logit)[0, 0])
+    first, second = np.array([hop[0]]), np.array([hop[2]])
+    hidden = reading.hidden[row : row + 1, depth]
+    return float(NumpyMath().relation_scores(hidden, steps, first, second)[0, 0])
 
 
 @CHECKED
@@ -127,7 +127,7 @@ def test_scores_are_those_of_dense_matrices(
             total += float(reading.beta[row, depth]) * before
         mine = found.question == row
         scores = np.zeros(size)
-        scores[found.node[mine]] = found.scores[torch.from_numpy(mine)].numpy()
+        scores[found.node[mine]] = found.scores[mine]
         np.testing.assert_allclose(scores, np.minimum(total, 1.0), atol=1e-4)
 
 

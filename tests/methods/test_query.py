@@ -11,9 +11,9 @@ import kgqa
 import kgqa.data
 from kgqa.errors import LinkingError
 from kgqa.evaluation.query_run import same_rows
-from kgqa.linking.literals import stated
 from kgqa.methods.query import is_idle
 from kgqa.queries.plan import Aggregate
+from kgqa.understanding.literals import stated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

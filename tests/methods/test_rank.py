@@ -54,7 +54,7 @@ class Wanted(PathRanker):
 
     words: tuple[str, ...] = ()
 
-    def logits(self, questions, paths, hops):
+    def logits(self, questions, paths, hops, kept=None):
         import numpy as np
 
         return np.array([[9.0 if p in self.words else 0.0 for p in paths] for _ in questions])

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgqa.models.graph_reasoner import (
-    GraphReasoner,
+from kgqa.models.graph_reasoner import NumpyMath, Tables
+from kgqa.models.graph_reasoner_card import ReasonerCard
+from kgqa.models.graph_reasoner_torch import (
+    TorchMath,
+    TrainableReasoner,
     clamped,
+    frozen,
     hop_loss,
     relation_logits,
     transition,
@@ -48,7 +53,7 @@ def test_what_is_over_one_is_clamped_and_still_learns() -> None:
 
 def test_a_pair_of_halves_is_the_sum_of_both() -> None:
     torch.manual_seed(0)
-    tables = GraphReasoner(hops=1, width=4, hidden=3).tables(torch.randn(2, 4))
+    tables = TrainableReasoner(hops=1, width=4, hidden=3).tables(torch.randn(2, 4))
     hidden = torch.randn(5, 3)
     logits = relation_logits(hidden, tables, torch.tensor([0, 2, 0]), torch.tensor([-1, -1, 3]))
     half = hidden @ tables.second[3, :-1] + tables.second[3, -1]
@@ -58,7 +63,7 @@ def test_a_pair_of_halves_is_the_sum_of_both() -> None:
 
 def test_a_direction_that_no_question_took_is_low() -> None:
     torch.manual_seed(0)
-    model = GraphReasoner(hops=1, width=4, hidden=3)
+    model = TrainableReasoner(hops=1, width=4, hidden=3)
     model.forget(torch.tensor([[True, False], [False, False]]))  # never against, no second half
     words = torch.nn.functional.normalize(torch.randn(6, 4), dim=1)
     first, second = (
@@ -71,7 +76,7 @@ def test_a_direction_that_no_question_took_is_low() -> None:
 
 def test_padding_changes_nothing() -> None:
     torch.manual_seed(3)
-    model = GraphReasoner(hops=2, width=8, hidden=6).eval()
+    model = TrainableReasoner(hops=2, width=8, hidden=6).eval()
     states, pooled = torch.randn(1, 4, 8), torch.nn.functional.normalize(torch.randn(1, 8), dim=1)
     plain = model.read(states, torch.ones(1, 4, dtype=torch.bool), pooled)
     longer = torch.cat([states, torch.full((1, 3, 8), 9.0)], dim=1)
@@ -93,3 +98,38 @@ def test_hops_count_where_they_are_known() -> None:
     log_beta = torch.log(torch.tensor([[0.5, 0.5], [0.9, 0.1], [0.2, 0.8]]))
     torch.testing.assert_close(hop_loss(log_beta, [0, 1, 3]), -log_beta[1, 0])
     assert hop_loss(log_beta, [0, 0, 0]).item() == 0.0
+
+
+@pytest.mark.parametrize("hops", [1, 3])
+def test_it_answers_by_numpy_as_it_was_trained_by_torch(hops: int) -> None:
+    torch.manual_seed(hops)
+    card = ReasonerCard(
+        hops=hops, direction="out", mediators="collapse", encoder="x", width=8, hidden=6,
+        relations=("r",),
+    )  # fmt: skip
+    trained = TrainableReasoner(hops, card.width, card.hidden, dropout=0.5).eval()
+    answers = frozen(trained, card)
+    states, pooled = torch.randn(3, 5, 8), torch.nn.functional.normalize(torch.randn(3, 8), dim=1)
+    there = torch.arange(5) < torch.tensor([[5], [2], [1]])
+    words = torch.nn.functional.normalize(torch.randn(4, 8), dim=1)
+    with torch.no_grad():
+        wanted = [*trained.read(states, there, pooled), *trained.tables(words)]
+    found = answers.read(states.numpy(), there.numpy(), pooled.numpy())
+    tables = answers.tables(words.numpy())
+    for one, other in zip([*found, *tables], wanted, strict=True):
+        np.testing.assert_allclose(one, other.numpy(), atol=1e-5)
+    first, second = np.array([0, 3, 7]), np.array([-1, 5, -1])
+    by_torch, by_numpy = TorchMath(), NumpyMath()
+    with torch.no_grad():
+        steps = Tables(*map(torch.from_numpy, tables))
+        hidden = torch.from_numpy(found.hidden[:, 0])
+        expected = by_torch.relation_scores(hidden, steps, first, second)
+    scores = by_numpy.relation_scores(found.hidden[:, 0], tables, first, second)
+    np.testing.assert_allclose(scores, expected.numpy(), atol=1e-5)
+    before, source, target = scores[0], np.array([0, 1, 2, 2]), np.array([1, 1, 0, 1])
+    passed = np.array([0.9, 0.8, 0.1, 0.9], np.float32)
+    moved = by_numpy.transition(before, source, passed, target, 3)
+    same = by_torch.transition(
+        torch.from_numpy(before), source, torch.from_numpy(passed), target, 3
+    )
+    np.testing.assert_allclose(moved, same.numpy(), atol=1e-6)

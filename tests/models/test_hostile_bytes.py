@@ -21,7 +21,8 @@ from kgqa.answers.ranking import calibrated
 from kgqa.decoding.forward import log_probabilities
 from kgqa.errors import KgqaError, ModelError
 from kgqa.models.adapter import AdapterCard
-from kgqa.models.graph_reasoner import GraphReasoner, load_reasoner, save_reasoner
+from kgqa.models.graph_reasoner import load_reasoner
+from kgqa.models.graph_reasoner_torch import TrainableReasoner, save_reasoner
 from kgqa.models.kg_llm import KgLLM, load_kg_llm
 from kgqa.models.locate import converted_gguf, smollm_gguf
 from kgqa.models.path_ranker import RankerCard, load_path_ranker, save_path_ranker
@@ -76,11 +77,11 @@ def models(folder: Path, tiny_folder: Path) -> dict[str, Callable[[Path], Any]]:
         return written(made)
 
     card = card_of(encoder)
-    save_reasoner(folder / "reasoner", GraphReasoner(card.hops, card.width, card.hidden), card)
+    save_reasoner(folder / "reasoner", TrainableReasoner(card.hops, card.width, card.hidden), card)
 
     def reasoner(changed: Path) -> Any:
         made = load_reasoner(str(changed), encoder=str(encoder), cache=changed, **where)
-        return [one.double().sum().item() for one in made.model.state_dict().values()]
+        return [float(one.sum(dtype=float)) for one in made.model.tensors.values()]
 
     lora = LoraConfig(r=2, target_modules=["q_proj", "v_proj"], init_lora_weights=False)
     with quiet():

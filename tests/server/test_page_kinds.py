@@ -280,3 +280,13 @@ def test_examples_are_answered_with_a_path(page: Any) -> None:
     page.locator("#examples button").first.click()
     assert answered(page).endswith(": Bergen.")
     assert page.locator("#examples").is_hidden()
+
+
+@one_width
+def test_no_cell_of_a_download_is_a_formula(page: Any) -> None:
+    shown = page.evaluate(
+        "import('/common.js').then((page) => "
+        "['=1+2', '@x', '+cmd', '-cmd', '-4', '+4', '4', 'a \"b\"', ''].map(page.csvCell))"
+    )
+    plain = ['"-4"', '"+4"', '"4"', '"a ""b"""', '""']
+    assert shown == ['"\'=1+2"', '"\'@x"', '"\'+cmd"', '"\'-cmd"', *plain]

@@ -228,11 +228,11 @@ def test_a_kg_that_is_loaded_again_is_seen_and_not_opened_twice(
 
     async def run() -> None:
         assert await total() == 1
-        opened = made._read["kg"]
+        opened = made._readers["kg", False]
         await asyncio.to_thread(load, "a\tr\tb", "a\tr\tc")
         assert await total() == 2
         assert await total() == 2
-        assert made._read["kg"] is opened
+        assert made._readers["kg", False] is opened
 
     try:
         asyncio.run(run())

@@ -130,3 +130,13 @@ def test_the_cache_is_bounded_and_gives_copies() -> None:
     assert found is not None
     found["of"].clear()
     assert cache.get((49,)) == {"n": 49, "of": ["x" * 40]}
+
+
+def test_workers_that_end_while_nobody_asks_are_replaced(two: Served) -> None:
+    """Both at once: the next question is answered, and none is lost with them."""
+    ready(two)
+    for _ in range(2):
+        for worker in sorted(below(two.process.pid))[-2:]:
+            os.kill(worker, signal.SIGKILL)
+        reply = two.post("/api/ask", {"question": QUESTIONS[0]})
+        assert reply.status == 200, reply.text

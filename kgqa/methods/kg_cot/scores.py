@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 from kgqa.errors import AdapterMismatchError
 from kgqa.methods.kg_cot.hops import HopTable
 from kgqa.methods.kg_cot.walk import FLOOR, walk_rows
+from kgqa.models.graph_reasoner import log_softmax
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -77,15 +77,15 @@ class BoundReasoner:
             )
         self._texts = [relation_words(name) for name in relations.names]
         self._known = np.zeros(len(relations), np.bool_)
-        self._tables = reasoner.model.tables(torch.zeros(len(relations), card.width))
+        self._tables = reasoner.model.tables(np.zeros((len(relations), card.width), np.float32))
 
     def tables(self, relations: IntArray) -> Tables:
         """Return the vectors of steps, of ``relations`` ``[n, 2]`` at least."""
         keys = np.unique(relations[relations >= 0] // 2)
         if len(new := keys[~self._known[keys]]):
             texts = self.reasoner.encoder.encode([self._texts[key] for key in new.tolist()])
-            steps = torch.from_numpy(2 * new[:, None] + [0, 1]).flatten()
-            made = self.reasoner.model.tables(torch.from_numpy(texts))
+            steps = (2 * new[:, None] + [0, 1]).reshape(-1)
+            made = self.reasoner.model.tables(texts)
             for whole, some in zip(self._tables, made, strict=True):
                 whole[steps] = some
             self._known[new] = True
@@ -101,30 +101,31 @@ def relation_words(name: str) -> str:
     return " ".join(name.translate(_WORDS).split())
 
 
-def padded(states: TokenStates, rows: IntArray) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def padded(
+    states: TokenStates, rows: IntArray
+) -> tuple[NDArray[np.float32], BoolArray, NDArray[np.float32]]:
     """Return states ``[n, tokens, width]``, which are there, and the vectors of some questions."""
     counts = states.starts[rows + 1] - states.starts[rows]
     there = np.arange(int(counts.max())) < counts[:, None]
     block = np.zeros((*there.shape, states.vectors.shape[1]), np.float32)
     flat = np.concatenate([states.states[states.starts[r] : states.starts[r + 1]] for r in rows])
     block[there] = flat
-    return torch.from_numpy(block), torch.from_numpy(there), torch.from_numpy(states.vectors[rows])
+    return block, there, states.vectors[rows]
 
 
-@torch.inference_mode()
 def score_question(
     bound: BoundReasoner, question: str, topics: IntArray, floor: float = FLOOR
 ) -> QuestionScores:
     """Return what the reasoner says of a question about the keys ``topics``. Raises GraphError."""
     states = bound.reasoner.encoder.encode_tokens([question])
     reading = bound.reasoner.model.read(*padded(states, np.zeros(1, np.int64)))
-    log_beta = torch.log_softmax(reading.log_beta[:, : bound.rules.hops], dim=1)
+    log_beta = log_softmax(reading.log_beta[:, : bound.rules.hops])
     hidden = reading.hidden[:, : bound.rules.hops]
-    reading = reading._replace(hidden=hidden, beta=log_beta.exp(), log_beta=log_beta)
+    reading = reading._replace(hidden=hidden, beta=np.exp(log_beta), log_beta=log_beta)
     topics = np.unique(topics)
     of = np.zeros(len(topics), np.int64)
     walked = walk_rows(bound.hops, bound.tables, reading, topics, of, floor)
-    score = walked.scores.numpy()
+    score = walked.scores
     order = np.argsort(-score, kind="stable")  # nodes ascend, so equal ones stay by key
     node, kind = walked.node[order], walked.kind[order]
     return QuestionScores(topics, node, kind, score[order], walked.levels, len(states.states))

@@ -9,13 +9,12 @@ little even around a hub. A row never comes back to its topic entity.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import torch
 
 from kgqa.graph.model import Kind
-from kgqa.models.graph_reasoner import clamped, relation_logits, transition
+from kgqa.models.graph_reasoner import NumpyMath
 from kgqa.paths.walk import MEDIATOR, TAIL, ranges
 from kgqa.trie.arrays import dense
 
@@ -23,12 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
-    from torch import Tensor
 
     from kgqa.graph.model import IntArray
     from kgqa.methods.kg_cot.hops import HopTable
-    from kgqa.models.graph_reasoner import Reading, Tables
+    from kgqa.models.graph_reasoner import Reading, Tables, WalkMath
 
+_NUMPY = NumpyMath()
 FLOOR = 1e-3  # what an edge carries at least, of 1 that starts at a topic entity
 
 
@@ -44,7 +43,7 @@ class Level:
     row: IntArray
     node: IntArray
     kind: NDArray[np.uint8]
-    scores: Tensor
+    scores: Any
     source: IntArray
     target: IntArray
     hop: IntArray
@@ -56,13 +55,14 @@ class Walked(NamedTuple):
     """Where a batch of questions leads.
 
     ``question``, ``node``, ``kind`` and ``scores`` belong to pairs of a question and an entity, in
-    that order; the scores, in 0..1, are those of all steps, weighed by ``beta``.
+    that order; the scores, in 0..1, are those of all steps, weighed by ``beta`` (in
+    training tensors).
     """
 
     question: IntArray
     node: IntArray
     kind: NDArray[np.uint8]
-    scores: Tensor
+    scores: Any
     levels: tuple[Level, ...]
 
 
@@ -73,19 +73,20 @@ def walk_rows(
     topics: IntArray,
     question: IntArray,
     floor: float = FLOOR,
+    math: WalkMath = _NUMPY,
 ) -> Walked:
     """Walk from ``topics`` ``[rows]``, each of them for the ``question`` of its row.
 
     ``reading`` is of the questions. ``tables`` gives the steps' vectors, at least of relations
-    ``[n, 2]``. Raises GraphError.
+    ``[n, 2]``. ``math`` computes with what both hold. Raises GraphError.
     """
     rows, none = len(topics), np.empty(0, np.int64)
-    hidden = reading.hidden[torch.from_numpy(question)]
+    hidden = reading.hidden[question]
     level = Level(
         row=np.arange(rows),
         node=topics,
         kind=np.zeros(rows, np.uint8),
-        scores=torch.ones(rows),
+        scores=math.ones(rows),
         source=none,
         target=none,
         hop=none.reshape(0, 4),
@@ -94,22 +95,23 @@ def walk_rows(
     )
     levels = [level]
     for depth in range(hidden.shape[1]):
-        level = _hop(table, tables, hidden[:, depth], level, topics, floor)
+        level = _hop(table, tables, hidden[:, depth], level, topics, floor, math)
         levels.append(level)
         if not len(level.row):
             break
-    return _together(levels, reading.beta, question)
+    return _together(levels, reading.beta, question, math)
 
 
 def _hop(
     table: HopTable,
     tables: Callable[[IntArray], Tables],
-    hidden: Tensor,
+    hidden: Any,
     before: Level,
     topics: IntArray,
     floor: float,
+    math: WalkMath,
 ) -> Level:
-    weight = before.scores.detach().numpy()
+    weight = math.numbers(before.scores)
     active = np.flatnonzero((before.kind != Kind.VALUE) & (weight > floor))
     unique, at = np.unique(before.node[active], return_inverse=True)
     out = table.out_of(unique)
@@ -121,25 +123,18 @@ def _hop(
 
     numbers, relation = np.unique(out.relation, return_inverse=True)
     steps = table.relations()[numbers]
-    first, second = torch.from_numpy(steps.T)
-    scores = torch.sigmoid(relation_logits(hidden, tables(steps), first, second))
+    scores = math.relation_scores(hidden, tables(steps), steps[:, 0], steps[:, 1])
     cell = row * len(numbers) + relation[pick]
-    carried = weight[source] * scores.detach().numpy().reshape(-1)[cell]
+    carried = weight[source] * math.numbers(scores).reshape(-1)[cell]
     hop = out.hop[pick]
     topic = topics[row]
     good = np.flatnonzero((carried > floor) & (hop[:, TAIL] != topic) & (hop[:, MEDIATOR] != topic))
     pick, source, row, cell, hop = pick[good], source[good], row[good], cell[good], hop[good]
-    passed = scores.reshape(-1)[torch.from_numpy(cell)]
+    passed = scores.reshape(-1)[cell]
 
     pair, node, kind, target = _pairs(row, hop[:, TAIL], out.kind[pick])
-    counted = torch.from_numpy(~out.copy[pick])
-    after = transition(
-        before.scores,
-        torch.from_numpy(source),
-        passed * counted,
-        torch.from_numpy(target),
-        len(node),
-    )
+    counted = math.masked(passed, ~out.copy[pick])
+    after = math.transition(before.scores, source, counted, target, len(node))
     return Level(
         row=pair,
         node=node,
@@ -149,7 +144,7 @@ def _hop(
         target=target,
         hop=hop,
         relation=numbers[relation[pick]],
-        passed=passed.detach().numpy(),
+        passed=math.numbers(passed),
     )
 
 
@@ -166,7 +161,7 @@ def _pairs(
     return cells // width, nodes[there], kinds[there], at
 
 
-def _together(levels: list[Level], beta: Tensor, question: IntArray) -> Walked:
+def _together(levels: list[Level], beta: Any, question: IntArray, math: WalkMath) -> Walked:
     """Put the steps together: the scores of all of them, weighed by ``beta``, by question."""
     reached = levels[1:]
     row = np.concatenate([level.row for level in reached])
@@ -175,7 +170,6 @@ def _together(levels: list[Level], beta: Tensor, question: IntArray) -> Walked:
     depth = np.repeat(np.arange(len(reached)), [len(level.row) for level in reached])
     of = question[row]
     pair, nodes, kinds, at = _pairs(of, node, kind)
-    weight = beta[torch.from_numpy(of), torch.from_numpy(depth)]
-    parts = torch.cat([level.scores for level in reached]) * weight
-    summed = torch.zeros(len(nodes)).index_add(0, torch.from_numpy(at), parts)
-    return Walked(pair, nodes, kinds, clamped(summed), tuple(levels))
+    parts = [level.scores for level in reached]
+    summed = math.weighed(parts, beta[of, depth], at, len(nodes))
+    return Walked(pair, nodes, kinds, summed, tuple(levels))

@@ -1,5 +1,5 @@
 // An answer: one sentence, its drawing, what it rests on, and what can be done with it.
-import { call, el, json, listed, number, percent, visible } from "/common.js";
+import { call, csvCell, el, json, listed, number, percent, visible } from "/common.js";
 import { combobox } from "/entity.js";
 import { VERB, draw, readable } from "/draw.js";
 
@@ -321,8 +321,7 @@ function save(name, kind, text) {
 
 async function csv(plan, given) {
   const { columns, rows, tied } = await json("/api/query", { plan, kg: given.kg || undefined, rows: 10000, facts: 0 });
-  const cell = (one) => `"${(one === null ? "" : cellText(one)).replaceAll('"', '""')}"`;
-  const lines = [columns, ...[...rows, ...tied].map((row) => row.values)].map((row) => row.map(cell).join(","));
+  const lines = [columns, ...[...rows, ...tied].map((row) => row.values)].map((row) => row.map((value) => csvCell(value === null ? "" : cellText(value))).join(","));
   save("rows.csv", "text/csv", `${lines.join("\r\n")}\r\n`);
 }
 

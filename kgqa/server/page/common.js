@@ -89,3 +89,9 @@ function askForKey() {
   }).finally(() => { asking = null; });
   return asking;
 }
+
+/** A cell of CSV. A spreadsheet runs a text that begins as a formula does, so an apostrophe stands before it. */
+export function csvCell(text) {
+  const formula = /^[=+\-@\t\r]/.test(text) && Number.isNaN(Number(text));
+  return `"${formula ? "'" : ""}${text.replaceAll('"', '""')}"`;
+}

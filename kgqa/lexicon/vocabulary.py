@@ -1,4 +1,4 @@
-"""Words of English that linking knows, read from ``kgqa/data/linking/english.toml``.
+"""Words of English that linking knows, read from ``kgqa/lexicon/linking.toml``.
 
 ``FUNCTION`` words never make a mention by themselves ("who is the"); ``COMMON`` words may name an
 entity but seldom do in a question ("name", "film", "capital"), so a lower-case mention of nothing
@@ -12,7 +12,7 @@ from importlib.resources import files
 from typing import Any
 
 _DATA: dict[str, Any] = tomllib.loads(
-    files("kgqa").joinpath("data", "linking", "english.toml").read_text(encoding="utf-8")
+    files("kgqa.lexicon").joinpath("linking.toml").read_text(encoding="utf-8")
 )
 
 

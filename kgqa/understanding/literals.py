@@ -16,7 +16,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from kgqa.graph.quantities import AMOUNT, BASES, UNITS, Kind, Value, read_value
-from kgqa.linking.vocabulary import FUNCTION
+from kgqa.lexicon.vocabulary import FUNCTION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

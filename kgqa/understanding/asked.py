@@ -77,7 +77,9 @@ def asks_compared(question: str) -> bool:
     return bool(_COMPARED.search(question))
 
 
-_EITHER = re.compile(r"\bor\b(?! (?:more|less|above|below|over|under|\w+er)\b)", re.IGNORECASE)
+_EITHER = re.compile(
+    r"\bor\b(?! (?:more|less|above|below|over|under|(?-i:[a-z]+er))\b)", re.IGNORECASE
+)
 _OTHERS = re.compile(
     r"\b(?:no|not|never|without|nobody|none|neither)\b|n't\b|\b(?:except|other than)\b", re.I
 )
@@ -102,6 +104,8 @@ def asks_either(question: str) -> bool:
 
     >>> asks_either("Is it Bonn or Ulm?"), asks_either("Who has two or more, who one or fewer?")
     (True, False)
+    >>> asks_either("Is it Bonn or Hanover?")
+    True
     """
     return bool(_EITHER.search(question))
 
@@ -192,3 +196,53 @@ def asks_best(question: str) -> bool:
     (True, False)
     """
     return bool(BEST.search(question))
+
+
+_JOINED = r"(?:connected|related|linked|associated|tied)"
+_CONNECTION: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
+    (kind, re.compile(rf"\W*{form}\W*", re.IGNORECASE))
+    for kind, form in (
+        ("common", r"what (?:do|does|did|have|has) x and x (?:have |got |share )?(?:in common)?"),
+        ("common", r"what (?:is|are|things? (?:is|are)) (?:in )?common (?:to|between) x and x"),
+        ("how", rf"how (?:is|are|was|were) x (?:and|to) x {_JOINED}(?: (?:to|with) each other)?"),
+        ("how", rf"how (?:is|are|was|were) x {_JOINED} (?:to|with) x"),
+        ("how", r"how (?:do|does|did) x (?:and|connect to|relate to) x(?: connect| relate)?"),
+        ("how", r"what (?:connects|links|relates|joins) x (?:and|to|with) x"),
+        (
+            "how",
+            r"(?:what|which) (?:is|are) the (?:shortest )?(?:connections?|links?|paths?|relations?"
+            r"|relationships?|ties?) (?:between|of|from) x (?:and|to|with) x",
+        ),
+        (
+            "how",
+            r"(?:show|find|give)(?: me)? (?:the |a )?(?:shortest )?(?:path|connection|link)s?"
+            r" (?:between|from) x (?:and|to) x",
+        ),
+        (
+            "whether",
+            rf"(?:is|are|was|were) x and x (?:\w+ )?{_JOINED}(?: in (?:any|some) way"
+            r"| (?:to|with) each other)?",
+        ),
+        ("whether", rf"(?:is|are|was|were) x (?:\w+ )?{_JOINED} (?:to|with) x(?: in any way)?"),
+        (
+            "whether",
+            r"is there (?:a|any) (?:connection|link|path|relation(?:ship)?) (?:between|from) x"
+            r" (?:and|to) x",
+        ),
+    )
+)
+
+
+def asks_connection(masked: str) -> str:
+    """Return whether a question asks how two things are connected, if they are, or what they share.
+
+    ``masked``: the question with ``x`` in place of both names. One of "how", "whether", "common";
+    "" for another question.
+
+    >>> asks_connection("How are x and x connected?"), asks_connection("Is x linked to x?")
+    ('how', 'whether')
+    >>> asks_connection("What do x and x have in common?"), asks_connection("Who knows x and x?")
+    ('common', '')
+    """
+    bare = " ".join(re.sub(r"\b(?:the|a|an) x\b", "x", masked).split())
+    return next((kind for kind, form in _CONNECTION if form.fullmatch(bare)), "")

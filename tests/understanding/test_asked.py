@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgqa.linking.asked import asks_whether
+from kgqa.understanding.asked import asks_whether
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from kgqa.errors import UsageError
 from kgqa.graph.quantities import read_value
-from kgqa.linking.clock import written_out
-from kgqa.linking.literals import stated, value_conditions
+from kgqa.understanding.clock import written_out
+from kgqa.understanding.literals import stated, value_conditions
 
 DAYS = st.dates(date(1001, 1, 1), date(2999, 12, 31))
 AMOUNTS = st.integers(0, 10**9)

@@ -1,0 +1,53 @@
+"""A question in the wording in which it is read, with the words and names of a KG left as they are.
+
+What is the KG's own: the words of its classes, relations and properties (of a KG with very many
+relations none: those have nearly every word), and names that wordings are part of.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from kgqa.graph.names import normalise
+from kgqa.graph.schema import PropertyGraph
+from kgqa.paths.words import relation_phrase
+from kgqa.understanding.canonical import Canonical, canonical
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from kgqa.graph.store import GraphStore
+
+_MOST = 1_000  # names of a schema whose words are taken as the graph's
+
+
+def worded(store: GraphStore, question: str) -> Canonical:
+    """Return ``question`` as it is read of the KG in ``store``."""
+
+    def names(texts: Sequence[str]) -> Iterable[str]:
+        forms = [normalise(text) for text in texts]
+        positions, _ = store.find_names(forms)
+        return {texts[position] for position in positions.tolist()}
+
+    return canonical(question, own=own_words(store), names=names)
+
+
+def own_words(store: GraphStore) -> frozenset[str]:
+    """Return the words of a KG's classes, relations and properties, and their plurals."""
+    names = list(store.relations().names)
+    if isinstance(store, PropertyGraph):
+        schema = store.schema()
+        for type_ in schema.types:
+            names += (type_.name, *type_.also)
+            for property_ in type_.properties:
+                names += (property_.name, *property_.also)
+        for pattern in schema.relations:
+            names += (*pattern.also, *(property_.name for property_ in pattern.properties))
+    return _words_of(tuple(dict.fromkeys(names))) if len(names) <= _MOST else frozenset()
+
+
+@lru_cache(maxsize=16)
+def _words_of(names: tuple[str, ...]) -> frozenset[str]:
+    words = {word for name in names for word in relation_phrase(name).split()}
+    return frozenset(words | {f"{word}s" for word in words if word[-1:].isalpha()})

@@ -1,0 +1,213 @@
+"""The graph reasoner with gradients: what is trained, its losses, and how it is saved.
+
+It computes what :class:`kgqa.models.graph_reasoner.GraphReasoner` does, which answers without
+torch; a test compares both.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from kgqa.models.graph_reasoner import GraphReasoner, Reading, Tables
+from kgqa.models.graph_reasoner_card import REASONERS, ReasonerCard
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from kgqa.models.graph_reasoner import BoolArray, IntArray
+
+UNTRAINED = -100.0  # the logit of what was never trained, whatever its other half adds
+
+
+class TrainableReasoner(nn.Module):
+    """The model of ``hops`` steps; ``width`` of the encoder's vectors, ``hidden`` units."""
+
+    def __init__(self, hops: int, width: int, hidden: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.width, self.hidden = width, hidden
+        self.query = nn.ModuleList(nn.Linear(width, width) for _ in range(hops))
+        self.tokens = nn.LayerNorm(width)
+        self.attended = nn.Linear(width, hidden)
+        self.whole = nn.Linear(width, hidden)
+        self.step = nn.Parameter(torch.zeros(hops, hidden))
+        self.mixed = nn.Sequential(nn.GELU(), nn.Dropout(dropout), nn.Linear(hidden, hidden))
+        self.length_query = nn.ModuleList(nn.Linear(width, width) for _ in range(hops))
+        self.length = nn.Sequential(
+            nn.Linear(width * (1 + hops), hidden),
+            nn.GELU(),
+            nn.Dropout(dropout),
+            nn.Linear(hidden, hops),
+        )
+        self.dropout = nn.Dropout(dropout)
+        # for each place (first, second) and direction (along, against)
+        self.words = nn.Parameter(torch.randn(2, 2, width, hidden) * width**-0.5)
+        self.bias_of_words = nn.Parameter(torch.zeros(2, 2, width))
+        self.bias = nn.Parameter(torch.zeros(2, 2))
+
+    @torch.no_grad()
+    def forget(self, seen: Tensor) -> None:
+        """Make low what was never trained: ``seen`` ``[2, 2]`` are places and directions.
+
+        A direction that never came up in a place has no meaning there, whatever the words.
+        """
+        for weight, low in ((self.words, 0.0), (self.bias_of_words, 0.0), (self.bias, UNTRAINED)):
+            weight[~seen] = low
+
+    def read(self, states: Tensor, there: Tensor, pooled: Tensor) -> Reading:
+        """Return what the reasoner makes of questions.
+
+        ``states`` ``[rows, tokens, width]`` are the tokens' states, ``there`` ``[rows, tokens]`` is
+        True for a token, ``pooled`` ``[rows, width]`` the questions' own vectors.
+        """
+        states = self.tokens(states)
+        pooled = pooled * self.width**0.5  # of length 1: units of the size that layers expect
+        whole = self.whole(self.dropout(pooled))
+        hidden = []
+        for number, query in enumerate(self.query):
+            attended = _attended(torch.tanh(query(pooled)), states, there)
+            mixed = self.attended(self.dropout(attended)) + whole + self.step[number]
+            hidden.append(self.mixed(mixed))
+        heads = [
+            self.dropout(_attended(torch.tanh(query(pooled)), states, there))
+            for query in self.length_query
+        ]
+        log_beta = torch.log_softmax(self.length(torch.cat([pooled, *heads], dim=1)), dim=1)
+        return Reading(torch.stack(hidden, dim=1), log_beta.exp(), log_beta)
+
+    def tables(self, words: Tensor) -> Tables:
+        """Return the steps' vectors; ``words`` ``[relations, width]`` are vectors of length 1."""
+        words = words * self.width**0.5
+        made = torch.einsum("rw,pdwh->prdh", words, self.words) * self.width**-0.5
+        bias = torch.einsum("rw,pdw->prd", words, self.bias_of_words) + self.bias[:, None, :]
+        both = torch.cat([made, bias.unsqueeze(-1)], dim=3).flatten(1, 2)
+        return Tables(both[0], both[1])
+
+
+def _attended(asked: Tensor, states: Tensor, there: Tensor) -> Tensor:
+    """Return the mean of the tokens' states, weighed by how near each is to ``asked``."""
+    score = torch.einsum("rtw,rw->rt", states, asked) * states.shape[2] ** -0.5
+    weight = torch.softmax(score.masked_fill(~there, -torch.inf), dim=1)
+    return torch.einsum("rt,rtw->rw", weight, states)
+
+
+def relation_logits(hidden: Tensor, tables: Tables, first: Tensor, second: Tensor) -> Tensor:
+    """Return the logit of each relation for each row, ``[rows, relations]``.
+
+    ``hidden`` ``[rows, hidden]`` is of one step of the walk; ``first`` and ``second`` are steps,
+    ``[relations]``, ``second`` -1 if a relation is one edge.
+    """
+    parts = tables.first[first] + tables.second[second.clamp(min=0)] * (second >= 0).unsqueeze(1)
+    logits: Tensor = hidden @ parts[:, :-1].T + parts[:, -1]
+    return logits
+
+
+def transition(before: Tensor, source: Tensor, passed: Tensor, target: Tensor, size: int) -> Tensor:
+    """Return the scores of entities after one step, ``[size]``.
+
+    ``before`` are the scores of (row, entity) pairs; edge i goes from pair ``source[i]`` to pair
+    ``target[i]`` of the ``size`` pairs after the step, and ``passed[i]`` is its relation's score.
+    """
+    moved = before[source] * passed
+    return clamped(torch.zeros(size, dtype=moved.dtype).index_add(0, target, moved))
+
+
+def clamped(scores: Tensor) -> Tensor:
+    """Return ``scores``, those over 1 divided by their detached values."""
+    return scores / scores.detach().clamp(min=1.0)
+
+
+def walk_loss(
+    scores: Tensor, wanted: Tensor, row: Tensor, rows: int, answer_weight: float
+) -> Tensor:
+    """Return the mean over questions of the weighed squared error over their neighbourhoods.
+
+    ``scores`` and ``wanted`` (1 at answers) belong to pairs of a question ``row`` and an entity. An
+    answer weighs ``answer_weight``, any other entity 1 (KG-CoT, sec. 3.1; the weights are those of
+    the public programs of its family).
+    """
+    weight = torch.where(wanted > 0, answer_weight, 1.0)
+    error = torch.zeros(rows).index_add(0, row, weight * (scores - wanted).square())
+    total = torch.zeros(rows).index_add(0, row, weight)
+    return (error / total.clamp(min=1.0)).mean()
+
+
+def hop_loss(log_beta: Tensor, hops: Sequence[int]) -> Tensor:
+    """Return the cross-entropy of the hop weights over rows whose ``hops`` are known (0: not)."""
+    wanted = torch.tensor(hops) - 1
+    known = (wanted >= 0) & (wanted < log_beta.shape[1])
+    if not bool(known.any()):
+        return log_beta.sum() * 0.0
+    return nn.functional.nll_loss(log_beta[known], wanted[known])
+
+
+def path_loss(logits: Tensor, right: Tensor) -> Tensor:
+    """Return how far relations' ``logits`` are from what gold relation paths take at a step.
+
+    Both are ``[rows, relations]``; ``right`` is True where the step takes the relation. The right
+    ones are pulled above 0 and all others below, the hardest most. Unlike the walk's squared error
+    it does not fade where a score is wrong and sure.
+    """
+    none = torch.zeros(len(logits), 1)
+    away = torch.where(right, -torch.inf, logits)
+    towards = torch.where(right, -logits, -torch.inf)
+    parts = torch.logsumexp(torch.cat([none, away], dim=1), dim=1)
+    parts = parts + torch.logsumexp(torch.cat([none, towards], dim=1), dim=1)
+    return parts.mean()
+
+
+def save_reasoner(folder: Path, model: TrainableReasoner, card: ReasonerCard) -> None:
+    """Write weights (float16) and card into ``folder``, which is made. Raises ModelError."""
+    REASONERS.save(folder, card, _arrays(model))
+
+
+def frozen(model: TrainableReasoner, card: ReasonerCard) -> GraphReasoner:
+    """Return the model as it answers, without gradients and dropout."""
+    return GraphReasoner(card, _arrays(model))
+
+
+def _arrays(model: TrainableReasoner) -> dict[str, NDArray[np.float32]]:
+    return {name: tensor.numpy(force=True) for name, tensor in model.state_dict().items()}
+
+
+class TorchMath:
+    """A :class:`kgqa.models.graph_reasoner.WalkMath` over tensors, with gradients."""
+
+    def ones(self, size: int) -> Tensor:
+        """Return ``size`` ones."""
+        return torch.ones(size)
+
+    def numbers(self, values: Tensor) -> NDArray[np.float32]:
+        """Return values as an array of numpy, without their gradients."""
+        return values.detach().numpy()
+
+    def relation_scores(
+        self, hidden: Tensor, tables: Tables, first: IntArray, second: IntArray
+    ) -> Tensor:
+        """Return the score of each relation for each row."""
+        steps = torch.from_numpy(first), torch.from_numpy(second)
+        return torch.sigmoid(relation_logits(hidden, tables, *steps))
+
+    def masked(self, values: Tensor, keep: BoolArray) -> Tensor:
+        """Return ``values``, 0 where not ``keep``."""
+        return values * torch.from_numpy(keep)
+
+    def transition(
+        self, before: Tensor, source: IntArray, passed: Tensor, target: IntArray, size: int
+    ) -> Tensor:
+        """Return the scores of entities after one step."""
+        at = torch.from_numpy(source), passed, torch.from_numpy(target)
+        return transition(before, *at, size)
+
+    def weighed(
+        self, parts: Sequence[Tensor], weights: Tensor, target: IntArray, size: int
+    ) -> Tensor:
+        """Return the sum of joined ``parts`` times ``weights`` by ``target``."""
+        values = torch.cat(list(parts)) * weights
+        return clamped(torch.zeros(size).index_add(0, torch.from_numpy(target), values))

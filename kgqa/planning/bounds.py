@@ -1,0 +1,116 @@
+"""A bound that is another thing's value: "after Low Tide", "cheaper than the Corvin".
+
+The thing is named, and what is compared is the same property of it; the thing itself is no answer.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from kgqa.planning.question_words import is_dated, measured, superlative
+from kgqa.queries.plan import NodeRef, PropertyRef
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kgqa.graph.schema import Property, Value
+    from kgqa.planning.schema_parts import FoundValue
+    from kgqa.queries.plan import Plan
+
+
+class Bound(NamedTuple):
+    """A thing that a plan compares with, by id, and its property with the value."""
+
+    ids: tuple[str, ...]
+    property: str
+    value: Value
+
+
+_BOUND = re.compile(
+    r"\b(?:(?:(?P<degree>more|less|fewer) (?:\w+ ){0,2}?(?P<of>\w+ )?|(?P<er>\w+er) (?:\w+ ){0,2}?)"
+    r"than|(?P<time>after|before|since|until|prior to)"
+    r"|(?P<side>above|below|over|under|exceed(?:s|ing)?))"
+    r" (?:(?:that|those|the \w+) of )?(?:the |an? )?$",
+    re.IGNORECASE,
+)
+_BEFORE = 60  # letters that are looked at
+_MEASURED, _NAMED, _OTHER = 4.0, 3.0, -5.0  # worth of a property that is, or is not, compared
+_HIGH = re.compile(r"more|higher|greater|larger|bigger|later|above|over|exceed", re.IGNORECASE)
+_LOW = re.compile(r"less|fewer|lower|smaller|earlier|below|under", re.IGNORECASE)
+_LATER = re.compile(r"after|since|later", re.IGNORECASE)
+_EARLIER = re.compile(r"before|until|prior|earlier", re.IGNORECASE)
+
+
+def bound_before(question: str, start: int) -> re.Match[str] | None:
+    """Return the comparison that the name at ``start`` is the bound of, if it is one.
+
+    >>> question = "Which lamps are more expensive than the Corvin?"
+    >>> bound_before(question, question.index("Corvin")).group()
+    'more expensive than the '
+    """
+    return _BOUND.search(question, max(0, start - _BEFORE), start)
+
+
+def is_bound(question: str, mention: str) -> bool:
+    """Return whether a question compares with what a mention names, not asking about it.
+
+    >>> is_bound("Who is older than Ann?", "Ann"), is_bound("Who is Ann older than?", "Ann")
+    (True, False)
+    """
+    start = question.lower().find(mention.lower()) if mention else -1
+    return start > 0 and bound_before(question, start) is not None
+
+
+def bounds_of(plan: Plan, values: Sequence[FoundValue]) -> list[Bound]:
+    """Return the things of the question whose values a plan compares with."""
+    found = []
+    for value in values:
+        for (class_, name), held in value.holds.items():
+            for one in plan.where:
+                left = one.left
+                if (
+                    isinstance(left, PropertyRef)
+                    and left.name == name
+                    and isinstance(left.owner, NodeRef)
+                    and plan.nodes[left.owner.node] == class_
+                    and one.right == (held,)
+                ):
+                    ids = value.fields.get(("entity", class_, "name"), ())
+                    found.append(Bound(ids, name, held))
+    return found
+
+
+def compared(
+    said: re.Match[str], property_: Property, *, mentioned: bool
+) -> tuple[str, float] | None:
+    """Return how a property is compared with the bound's, and what that is worth; None: not at all.
+
+    ``mentioned``: whether the question names the property.
+    """
+    words = said.group()
+    dated = is_dated(property_)
+    if said["time"] or re.match(r"(?:later|earli)er?\b", words, re.IGNORECASE):
+        if not dated:
+            return None
+        return (">" if _LATER.search(words) else "<"), _MEASURED
+    best = _as_best(said)
+    if best:
+        down, up = (superlative(best, property_, side) for side in (True, False))
+        fits = measured(best, property_.name) or (dated and down != up and abs(down - up) > 4)
+        if fits and down != up:
+            return (">" if down > up else "<"), _MEASURED
+    high, low = _HIGH.search(words), _LOW.search(words)
+    if bool(high) == bool(low):
+        return None
+    return (">" if high else "<"), _NAMED if mentioned else _OTHER
+
+
+def _as_best(said: re.Match[str]) -> str:
+    """Return the superlative of a comparison with an adjective, "" of another."""
+    if said["er"]:
+        return f"the {said['er'][:-1].lower()}st"
+    adjective = said.group().split()[1] if said["degree"] else ""
+    if not adjective or adjective == "than":
+        return ""
+    return f"the {'most' if said['degree'].lower() == 'more' else 'least'} {adjective}"

@@ -1,0 +1,103 @@
+"""What a question denies, with one meaning each.
+
+What must not be of a thing's own property is a comparison that does not hold ("not serviced since
+2023" is serviced before). What must not be of another thing is an absence: a book that is a novel
+and a drama is one of the novels, so "not novels" are the books *without* an edge to them, never
+the books with an edge to something else.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kgqa.planning.two_step_plans import renumbered
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from kgqa.planning.evidence import Pattern
+    from kgqa.queries.plan import Comparison, Hop
+
+_NEGATOR = (
+    r"(?:\bnot\b|n't\b|\bnever\b|\bwithout\b|\bexcept\b|\bexcluding\b|\boutside\b"
+    r"|\bother than\b|\bapart from\b|\bnon\b)"
+)
+_NEAR = 3  # words between a negator and the value that it denies, at most
+_FAR = 5  # and a number or a date, of which the comparison's own words stand there, too
+_BEFORE = 60  # letters that are looked at
+_WORD = r"[\w'’-]+\W+"
+_TURN = r"(?:and|or|but|that|who|whom|which|whose|where|with)\b"  # where another clause begins
+_DENIED = re.compile(rf"{_NEGATOR}\W+(?:(?!{_TURN}){_WORD}){{0,{_NEAR}}}$", re.IGNORECASE)
+_DENIED_FAR = re.compile(
+    rf"(?:\bnot\b|n't\b|\bnever\b)\W+(?:(?!{_TURN}){_WORD}){{0,{_FAR}}}$", re.IGNORECASE
+)
+OPPOSITE = {">=": "<", ">": "<=", "<=": ">", "<": ">="}
+
+
+def denies(question: str, start: int) -> bool:
+    """Return whether a question denies the value that begins at ``start``.
+
+    >>> question = "Who speaks Danish and does not speak Finnish?"
+    >>> denies(question, question.index("Danish")), denies(question, question.index("Finnish"))
+    (False, True)
+    """
+    return bool(_DENIED.search(question[max(0, start - _BEFORE) : start]))
+
+
+def denies_comparison(question: str, start: int) -> bool:
+    """Return whether a question denies a comparison whose words begin at ``start``.
+
+    >>> question = "Which bikes have not been serviced since 2023?"
+    >>> denies_comparison(question, question.index("since"))
+    True
+    """
+    return bool(_DENIED_FAR.search(question[max(0, start - _BEFORE) : start]))
+
+
+def absence(hops: Sequence[Hop], nodes: Collection[int], kept: Collection[int]) -> set[int] | None:
+    """Return the numbers of the hops that there must not be, so that ``nodes`` are absent.
+
+    The hops to the nodes and beyond them, and those before that lead on to nothing else; ``kept``:
+    nodes that the question speaks of beside that. None if a node is the first one.
+    """
+    into = {hop.target: number for number, hop in enumerate(hops)}
+    if len(into) < len(hops) or not into.keys() >= {*nodes}:
+        return None
+    inside = {into[node] for node in nodes}
+    while more := {
+        number
+        for number, hop in enumerate(hops)
+        if number not in inside and any(hop.source == hops[one].target for one in inside)
+    }:
+        inside |= more
+    while more := {
+        into[source]
+        for source in {hops[one].source for one in inside} - {0, *kept}
+        if into[source] not in inside
+        and all(n in inside for n, hop in enumerate(hops) if hop.source == source)
+    }:
+        inside |= more
+    return inside
+
+
+def with_last(
+    pattern: Pattern, where: Sequence[Comparison], last: Collection[int]
+) -> tuple[Pattern, tuple[Comparison, ...]]:
+    """Return a pattern whose hops numbered ``last`` come last, and comparisons over it."""
+    order = sorted(range(len(pattern.hops)), key=lambda one: one in last)
+    nodes, hops = {0: 0}, {}
+    for new, old in enumerate(order):
+        hop = pattern.hops[old]
+        nodes.setdefault(hop.source, len(nodes))
+        nodes.setdefault(hop.target, len(nodes))
+        hops[old] = new, replace(hop, source=nodes[hop.source], target=nodes[hop.target])
+    back = sorted(nodes, key=lambda one: nodes[one])
+    turned = replace(
+        pattern,
+        nodes=tuple(pattern.nodes[one] for one in back),
+        hops=tuple(hops[old][1] for old in order),
+        away=tuple(pattern.away[one] for one in back),
+    )
+    return turned, tuple(renumbered(one, nodes, hops) for one in where)

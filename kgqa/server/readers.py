@@ -1,0 +1,146 @@
+"""Look-ups and plans, which need no model: threads for each KG, shared fairly among clients.
+
+Each KG has threads of its own, so that the load of one does not hold up another; plans, which may
+take long, have other threads than look-ups. Of what waits, the next is that of the client with the
+least running. Work that nobody waits for any more ends at its next look at the time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kgqa.deadline import deadline
+from kgqa.errors import KgqaError, TimeLimitError
+from kgqa.server.faults import RefusedError, StoppingError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kgqa.api import KG
+
+THREADS = 2  # of a KG, for plans, and as many for look-ups
+_PASS_ON = 5.0  # seconds that what runs is given when the server ends
+
+
+@dataclass(eq=False, slots=True)
+class _Reading:
+    """What a client wants to be done with a KG; its result or error ends up in the loop."""
+
+    work: Callable[[KG], Any]
+    client: str
+    end: float
+    loop: asyncio.AbstractEventLoop
+    done: asyncio.Future[Any]
+    gone: bool = False
+
+    def check(self) -> None:
+        """Raise if nobody waits for it: the client has gone, or its time is over."""
+        if self.gone:
+            raise RefusedError(499, "The client went away.")
+        if time.monotonic() > self.end:
+            raise TimeLimitError("The time for this request is over.", "Ask for less.")
+
+    def finish(self, result: Any, error: BaseException | None) -> None:
+        """Pass the result on; called in any thread."""
+
+        def pass_on() -> None:
+            if not self.done.done():
+                if error is None:
+                    self.done.set_result(result)
+                else:
+                    self.done.set_exception(error)
+
+        with suppress(RuntimeError):  # the loop has ended
+            self.loop.call_soon_threadsafe(pass_on)
+
+
+@dataclass(eq=False)
+class Readers:
+    """The threads of one KG for one kind of work; ``opened`` opens the KG for a thread.
+
+    ``is_replaced``: whether the store has another version of it than the one that is open.
+    """
+
+    name: str
+    opened: Callable[[], KG]
+    is_replaced: Callable[[KG], bool]
+    _waiting: list[_Reading] = field(default_factory=list)
+    _running: Counter[str] = field(default_factory=Counter)
+    _changed: threading.Condition = field(default_factory=threading.Condition)
+    _threads: list[threading.Thread] = field(default_factory=list)
+    _idle: int = 0
+    _stopping: bool = False
+
+    async def read(self, work: Callable[[KG], Any], client: str, seconds: float) -> Any:
+        """Return what ``work`` does with the KG. Raises its error, TimeLimitError."""
+        loop = asyncio.get_running_loop()
+        reading = _Reading(work, client, time.monotonic() + seconds, loop, loop.create_future())
+        with self._changed:
+            if self._stopping:
+                raise StoppingError
+            self._waiting.append(reading)
+            if not self._idle and len(self._threads) < THREADS:
+                thread = threading.Thread(target=self._run, name=f"kgqa {self.name}", daemon=True)
+                self._threads.append(thread)
+                thread.start()
+            self._changed.notify()
+        try:
+            async with asyncio.timeout(seconds):
+                return await reading.done
+        finally:
+            with self._changed:
+                reading.gone = True
+                if reading in self._waiting:
+                    self._waiting.remove(reading)
+
+    def stop(self) -> None:
+        """Refuse what waits, let what runs end for a moment, and close the KG."""
+        with self._changed:
+            self._stopping = True
+            waiting, self._waiting = self._waiting, []
+            self._changed.notify_all()
+        for reading in waiting:
+            reading.finish(None, StoppingError())
+        end = time.monotonic() + _PASS_ON
+        for thread in self._threads:
+            thread.join(timeout=max(0.0, end - time.monotonic()))
+
+    def _next(self) -> _Reading | None:
+        with self._changed:
+            self._idle += 1
+            self._changed.wait_for(lambda: self._waiting or self._stopping)
+            self._idle -= 1
+            if self._stopping:
+                return None
+            reading = min(self._waiting, key=lambda each: self._running[each.client])
+            self._waiting.remove(reading)
+            self._running[reading.client] += 1
+            return reading
+
+    def _run(self) -> None:
+        kg: KG | None = None
+        while (reading := self._next()) is not None:
+            result, error = None, None
+            try:
+                reading.check()
+                if kg is not None and self.is_replaced(kg):
+                    stale, kg = kg, None
+                    stale.close()
+                kg = kg or self.opened()
+                with deadline(reading.check):
+                    result = reading.work(kg)
+            except BaseException as raised:  # the one who asked is told, and the thread goes on
+                error = raised
+            with self._changed:
+                self._running[reading.client] -= 1
+                self._running += Counter()  # drops the clients that have nothing running
+            reading.finish(result, error)
+        if kg is not None:
+            with suppress(KgqaError):
+                kg.close()

@@ -1,0 +1,144 @@
+"""A question in the one wording in which it is linked and read, whatever the method.
+
+"The most affordable book" is read as "the cheapest book", "books apart from novels" as "books that
+are not novels". What is a name, a quotation, or a word of the graph itself stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kgqa.lexicon.english import words as lexicon
+from kgqa.lexicon.entries import ANY, CONTRACTED, NUMBER, OWN, Match, longest
+from kgqa.lexicon.tokens import tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Iterable
+
+    from kgqa.lexicon.tokens import Token
+
+_NEAR = 3  # words beside a wording that may belong to a name with it
+_GAP = re.compile(r"[\s‐-―-]*")
+_MOST_PASSES = 3  # a polite form may hide how a question begins, a contraction a "not longer"
+
+
+@dataclass(frozen=True, slots=True)
+class Canonical:
+    """A question in the wording that is read, and the matches that changed it."""
+
+    text: str
+    question: str
+    changes: tuple[tuple[str, str], ...] = ()
+
+
+def canonical(
+    question: str,
+    *,
+    own: Container[str] = (),
+    names: Callable[[list[str]], Iterable[str]] | None = None,
+) -> Canonical:
+    """Return ``question`` in the wording in which it is read.
+
+    ``own``: words of the graph's classes, relations and properties. ``names``: which of some texts
+    are names of the graph; a wording inside of one stays.
+
+    >>> canonical("Please count all books").text
+    'How many books'
+    >>> canonical("The most affordable book apart from novels").text
+    'The cheapest book that are not novels'
+    >>> canonical("books thicker than 300 pages", own={"pages"}).text
+    'books more than 300 pages'
+    """
+    changes: list[tuple[str, str]] = []
+    text = question
+    for _ in range(_MOST_PASSES):
+        text, made = _once(text, own, names)
+        changes += made
+        if not made:
+            break
+    return Canonical(text, question, tuple(changes))
+
+
+def _once(
+    question: str, own: Container[str], names: Callable[[list[str]], Iterable[str]] | None
+) -> tuple[str, list[tuple[str, str]]]:
+    words = tokens(question)
+    found: list[Match] = []
+    at = 0
+
+    def joined(place: int) -> bool:
+        return bool(_GAP.fullmatch(question, words[place - 1].end, words[place].start))
+
+    while at < len(words):
+        match = longest(words, at, own.__contains__, joined)
+        if match is not None and _is_own(words, match, own):
+            match = None
+        if match is None and _is_contracted(words, at, joined):
+            match = Match(CONTRACTED, at, at + 2, {OWN: at})
+        if match is None:
+            at += 1
+            continue
+        found.append(match)
+        at = match.end
+    if names is not None and found:
+        found = _outside_names(question, words, found, names)
+    changes = []
+    text = question
+    for match in reversed(found):
+        start, end = words[match.start].start, words[match.end - 1].end
+        says = match.entry.says
+        for sign in (NUMBER, OWN, ANY):
+            if sign in match.held:
+                token = words[match.held[sign]]
+                said = question[token.start : token.end]
+                whole = token.word if match.entry is CONTRACTED else said  # "wo" is "will"
+                says = says.replace(sign, whole if said[0].islower() else whole.capitalize())
+        if says.lower() == question[start:end].lower():
+            continue
+        changes.append((question[start:end], says))
+        text = _replaced(text, start, end, says)
+    return text, changes[::-1]
+
+
+def _replaced(text: str, start: int, end: int, says: str) -> str:
+    """Return a text with other words at a place; the sentence begins and ends as it did."""
+    before, after = text[:start], text[end:]
+    if not says:
+        before, after = before.rstrip(" ,"), after.lstrip(" ,")
+        joint = " " if before and after and after[0] not in "?.!" else ""
+        text = f"{before}{joint}{after}"
+        return text if before else text[:1].upper() + text[1:]
+    if not before.strip() and text[start].isupper():
+        says = says[0].upper() + says[1:]
+    return f"{before}{says}{after}"
+
+
+def _is_own(words: list[Token], match: Match, own: Container[str]) -> bool:
+    """Return whether a wording of one word is a word of the graph: it has a column ``count``."""
+    return match.end - match.start == 1 and words[match.start].word in own
+
+
+def _is_contracted(words: list[Token], at: int, joined: Callable[[int], bool]) -> bool:
+    """Return whether "n't" is to be written out; not of "isn't Bonn …", "… wasn't he"."""
+    if not (0 < at < len(words) - 1 and words[at + 1].contracted and joined(at)):
+        return False
+    return at + 2 == len(words) or words[at + 2].word not in lexicon("references")
+
+
+def _outside_names(
+    question: str,
+    words: list[Token],
+    found: list[Match],
+    names: Callable[[list[str]], Iterable[str]],
+) -> list[Match]:
+    """Return the matches that are not inside a name of the graph."""
+    texts: dict[str, set[int]] = {}
+    for number, match in enumerate(found):
+        for first in range(max(0, match.start - _NEAR), match.start + 1):
+            for last in range(match.end, min(len(words), match.end + _NEAR) + 1):
+                text = question[words[first].start : words[last - 1].end]
+                texts.setdefault(text, set()).add(number)
+    inside = {number for text in names([*texts]) for number in texts[text]}
+    return [match for number, match in enumerate(found) if number not in inside]

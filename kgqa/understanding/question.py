@@ -1,0 +1,222 @@
+"""A question read once: a value that says what is asked for, and needs no text searched again.
+
+It is read of the one wording of :mod:`kgqa.understanding.canonical` with the same entries, so that
+questions that differ by a synonym are equal. No graph is asked: which words name something of it is
+the alignment's to say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kgqa.lexicon.english import words
+from kgqa.lexicon.entries import NUMBER, Match, longest
+from kgqa.lexicon.lemmas import stem
+from kgqa.lexicon.tokens import tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kgqa.lexicon.tokens import Token
+
+_SCOPE = 6  # words that a negation denies, at most
+_ASKS = ("who", "whom", "whose", "which", "what", "where", "when", "why", "how much")
+_WHETHER = ("is", "are", "was", "were", "do", "does", "did", "has", "have", "had", "can")
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A superlative: the most (``sign`` 1) or the least of a ``dimension``; ``word`` says it."""
+
+    sign: int
+    dimension: str
+    word: str
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A bound: ``operator`` in words, the ``value`` as it is written, and the word after it."""
+
+    operator: str
+    value: str
+    unit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Understood:
+    """What a question says.
+
+    ``asks``: its question word, ``how many``, ``whether``, or "" of a mere description. ``of``: the
+    first noun that it asks for. ``negations``: the words that each negation denies. ``groups``:
+    what there is to be a row each of. ``references``: pronouns that mean something said before.
+    ``names``: texts set off as names. ``words``: those that say none of this, without plurals.
+    """
+
+    question: str = field(compare=False)
+    asks: str = ""
+    of: str = ""
+    aggregates: tuple[str, ...] = ()
+    order: tuple[Order, ...] = ()
+    comparisons: tuple[Compared, ...] = ()
+    negations: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """Return it in one line.
+
+        >>> str(understood("How many books that are not novels have more than 300 pages?"))
+        'how many: book; not: novel; more than 300 pages; words: book, novel, page'
+        """
+        asked = f"{self.asks or 'asks for'}: {self.of}" if self.of else self.asks
+        parts = [asked] if asked else []
+        parts += [f"calculated: {', '.join(self.aggregates)}"] if self.aggregates else []
+        parts += [f"ordered: {', '.join(each.word for each in self.order)}"] if self.order else []
+        parts += [f"not: {denied}" for denied in self.negations]
+        parts += [
+            " ".join(filter(None, (each.operator, each.value, each.unit)))
+            for each in self.comparisons
+        ]
+        parts += [f"each: {group}" for group in self.groups]
+        parts += [f"refers back: {', '.join(self.references)}"] if self.references else []
+        parts += [f"names: {', '.join(self.names)}"] if self.names else []
+        parts += [f"words: {', '.join(self.words)}"] if self.words else []
+        return "; ".join(parts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as the JSON contract has it."""
+        return {
+            "question": self.question,
+            "text": str(self),
+            "asks": self.asks,
+            "of": self.of,
+            "aggregates": [*self.aggregates],
+            "order": [
+                {"sign": each.sign, "dimension": each.dimension, "word": each.word}
+                for each in self.order
+            ],
+            "comparisons": [
+                {"operator": each.operator, "value": each.value, "unit": each.unit}
+                for each in self.comparisons
+            ],
+            "negations": [*self.negations],
+            "groups": [*self.groups],
+            "references": [*self.references],
+            "names": [*self.names],
+            "words": [*self.words],
+        }
+
+
+def understood(question: str) -> Understood:
+    """Return what a question says; ``question`` is in the wording of :func:`canonical`.
+
+    >>> understood("What is the cheapest book by Ann Li?").order[0].dimension
+    'price'
+    >>> understood("Is it older than 30 years?").asks
+    'whether'
+    """
+    every = tokens(question)
+    matches = _matches(every)
+    held = {at for match in matches for sign, at in match.held.items() if sign != NUMBER}
+    covered = {at for match in matches for at in range(match.start, match.end)} - held
+    by_kind: dict[str, list[Match]] = {}
+    for match in matches:
+        by_kind.setdefault(match.entry.kind, []).append(match)
+    content = [
+        at
+        for at, token in enumerate(every)
+        if at not in covered
+        and not (token.number or token.name or token.word in words("small"))
+        and token.word not in words("groups")
+        and token.word != "not"
+    ]
+    counts = any(match.entry.says.startswith("how many") for match in matches)
+    return Understood(
+        question=question,
+        asks="how many" if counts else _asks(every),
+        of=stem(every[content[0]].word) if content else "",
+        aggregates=tuple(
+            match.entry.says
+            for match in by_kind.get("aggregate", ())
+            if not match.entry.says.startswith("how many")
+        ),
+        order=tuple(
+            Order(match.entry.sign, match.entry.dimension, match.entry.says)
+            for match in by_kind.get("superlative", ())
+        ),
+        comparisons=tuple(_compared(every, match) for match in by_kind.get("comparison", ())),
+        negations=tuple(_scope(every, match.end) for match in by_kind.get("negation", ())),
+        groups=tuple(
+            stem(every[at + 1].word)
+            for at, token in enumerate(every[:-1])
+            if token.word in words("groups") and at > 1 and not every[at + 1].name
+        ),
+        references=tuple(
+            dict.fromkeys(
+                token.word
+                for at, token in enumerate(every)
+                if token.word in words("references") and not token.name and at not in covered
+            )
+        ),
+        names=_names(question, every),
+        words=tuple(dict.fromkeys(stem(every[at].word) for at in content)),
+    )
+
+
+def _matches(every: Sequence[Token]) -> list[Match]:
+    found = []
+    at = 0
+    while at < len(every):
+        match = longest(every, at, said=True)
+        if match is None or match.entry.kind == "polite":
+            at += 1
+            continue
+        found.append(match)
+        at = match.end
+    return found
+
+
+def _asks(every: Sequence[Token]) -> str:
+    if every and every[0].word in _WHETHER:
+        return "whether"
+    said = " ".join(token.word for token in every[:2])
+    if said in _ASKS:
+        return said
+    return next((token.word for token in every[:3] if token.word in _ASKS), "")
+
+
+def _compared(every: Sequence[Token], match: Match) -> Compared:
+    at = match.held.get(NUMBER, match.end)
+    value = every[at].word if at < len(every) else ""
+    after = every[at + 1] if at + 1 < len(every) else None
+    unit = after.word if after is not None and after.word not in words("small") else ""
+    operator = match.entry.says.partition(NUMBER)[0].strip()
+    return Compared(operator, value, unit if every[at : at + 1] and every[at].number else "")
+
+
+def _scope(every: Sequence[Token], start: int) -> str:
+    """Return the words that a negation before the token ``start`` denies."""
+    said: list[str] = []
+    for token in every[start : start + _SCOPE]:
+        if token.word in words("boundaries") and not token.name:
+            break
+        if token.word not in words("small"):
+            said.append(token.word if token.name else stem(token.word))
+        if said and token.word in words("verbs"):
+            break
+    return " ".join(said)
+
+
+def _names(question: str, every: Sequence[Token]) -> tuple[str, ...]:
+    found: list[tuple[int, int]] = []
+    for before, token in zip([None, *every], every, strict=False):
+        if not token.name:
+            continue
+        if found and before is not None and before.name and before.end == found[-1][1]:
+            found[-1] = found[-1][0], token.end
+        else:
+            found.append((token.start, token.end))
+    return tuple(question[start:end] for start, end in found)

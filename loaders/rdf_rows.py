@@ -1,0 +1,257 @@
+"""Statements of RDF as columns of terms, and what a column of them gives.
+
+A term is written as N-Quads write it, so that kernels on columns read it: an IRI in angle brackets,
+a blank node after ``_:``, a literal in quotes. The batches are those that N-Triples make
+(:mod:`kgqa.loaders.ntriples`); what N-Triples lack is here: languages in an order of preference,
+blank nodes, named graphs.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgqa.graph.model import ALIAS
+from kgqa.loaders.ntriples import (
+    ALIAS_NAME,
+    EMPTY_TEXT,
+    LABELS,
+    NAMES,
+    OTHER_LANGUAGE,
+    RDF_TYPE,
+    VALUES,
+    read_literals,
+)
+from kgqa.loaders.strings import NO_TEXT, is_text, mask_of
+from kgqa.loaders.triples_rows import TriplesPart, add_edges
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kgqa.graph.model import BoolArray, IntArray
+
+TERMS = pa.schema([(name, pa.string()) for name in ("subject", "predicate", "object", "graph")])
+"""Statements: terms as N-Quads write them; graph: null in the default graph."""
+
+_LITERAL = r'"(?:[^"\\]|\\.)*"(?:@[A-Za-z0-9-]+|\^\^<[^>]*>)?'
+STATEMENT = (
+    r"\A(?P<subject><[^>]*>|_:\S+) (?P<predicate><[^>]*>) "
+    rf"(?P<object><[^>]*>|_:\S+|{_LITERAL})(?: (?P<graph><[^>]*>|_:\S+))? \.\n\z"
+)
+SYNONYMS = frozenset(
+    {
+        ALIAS_NAME,
+        "http://www.geneontology.org/formats/oboInOwl#hasExactSynonym",
+        "http://schema.org/alternateName",
+        "https://schema.org/alternateName",
+    }
+)
+LABEL_PROPERTIES = NAMES | {"https://schema.org/name"}
+RDFS = "http://www.w3.org/2000/01/rdf-schema#"
+OWL = "http://www.w3.org/2002/07/owl#"
+INVERSE = f"{OWL}inverseOf"
+_EVERYTHING = frozenset({f"<{OWL}NamedIndividual>", f"<{OWL}Thing>", f"<{RDFS}Resource>"})
+EVERYTHING = "type that everything has"
+_WANTED, _REGION, MUL, _UNTAGGED, OTHER = range(5)
+_TYPE, _EDGE, _NAME, _ALIAS = range(4)  # what a predicate's statements are for
+_RANKS = 1 << 36  # statements of a preference
+
+
+def preference(tag: str | None, wanted: str) -> int:
+    """Return the place of a language tag in the order of preference, the best first.
+
+    The wanted tag, its regions, ``mul`` (every language), no tag, any other language.
+
+    >>> [preference(tag, "en") for tag in ("en", "en-GB", "mul", None, "de")]
+    [0, 1, 2, 3, 4]
+    """
+    if tag is None:
+        return _UNTAGGED
+    tag, wanted = tag.lower(), wanted.lower()
+    if tag == wanted:
+        return _WANTED
+    if tag.startswith(f"{wanted}-"):
+        return _REGION
+    return MUL if tag == "mul" else OTHER
+
+
+@dataclass(slots=True)
+class StatementsReader:
+    """Takes statements into parts, and keeps what is decided by all of them.
+
+    ``language``: the wanted one. ``labels``: predicates whose texts are names. A label in another
+    language is a name only if its owner has no better one, which :meth:`leftover` knows at the end.
+    """
+
+    language: str
+    labels: frozenset[str]
+    count: int = 0
+    inverses: dict[str, str] = field(default_factory=dict)
+    _better: list[pa.Array] = field(default_factory=list)
+    _others: list[pa.RecordBatch] = field(default_factory=list)
+
+    def take(self, part: TriplesPart, terms: pa.RecordBatch) -> None:
+        """Add statements, rows of ``TERMS``, to a part."""
+        subject = _bare(terms.column("subject"))
+        encoded = terms.column("predicate").dictionary_encode()
+        predicates = _bare(encoded.dictionary)
+        objects = terms.column("object")
+        ranks = self.count + np.arange(len(terms))
+        self.count += len(terms)
+        uses = np.array([self._use(iri) for iri in predicates.to_pylist()], dtype=np.int8)
+        use = uses[encoded.indices.to_numpy()] if len(uses) else np.empty(0, np.int8)
+        literal = mask_of(pc.starts_with(objects, '"'))
+        typed = ~literal & (use == _TYPE)
+        if typed.any():
+            of_all = typed & mask_of(pc.is_in(objects, pa.array(sorted(_EVERYTHING))))
+            part.dropped[EVERYTHING] += int(np.count_nonzero(of_all))
+            typed &= ~of_all
+        self._note_inverses(subject, predicates, encoded.indices, objects, ~literal)
+        part.described = pc.unique(subject.filter(pa.array(typed)))
+        graphs = _graphs(terms.column("graph"))
+        for chosen, edges in ((~literal & (use != _TYPE), part.edges), (typed, part.typed)):
+            rows = pa.array(chosen)
+            relation = predicates.take(encoded.indices.filter(rows))
+            tails = _bare(objects.filter(rows))
+            add_edges(edges, subject.filter(rows), relation, tails, graphs.filter(rows))
+        texts = np.flatnonzero(literal)
+        if len(texts):
+            relations = predicates.take(encoded.indices.take(pa.array(texts)))
+            columns = (subject.take(pa.array(texts)), relations, graphs.take(pa.array(texts)))
+            kinds = use[texts].astype(np.int64)
+            self._literals(part, objects.take(pa.array(texts)), *columns, kinds, ranks[texts])
+
+    def _literals(
+        self,
+        part: TriplesPart,
+        terms: pa.Array,
+        subject: pa.Array,
+        relation: pa.Array,
+        graph: pa.Array,
+        use: IntArray,
+        ranks: IntArray,
+    ) -> None:
+        literals = read_literals(terms.cast(pa.binary()), None)
+        order = np.array([preference(tag, self.language) for tag, _ in literals.suffixes] or [0])
+        class_ = order[literals.suffix]
+        filled = is_text(literals.texts)
+        part.dropped[EMPTY_TEXT] += int(np.count_nonzero(~filled))
+        for place, reason in literals.faults:
+            part.reject(int(ranks[place]), reason, terms[place].as_py().encode())
+        use, rows = use[literals.rows], literals.rows
+        foreign = class_ == OTHER
+        part.dropped[OTHER_LANGUAGE] += int(np.count_nonzero(filled & foreign & (use != _NAME)))
+        for kind in (_NAME, _ALIAS):
+            chosen = filled & (use == kind) & ~foreign
+            if chosen.any():
+                rank = np.full(int(np.count_nonzero(chosen)), ALIAS)
+                if kind == _NAME:
+                    rank = class_[chosen] * _RANKS + ranks[rows[chosen]]
+                ids = self._add_labels(part, subject, literals.texts, rows, chosen, rank)
+                if kind == _NAME:
+                    part.described = pc.unique(pa.chunked_array([part.described, ids]))
+                    self._better.append(pc.unique(ids))
+        later = filled & (use == _NAME) & foreign
+        if later.any():
+            ids = subject.take(pa.array(rows[later]))
+            columns = [ids, literals.texts.filter(pa.array(later)), pa.array(ranks[rows[later]])]
+            self._others.append(pa.RecordBatch.from_arrays(columns, schema=LABELS))
+        valued = filled & (use <= _EDGE) & ~foreign
+        if valued.any():
+            ids, names = literals.values(valued)
+            part.values.append(pa.RecordBatch.from_arrays([ids, names], schema=VALUES))
+            places = pa.array(rows[valued])
+            columns = [column.take(places) for column in (subject, relation, graph)]
+            add_edges(part.edges, columns[0], columns[1], ids, columns[2])
+
+    def _add_labels(
+        self,
+        part: TriplesPart,
+        subject: pa.Array,
+        texts: pa.Array,
+        rows: IntArray,
+        chosen: BoolArray,
+        rank: IntArray,
+    ) -> pa.Array:
+        ids = subject.take(pa.array(rows[chosen]))
+        trimmed = pc.utf8_trim_whitespace(texts.filter(pa.array(chosen)))
+        columns = [ids, trimmed, pa.array(rank)]
+        part.labels.append(pa.RecordBatch.from_arrays(columns, schema=LABELS))
+        return ids
+
+    def leftover(self, source: str) -> TriplesPart:
+        """Return the names of what has a label in other languages alone; the others are counted."""
+        part = TriplesPart(source)
+        better = pc.unique(pa.chunked_array(self._better or [NO_TEXT]))
+        for labels in self._others:
+            known = pc.is_in(labels.column("id"), value_set=better)
+            part.dropped[OTHER_LANGUAGE] += known.true_count
+            rows = labels.filter(pc.invert(known))
+            ranks = pa.array(rows.column("rank").to_numpy() + OTHER * _RANKS)
+            texts = pc.utf8_trim_whitespace(rows.column("text"))
+            columns = [rows.column("id"), texts, ranks]
+            # of several, the first one is the name, and none of them an alias
+            first = pa.table(columns, names=LABELS.names).group_by("id", use_threads=False)
+            table = first.aggregate([("text", "first"), ("rank", "first")])
+            columns = [table.column(name).combine_chunks() for name in table.column_names]
+            by_name = dict(zip(table.column_names, columns, strict=True))
+            ordered = [by_name["id"], by_name["text_first"], by_name["rank_first"]]
+            part.labels.append(pa.RecordBatch.from_arrays(ordered, schema=LABELS))
+            part.dropped[OTHER_LANGUAGE] += len(rows) - len(table)
+            better = pc.unique(pa.chunked_array([better, by_name["id"]]))
+        self._others = []
+        if part.labels:
+            ids = [batch.column("id") for batch in part.labels]
+            part.described = pc.unique(pa.chunked_array(ids))
+        return part
+
+    def _use(self, predicate: str) -> int:
+        if predicate in self.labels:
+            return _NAME
+        return _ALIAS if predicate in SYNONYMS else _TYPE if predicate == RDF_TYPE else _EDGE
+
+    def _note_inverses(
+        self,
+        subject: pa.Array,
+        predicates: pa.Array,
+        which: pa.Array,
+        objects: pa.Array,
+        iri: BoolArray,
+    ) -> None:
+        place = predicates.index(INVERSE).as_py()
+        if place >= 0:
+            rows = pa.array(iri & (which.to_numpy() == place))
+            pairs = (subject.filter(rows).to_pylist(), _bare(objects.filter(rows)).to_pylist())
+            for one, other in zip(*pairs, strict=True):
+                self.inverses[one] = other
+                self.inverses.setdefault(other, one)
+
+
+def statements(rows: Sequence[tuple[str, str, str, str | None]]) -> pa.RecordBatch:
+    """Return rows of terms as ``TERMS``."""
+    return pa.RecordBatch.from_arrays(
+        [pa.array(column, pa.string()) for column in zip(*rows, strict=True)] or [[]] * 4,
+        schema=TERMS,
+    )
+
+
+def _bare(terms: pa.Array) -> pa.Array:
+    """Return IRIs without their brackets; blank nodes stay as they are."""
+    return pc.utf8_trim(terms, "<>") if len(terms) else terms
+
+
+def _graphs(graph: pa.Array) -> pa.Array:
+    """Return the properties of edges in named graphs, null for those in the default graph."""
+    if graph.null_count == len(graph):
+        return graph
+    encoded = graph.dictionary_encode()
+    texts = [
+        json.dumps({"graph": iri.strip("<>")}, ensure_ascii=False)
+        for iri in encoded.dictionary.to_pylist()
+    ]
+    return pa.array(texts, pa.string()).take(encoded.indices)

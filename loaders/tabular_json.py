@@ -1,0 +1,95 @@
+"""JSON lines as a table: one object a line, of which nothing is rounded."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import json as arrow_json
+
+from kgqa.errors import DumpMalformedError
+from kgqa.loaders.tabular_table import MAX_TEXT, Budget, Table, arrow_table, check_size, typed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_EXACT = 2.0**53  # beyond, a float is not every integer
+_ENDINGS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+
+
+def read_json_lines(path: Path, name: str) -> Table:
+    """Read a file of JSON objects, one a line.
+
+    Arrow's reader is 20 times as fast as Python's, but takes a column of one type only, and large
+    integers as floats: such a file is read line by line. Raises DumpMalformedError.
+    """
+    try:
+        block = arrow_json.ReadOptions(use_threads=False, block_size=MAX_TEXT)
+        table = arrow_json.read_json(path, block)
+    except (pa.ArrowException, OSError):
+        return _by_lines(path, name)
+    rounded = any(
+        pa.types.is_floating(column.type)
+        and pc.any(pc.greater_equal(pc.abs(column), _EXACT)).as_py()
+        for column in table.columns
+    )
+    return _by_lines(path, name) if rounded else arrow_table(name, path.name, table)
+
+
+def _by_lines(path: Path, name: str) -> Table:
+    columns: dict[str, list[Any]] = {}
+    rows: list[int] = []
+    broken: list[tuple[int, str, str]] = []
+    budget = Budget(path.name)
+    for number, line in _lines(path):
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            row = None
+        if not isinstance(row, dict):
+            broken.append((number, "not a JSON object", line[:1_000]))
+            continue
+        for key, value in row.items():
+            if key not in columns:
+                check_size(path.name, 1, len(columns) + 1)
+                columns[key] = [None] * len(rows)
+            columns[key].append(value if not isinstance(value, float) else _finite(value))
+        rows.append(number)
+        budget.spend(len(columns))
+        for cells in columns.values():
+            cells += [None] * (len(rows) - len(cells))
+    if not rows:
+        raise DumpMalformedError(
+            f"{path.name} holds no line that is a JSON object.",
+            'Give one object a line, such as {"id": 1}.',
+        )
+    table = arrow_table(name, path.name, typed(columns), np.array(rows, dtype=np.int64))
+    table.broken = broken
+    return table
+
+
+def _finite(value: float) -> float | None:
+    return value if value - value == 0 else None
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    with pa.input_stream(str(path), compression=_ENDINGS.get(path.suffix.lower())) as stream:
+        left, number = b"", 0
+        while part := stream.read(MAX_TEXT):
+            *lines, left = (left + part).split(b"\n")
+            if len(left) > MAX_TEXT:
+                raise DumpMalformedError(
+                    f"Line {number + len(lines) + 1:,} of {path.name} is longer than "
+                    f"{MAX_TEXT >> 20} MB.",
+                    "Give one object a line.",
+                )
+            for line in lines:
+                number += 1
+                if line.strip():
+                    yield number, line.decode(errors="replace")
+        if left.strip():
+            yield number + 1, left.decode(errors="replace")

@@ -1,0 +1,210 @@
+"""A table in memory, whatever file it came from, and the bounds that every input has.
+
+A file may claim any size. What is larger than the bounds is refused by its name, before it fills
+the memory; the bounds are far above what a graph of one machine is made from.
+"""
+
+from __future__ import annotations
+
+import json
+import stat
+import time
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgqa.errors import DumpMalformedError
+from kgqa.loaders.tabular_values import as_cells, why_left_out
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from kgqa.graph.model import IntArray
+
+MAX_COLUMNS = 10_000
+MAX_CELLS = 400_000_000
+MAX_TEXT = 1 << 24  # bytes of one cell
+MAX_SECONDS = 600.0  # for a form whose size does not bound the time that reading it takes
+_ABOUT = b"kgqa"  # key of a schema's metadata: what a table's source declares
+_MOST_NAMED = 5  # columns that a note names
+
+
+@dataclass(slots=True)
+class Table:
+    """A table; ``rows``: the number of each row in ``source``.
+
+    ``key``: columns that are declared as the primary key. ``foreign``: column -> (table, column)
+    that it is declared to point to; ``a/b`` are two columns together. ``broken``: number, reason
+    and text of each row that does not fit. ``notes``: sentences for the user on how it was read.
+    """
+
+    name: str
+    source: str
+    columns: dict[str, pa.ChunkedArray]
+    rows: IntArray
+    key: tuple[str, ...] = ()
+    foreign: dict[str, tuple[str, str]] = field(default_factory=dict)
+    broken: list[tuple[int, str, str]] = field(default_factory=list)
+    mended: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def compose(self, name: str) -> None:
+        """Add the column ``a/b`` made of two or more others, if they are there."""
+        parts = [self.columns.get(part) for part in name.split("/")]
+        texts = [p.combine_chunks() for p in parts if p is not None and p.type == pa.string()]
+        if name not in self.columns and len(texts) == len(parts) > 1:
+            joined = pc.binary_join_element_wise(*texts, "/")
+            self.columns[name] = pa.chunked_array([joined])
+
+
+@dataclass(slots=True)
+class Budget:
+    """What reading one input may still take. ``source``: its name, for the error."""
+
+    source: str
+    seconds: float = MAX_SECONDS
+    cells: int = MAX_CELLS
+    _started: float = field(default_factory=time.monotonic)
+
+    def spend(self, cells: int) -> None:
+        """Count cells. Raises DumpMalformedError if there are too many, or the time is over."""
+        self.cells -= cells
+        if self.cells < 0:
+            raise DumpMalformedError(
+                f"{self.source} has more than {MAX_CELLS:,} cells.", "Split it into several tables."
+            )
+        if self.expired:
+            raise DumpMalformedError(
+                f"{self.source} was not read within {self.seconds:g} seconds.",
+                "Save the table as CSV or Parquet, and load that.",
+            )
+
+    @property
+    def expired(self) -> bool:
+        """Whether the time is over."""
+        return time.monotonic() - self._started > self.seconds
+
+
+def check_regular(path: Path) -> None:
+    """Raise DumpMalformedError for what is not a file, such as a pipe, which would never end."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise DumpMalformedError(
+            f"{path} is a pipe or a device, not a file.",
+            "Write the table to a file, and load that.",
+        )
+
+
+def check_size(source: str, rows: int, columns: int) -> None:
+    """Raise DumpMalformedError if a table claims to be larger than the bounds."""
+    if columns > MAX_COLUMNS:
+        raise DumpMalformedError(
+            f"{source} has {columns:,} columns, and a table may have {MAX_COLUMNS:,}.",
+            "Make rows of its columns, or leave some out.",
+        )
+    if rows * columns > MAX_CELLS:
+        raise DumpMalformedError(
+            f"{source} has {rows:,} rows of {columns:,} columns, and a table may have "
+            f"{MAX_CELLS:,} cells.",
+            "Split it into several tables.",
+        )
+
+
+def unique_names(header: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Return a name for each column, no two the same, and a sentence for each that was changed.
+
+    >>> unique_names(["id", "", "id"])
+    (['id', 'column 2', 'id 2'], ['column 2 has no name', '2 columns are called "id"'])
+    """
+    names: dict[str, None] = {}
+    notes: dict[str, None] = {}
+    for place, given in enumerate(header, 1):
+        name = called = given.strip()
+        if not called:
+            name = called = f"column {place}"
+            notes[f"{called} has no name"] = None
+        number = 1
+        while name in names:
+            number += 1
+            name = f"{called} {number}"
+        if number > 1:
+            notes.pop(f'{number - 1} columns are called "{called}"', None)
+            notes[f'{number} columns are called "{called}"'] = None
+        names[name] = None
+    return list(names), list(notes)
+
+
+def arrow_table(name: str, source: str, table: pa.Table, rows: IntArray | None = None) -> Table:
+    """Return an Arrow table as a table; its metadata may declare keys (see :func:`declared`).
+
+    A column without a value, or of values that are not read, is left out, and a note says so.
+    """
+    check_size(source, *table.shape)
+    try:
+        about = json.loads((table.schema.metadata or {}).get(_ABOUT, b"{}"))
+        made = Table(
+            name,
+            str(about.get("source") or source),
+            {},
+            np.arange(1, len(table) + 1) if rows is None else rows,
+            tuple(about.get("key", ())),
+            {column: (to[0], to[1]) for column, to in about.get("foreign", {}).items()},
+            notes=[str(note) for note in about.get("notes", ())],
+        )
+    except (ValueError, TypeError, AttributeError, LookupError):
+        raise DumpMalformedError(
+            f"{source} declares keys that cannot be read.",
+            'Remove the entry "kgqa" from the metadata of its schema.',
+        ) from None
+    left_out: dict[str, list[str]] = {}
+    names, notes = unique_names(table.column_names)
+    for column, values in zip(names, table.columns, strict=True):
+        cells = as_cells(values)
+        if cells is None:
+            left_out.setdefault(why_left_out(values), []).append(column)
+        elif cells.null_count == len(cells) and len(table):
+            left_out.setdefault("no value", []).append(column)
+        else:
+            made.columns[column] = cells
+    made.notes += [f"{made.source}: {note}." for note in notes]
+    for reason, columns in left_out.items():
+        shown = ", ".join(columns[:_MOST_NAMED]) + (" …" if len(columns) > _MOST_NAMED else "")
+        made.notes.append(f"{made.source}: left out, with {reason}: {shown}.")
+    return made
+
+
+def declared(
+    table: pa.Table,
+    key: Iterable[str],
+    foreign: Mapping[str, tuple[str, str]],
+    source: str = "",
+    notes: Iterable[str] = (),
+) -> pa.Table:
+    """Return an Arrow table whose metadata declare its keys, its source, and notes on it."""
+    about = {"key": list(key), "foreign": dict(foreign), "source": source, "notes": list(notes)}
+    return table.replace_schema_metadata({_ABOUT: json.dumps(about).encode()})
+
+
+def typed(columns: Mapping[str, list[Any]]) -> pa.Table:
+    """Return lists of Python values as a table; a column of several types becomes text."""
+    arrays = {}
+    for name, values in columns.items():
+        try:
+            arrays[name] = pa.array(values)
+        except (pa.ArrowException, OverflowError, ValueError, TypeError):
+            texts = [None if v is None or isinstance(v, bytes) else _text(v) for v in values]
+            arrays[name] = pa.array(texts, pa.string())
+    return pa.table(arrays)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, timedelta):
+        return f"PT{value.total_seconds():g}S"
+    return str(value)

@@ -1,0 +1,171 @@
+"""Files that are damaged, hostile or odd: each is read, or refused by its name in a sentence."""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from pyarrow import feather, parquet
+
+from kgqa.errors import DumpMalformedError
+from kgqa.loaders import tabular_table
+from kgqa.loaders.tabular_files import read_tables
+from kgqa.loaders.tabular_table import unique_names
+from kgqa.progress import Silent
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kgqa.loaders.tabular_table import Table
+
+
+def table_of(path: Path) -> Table:
+    (table,) = read_tables([path], Silent())
+    return table
+
+
+def cells(path: Path) -> dict[str, list[object]]:
+    return {name: column.to_pylist() for name, column in table_of(path).columns.items()}
+
+
+def test_a_column_of_bytes_is_left_out_and_said(tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "uuid": pa.array([bytes(range(240, 256)), bytes(16)], pa.binary(16)),
+            "name": ["Ann", "Bob"],
+            "nested": [{"a": 1}, {"a": 2}],
+            "empty": pa.array([None, None], pa.string()),
+        }
+    )
+    parquet.write_table(table, tmp_path / "person.parquet")
+    found = table_of(tmp_path / "person.parquet")
+    assert found.columns["name"].to_pylist() == ["Ann", "Bob"]
+    said = " ".join(found.notes)
+    assert "with bytes: uuid" in said
+    assert "with nested values: nested" in said
+    assert "with no value: empty" in said
+
+
+def test_text_that_was_written_as_bytes_and_uuids_are_read(tmp_path: Path) -> None:
+    one = uuid.UUID(int=7)
+    storage = pa.array([one.bytes], pa.binary(16))
+    table = pa.table(
+        {
+            "key": pa.ExtensionArray.from_storage(pa.uuid(), storage),
+            "name": pa.array([b"K\xc3\xb6ln"]),
+        }
+    )
+    feather.write_feather(table, tmp_path / "t.arrow", compression="uncompressed")
+    assert cells(tmp_path / "t.arrow") == {"key": [str(one)], "name": ["Köln"]}
+
+
+def test_zones_and_parts_of_a_second_are_kept(tmp_path: Path) -> None:
+    moment = [1_704_096_000_000_000_001]  # nanoseconds
+    table = pa.table(
+        {
+            "zoned": pa.array(moment, pa.timestamp("ns", "Europe/Berlin")),
+            "utc": pa.array(moment, pa.timestamp("ns", "UTC")),
+            "plain": pa.array(moment, pa.timestamp("ns")),
+            "took": pa.array([5_400_000], pa.duration("ms")),
+            "half": pa.array([1.5], pa.float16()),
+        }
+    )
+    parquet.write_table(table, tmp_path / "t.parquet")
+    found = cells(tmp_path / "t.parquet")
+    assert found["zoned"] == ["2024-01-01T09:00:00.000000+01:00"]
+    assert found["utc"] == ["2024-01-01 08:00:00.000000Z"]
+    assert (found["took"], found["half"]) == (["PT5400S"], ["1.5"])
+
+
+def test_lists_with_nulls_are_read(tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "fixed": pa.array([[1, 2], None, [3, None]], pa.list_(pa.int64(), 2)),
+            "free": [["a", None], [], None],
+        }
+    )
+    parquet.write_table(table.slice(0, 3), tmp_path / "t.parquet")
+    assert cells(tmp_path / "t.parquet") == {
+        "fixed": [["1", "2"], None, ["3", None]],
+        "free": [["a", None], [], None],
+    }
+
+
+@pytest.mark.parametrize("content", [b"[]", b"{", b"\xff", b'{"key": 5}', b'{"foreign": {"a": 1}}'])
+def test_metadata_that_declares_nonsense_is_an_error(tmp_path: Path, content: bytes) -> None:
+    table = pa.table({"a": ["x"]}).replace_schema_metadata({b"kgqa": content})
+    feather.write_feather(table, tmp_path / "t.arrow")
+    with pytest.raises(DumpMalformedError, match="declares keys that cannot be read"):
+        read_tables([tmp_path / "t.arrow"], Silent())
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.arrow", "t.xlsx", "t.db", "t.jsonl", "t.csv.gz"])
+def test_a_damaged_file_is_an_error_with_its_name(tmp_path: Path, name: str) -> None:
+    for content in (
+        b"\x81\x00not",
+        b"PK\x03\x04 not a workbook",
+        b"SQLite format 3\0 no",
+        b"PAR1PAR1",
+    ):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(DumpMalformedError, match="t\\."):
+            read_tables([tmp_path / name], Silent())
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "t.csv")
+    with pytest.raises(DumpMalformedError, match="pipe"):
+        read_tables([tmp_path / "t.csv"], Silent())
+
+
+def test_a_table_that_is_too_wide_or_too_long_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "w.csv").write_text(",".join(f"c{n}" for n in range(10_001)) + "\n", "utf-8")
+    with pytest.raises(DumpMalformedError, match=r"w\.csv has 10,001 columns"):
+        read_tables([tmp_path / "w.csv"], Silent())
+    same = pa.array(["x"] * 200_000).dictionary_encode()
+    parquet.write_table(pa.table({"a": same}), tmp_path / "r.parquet")
+    monkeypatch.setattr(tabular_table, "MAX_CELLS", 100_000)
+    with pytest.raises(DumpMalformedError, match=r"r\.parquet has 200,000 rows"):
+        read_tables([tmp_path / "r.parquet"], Silent())
+
+
+def test_json_lines_keep_large_integers_and_columns_of_several_types(tmp_path: Path) -> None:
+    rows = [{"id": 2**64 + n, "v": v} for n, v in enumerate((1, "x", None))]
+    text = "\n".join(map(json.dumps, rows)) + '\nnot JSON\n[1]\n{"id": 5}\n'
+    (tmp_path / "t.jsonl").write_text(text, "utf-8")
+    found = table_of(tmp_path / "t.jsonl")
+    ids = [str(2**64 + n) for n in range(3)]
+    assert found.columns["id"].to_pylist() == [*ids, "5"]
+    assert found.columns["v"].to_pylist() == ["1", "x", None, None]
+    assert found.rows.tolist() == [1, 2, 3, 6]
+    assert [(row, why) for row, why, _ in found.broken] == [
+        (4, "not a JSON object"),
+        (5, "not a JSON object"),
+    ]
+
+
+def test_a_header_in_a_file_of_its_own_is_of_all_parts(tmp_path: Path) -> None:
+    for name, text in (
+        ("people_header.csv", ":ID(P),name\n"),
+        ("people.csv", "1,Ann\n"),
+        ("people_2.csv", "2,Bob\n"),
+        ("peopleware.csv", "id,name\n3,Cid\n"),
+    ):
+        (tmp_path / name).write_text(text, "utf-8")
+    found = {table.name: table for table in read_tables([tmp_path], Silent())}
+    assert sorted(found) == ["people", "people_2", "peopleware"]
+    assert found["people_2"].columns["name"].to_pylist() == ["Bob"]
+    assert found["people"].rows.tolist() == [1]
+    assert list(found["peopleware"].columns) == ["id", "name"]
+
+
+def test_names_of_columns_are_made_unique() -> None:
+    names, said = unique_names(["a", "a", "a", " ", "a 2"])
+    assert names == ["a", "a 2", "a 3", "column 4", "a 2 2"]
+    assert said[0] == '3 columns are called "a"'

@@ -1,0 +1,107 @@
+"""How two things are connected, what they share, and which of them does what."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import kgqa
+from kgqa.methods.direction import FIRST, SECOND, acting, acting_side
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TRIPLES = [
+    ("Varga Mill", "sells to", "Oster Bakery"),
+    ("Oster Bakery", "delivers to", "Hotel Lind"),
+    ("Varga Mill", "located in", "Teglas"),
+    ("Cooper Ilg", "located in", "Teglas"),
+    ("Oster Bakery", "owned by", "Ines Marr"),
+    ("Hotel Lind", "head chef", "Paolo Finch"),
+    ("Paolo Finch", "trained", "Ines Marr"),
+    ("Ruth Abel", "married to", "Paolo Finch"),
+    ("Lone Star", "located in", "Orkney"),
+]
+
+
+@pytest.fixture(scope="module")
+def trade(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
+    with kgqa.ingest("triples", TRIPLES, kg="trade", home=tmp_path_factory.mktemp("home")) as kg:
+        yield kg
+
+
+@pytest.mark.model
+@pytest.mark.parametrize(
+    ("question", "names"),
+    [
+        ("How are Varga Mill and Hotel Lind connected?", {"Oster Bakery"}),
+        ("What is the connection between Varga Mill and Hotel Lind?", {"Oster Bakery"}),
+        ("How is Varga Mill related to Oster Bakery?", {"sells to"}),
+        ("Are Varga Mill and Hotel Lind connected?", {"yes"}),
+        ("Is Lone Star connected to Hotel Lind?", set()),
+        ("What do Varga Mill and Cooper Ilg have in common?", {"Teglas"}),
+        ("What do Lone Star and Hotel Lind have in common?", set()),
+    ],
+)
+@pytest.mark.parametrize("method", ["rank", "auto"])
+def test_connections(trade: kgqa.KG, method: str, question: str, names: set[str]) -> None:
+    answer = trade.ask(question, method=method)
+    assert {one.name for one in answer.answers} == names
+    assert names or any(note.startswith("Not in this graph") for note in answer.notes)
+    assert all(kgqa_path.groundings for kgqa_path in answer.paths)
+
+
+def test_a_relation_that_is_called_so_is_asked_for_itself(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    triples = [("Ash", "connected to", "Birch"), ("Birch", "connected to", "Cedar")]
+    home = tmp_path_factory.mktemp("home")
+    with kgqa.ingest("triples", triples, kg="stops", home=home) as kg:
+        assert [one.name for one in kg.ask("Is Ash connected to Birch?", method="rank").answers]
+        far = kg.ask("Is Ash connected to Cedar?", method="rank")
+    assert far.search.kind != "paths"
+
+
+@pytest.mark.model
+@pytest.mark.parametrize(
+    ("question", "holds"),
+    [
+        ("Does Varga Mill sell to Oster Bakery?", True),
+        ("Does Oster Bakery sell to Varga Mill?", False),
+        ("Is Oster Bakery owned by Ines Marr?", True),
+        ("Does Ines Marr own Oster Bakery?", True),
+        ("Does Oster Bakery own Ines Marr?", False),
+        ("Did Paolo Finch train Ines Marr?", True),
+        ("Did Ines Marr train Paolo Finch?", False),
+        ("Was Ines Marr trained by Paolo Finch?", True),
+        ("Is Paolo Finch the head chef of Hotel Lind?", True),
+        ("Is Paolo Finch married to Ruth Abel?", True),
+        ("Is Ruth Abel married to Paolo Finch?", True),
+    ],
+)
+def test_the_direction_of_a_fact_decides(trade: kgqa.KG, question: str, holds: bool) -> None:
+    answer = trade.ask(question, method="rank")
+    assert bool(answer.answers) == holds
+    turned = [note for note in answer.notes if note.startswith("The graph has it the other way")]
+    assert holds or turned
+
+
+@pytest.mark.parametrize(
+    ("relation", "side"),
+    [
+        ("PLAYS_FOR", "head"),
+        ("wrote", "head"),
+        ("part of", "head"),
+        ("author", "tail"),
+        ("directed by", "tail"),
+        ("has part", "tail"),
+    ],
+)
+def test_who_acts_by_a_relation(relation: str, side: str) -> None:
+    assert acting_side(relation) == side
+
+
+def test_what_a_question_does_not_say_is_not_decided() -> None:
+    assert not acting(f"Is {FIRST} near {SECOND}?", "supplies")
+    assert acting(f"Has {SECOND} been taught by {FIRST}?", "taught") in ("", FIRST)

@@ -1,0 +1,71 @@
+"""No message holds a secret, however a URL with one is written or broken."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kgqa.errors import without_secrets
+
+SECRET = "S3cr3t"
+URLS = (
+    "bolt://neo4j:S3cr3t@host:7687",
+    "bolt://neo4j:a/S3cr3t@host",
+    "bolt://neo4j:12/S3cr3t@host",
+    "bolt://neo4j:a?S3cr3t@host:7687",
+    "bolt://neo4j:a#S3cr3t@host",
+    "neo4j+s://u:S3cr3t@[::1]:7687",
+    "bolt://u:S3cr3t[@h",
+    "postgresql://u:S3cr3t/shop",
+    "postgresql://u:S3cr3t",
+    "postgresql://u:S3cr3t@",
+    "postgresql://u:p@S3cr3t@127.0.0.1",
+    "postgresql://u:my S3cr3t@h/db",
+    "postgresql:u:S3cr3t@h",
+    "postgresql:/u:S3cr3t@h",
+    "POSTGRESQL://u:S3cr3t@h",
+    "postgresql://u:S3cr3t@h1:1,h2:2/db",
+    "postgresql://h/db?user=u&password=S3cr3t",
+    "postgresql://h/db?sslmode=off&passwd='S3cr3t'",
+    "mysql+pymysql://u:S3cr3t@h/db?charset=utf8",
+    "mssql+pyodbc:///?odbc_connect=DRIVER%3Dx%3BPWD%3DS3cr3t",
+    "redis://:S3cr3t@h:6379/0",
+    "https://u:S3cr3t@h/sparql",
+    "https://h/sparql?api_key=S3cr3t",
+)
+
+
+@pytest.mark.parametrize("url", URLS)
+@pytest.mark.parametrize("form", ["{} is down.", "the URL '{}', which", "({})", "no: {}"])
+def test_a_url_is_shown_without_its_secret(url: str, form: str) -> None:
+    assert SECRET not in without_secrets(form.format(url))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Nothing answers at neo4j://localhost:7687.",
+        "(bolt://localhost:7687)",
+        "sqlite:///C:/data/kg.db is no database",
+        "http://localhost:7474/browser/?dbms=x, then",
+        "https://medium.com/@user/a",
+        "see https://www.wikidata.org/entity/Q42, or write to a@b.example",
+        "ratio 3:4 of me@x.example",
+        "[http://[::1]:8080/]",
+    ],
+)
+def test_what_has_no_secret_stays(text: str) -> None:
+    assert without_secrets(text) == text
+
+
+@given(st.text(st.characters(exclude_characters="\n", codec="utf-8"), max_size=20))
+def test_any_password_before_the_host_goes(password: str) -> None:
+    shown = without_secrets(f"The server bolt://neo4j:x{SECRET}{password}@host is down.")
+    assert SECRET not in shown
+
+
+@pytest.mark.parametrize("url", ["postgresql://shop:S3cr3t/db", "bolt://u:a/S3cr3t@host"])
+def test_what_a_library_repeats_of_a_url_goes(url: str) -> None:
+    said = f"invalid integer value '{SECRET}' for connection option 'port'"
+    assert SECRET not in without_secrets(said, url)
