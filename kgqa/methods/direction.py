@@ -14,10 +14,15 @@ from kgqa.paths.words import relation_phrase
 from kgqa.queries.sentence import PAST_VERBS
 
 _SYMMETRIC = re.compile(
-    r"\b(?:married|spouse|wife|husband|partner|sibling|brother|sister|cousin|twin|twinned|friend\w*"
-    r"|neighbou?r\w*|border\w*|adjacent|adjoin\w*|next to|beside|connect\w*|linked?|link to"
-    r"|colleagues?|cooperat\w*|allied|ally|rival\w*|related|similar|same as|equivalent|equal"
-    r"|interact\w*|associated|touch\w*|bridge|meets?|overlap\w*|shares?|versus|opposite|near)\b",
+    r"\b(?:married|spouse|siblings?|cousins?|twin|twinned|friends?|friends? (?:of|with)"
+    r"|neighbou?r(?:s|ing)?|borders?|bordering|shares border|adjacent|adjoins?|next to"
+    r"|connected|connects|colleagues?|allied|rivals?|equivalent|same as)\b(?! by| agent| guard)",
+    re.IGNORECASE,
+)
+_PERHAPS = re.compile(  # of which either side may be said to be the one that acts
+    r"\b(?:wife|husband|partner|brother|sister|connect\w*|link\w*|cooperat\w*|ally|related|similar"
+    r"|equal|interact\w*|associated|touch\w*|bridge|meets?|met|overlap\w*|shares?|versus|opposite"
+    r"|near|beside)\b",
     re.IGNORECASE,
 )
 _AFTER_VERB = "to in for at from with on into under over through as"
@@ -77,6 +82,8 @@ def acting(question: str, relation: str) -> str:
     >>> acting(f"Is {FIRST} in {SECOND}?", "located in")
     ''
     """
+    if holds_both_ways(relation) or _PERHAPS.search(relation_phrase(relation)):
+        return ""
     roots = "|".join(sorted(map(re.escape, _roots(relation))))
     if not roots:
         return ""

@@ -30,6 +30,7 @@ from kgqa.graph.schema import PropertyGraph
 from kgqa.lexicon.lemmas import stem
 from kgqa.linking.around import MOST_CLASSES, stems_of
 from kgqa.methods.base import LinkedQuestion, Method
+from kgqa.methods.direction import holds_both_ways
 from kgqa.methods.options import QueryOptions
 from kgqa.paths.ground import Node
 from kgqa.paths.words import relation_phrase
@@ -320,6 +321,7 @@ class Query(Method[QueryOptions]):
             part *= UNKNOWN ** ("same" in without_place and not _joins(plan))
             part *= PASSED ** self._guesses(bare, plan, literals, parts)
         part *= PASSED ** (best.vain <= VAIN)
+        part *= PASSED ** _walks_one_way(plan)
         things = plan.is_bare and not any(isinstance(one, PropertyRef) for one in plan.give)
         known = set() if self.nouns or _HAVING.search(question) else _known(parts)
         if things and known & {one[:5] for one in words}:
@@ -511,6 +513,15 @@ def within(plan: Plan, ids: Set[str], types: Set[str]) -> Plan | None:
         return None
     one = Comparison(NodeRef(nodes[0]), "in", tuple(sorted(ids)))
     return replace(plan, where=(*plan.where, one))
+
+
+def _walks_one_way(plan: Plan) -> bool:
+    """Return whether a plan walks a relation that holds both ways from a named thing, one way.
+
+    Facts of the other direction are as true, and a plan has no word for both: paths have.
+    """
+    named = any(isinstance(one.left, NodeRef) for one in plan.where)
+    return named and any(holds_both_ways(hop.relation) for hop in plan.hops)
 
 
 def _named_in(plan: Plan) -> frozenset[str]:

@@ -229,6 +229,7 @@ class Rank(Method[RankOptions]):
                 for paths, one in zip(found, weighed, strict=True)
                 if paths.steps
             ]
+            notes += filter(None, map(words.said_both_ways, likeliest))
             unsure = (
                 narrowed.left_out
                 or narrowed.over is None
@@ -387,6 +388,7 @@ class Rank(Method[RankOptions]):
                     added[at] += logit - logits[at]
         logits += added
         share = words.shares(self.ranker, logits)
+        share[:count] = words.either_way(share[:count], every[:count])
         order = np.argsort(-share, kind="stable")[:MOST_EXPLAINED].tolist()
         shares = tuple(
             RelationShare(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +16,7 @@ from kgqa.graph.schema import PropertyGraph
 from kgqa.graph.store import schema_version
 from kgqa.linking.around import MOST_CLASSES
 from kgqa.linking.masking import without_name
+from kgqa.methods.direction import holds_both_ways
 from kgqa.paths.phrases import phrases_of
 from kgqa.paths.schema import Schema
 from kgqa.paths.walk import MEDIATOR, TAIL
@@ -69,6 +71,38 @@ class RankWords:
         if place not in self._kept:
             self._kept[place] = ranker.keep_in(self._folder)
         return self._kept[place]
+
+    @cached_property
+    def both_ways(self) -> frozenset[int]:
+        """The relations that hold both ways, by their names."""
+        return frozenset(at for at, one in enumerate(self.phrases) if holds_both_ways(one))
+
+    def either_way(
+        self, share: NDArray[np.float64], every: Sequence[Sequence[Hop]]
+    ) -> NDArray[np.float64]:
+        """Return the probabilities of relation paths, where a direction means nothing, together.
+
+        "Adjacent to" and its inverse say the same, so that each has the sum of both.
+        """
+        if not self.both_ways:
+            return share
+        alike: dict[object, list[int]] = {}
+        for at, steps in enumerate(every):
+            same = tuple(tuple(self._undirected(step) for step in hop) for hop in steps)
+            alike.setdefault(same, []).append(at)
+        for rows in alike.values():
+            if len(rows) > 1:
+                share[rows] = share[rows].sum()
+        return share
+
+    def _undirected(self, step: int) -> int:
+        return step - step % 2 if step >= 0 and step // 2 in self.both_ways else step
+
+    def said_both_ways(self, steps: Sequence[Hop]) -> str:
+        """Return a note if a relation path has a relation that holds both ways, else nothing."""
+        both = [self.phrases[step // 2] for hop in steps for step in hop
+                if step >= 0 and step // 2 in self.both_ways]  # fmt: skip
+        return f'"{both[0]}" holds both ways: facts of either direction count.' if both else ""
 
     def path(self, steps: Sequence[Hop]) -> str:
         """Return a relation path in words, with examples of what it leads to."""

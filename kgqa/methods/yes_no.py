@@ -117,7 +117,7 @@ def _turned(
     single = (table.length == 1) & (table.hops[:, 0, SECOND] < 0) & (table.ends() == other)
     for step in np.unique(table.hops[single, 0, FIRST]).tolist():
         phrase = phrases[step // 2]
-        who = "" if direction.holds_both_ways(phrase) else direction.acting(question, phrase)
+        who = direction.acting(question, phrase)
         if who:
             actor = int((who == direction.SECOND) != swapped)  # the number of its topic
             head = actor if direction.acting_side(phrase) == "head" else 1 - actor

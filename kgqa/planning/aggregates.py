@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from functools import partial
 from heapq import nlargest
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from kgqa.errors import PlanError
 from kgqa.paths.words import relation_phrase
 from kgqa.planning.evidence import MOST_ODDS, is_id
 from kgqa.planning.negation import absence, with_last
+from kgqa.planning.place_words import KnownPlaces, says_age
 from kgqa.planning.question_words import (
     DATE_PART,
     FREQUENT,
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
 
     from kgqa.planning.conditions import State
     from kgqa.planning.evidence import Pattern, Place, Reading
+    from kgqa.planning.place_words import PlaceWords
 
 _OWNED = 2.5  # the name of its owner beside that of a property, if others have one called so
 _ALONE = -8.0  # to give or count what the question names
@@ -60,7 +63,11 @@ _THEN = 3.0  # the best few of another class come first
 _COUNTED = 3.0  # "how many" counts those that a number holds for
 HOW_MANY = re.compile(r"\W*(?:how many|count|what is the (?:number|count))\b", re.I)
 _FIRST = re.compile(r"\b(?:first|earliest)\b", re.I)
-_LAST = re.compile(r"\b\w+ed last\b", re.I)
+_LAST = re.compile(
+    r"\b(?:\w+ed|born|left|came|began|won|built|sold|made) last\b"
+    r"(?! (?:\w+day|week|month|year))",
+    re.I,
+)
 _DIFFERENT = re.compile(r"different|distinct|unique|diverse|diversity|variety|various")
 _AGGREGATED = re.compile(r"average|mean|total|sum|combined|highest|lowest|maximum|minimum|overall")
 _AGED = re.compile(r"\b(?:young|old|new|lat|earli)est\b|\bmost recent", re.I)
@@ -76,6 +83,8 @@ _SUMMED = 5.0  # for a sum of what there is most of, in things that the question
 _TOTALLED = 3.0  # for the sum of a property that is called as what "how many" asks for
 _REVENUE = 6.0  # for a number times a price, if a revenue is asked for
 _QUANTITY = re.compile(r"quantity|qty|units|amount|copies|count", re.I)
+_AMOUNT = re.compile(r"total|amount|sum|paid|value|price|cost|fee", re.I)
+_AMOUNTS = 3  # that a pattern is added up by
 _PRICE = re.compile(r"price|cost|rate|fee", re.I)
 _ORDERED = 10.0  # off, for rows in no order, if the question says by which property
 _RISING = 2.0  # for an order from the least up, if the question says none
@@ -111,6 +120,7 @@ class WholeSearch:
 
     def __init__(self, reading: Reading) -> None:
         self._read = reading
+        self._known = KnownPlaces(reading)
 
     def wholes(
         self, pattern: Pattern, places: Sequence[Place], state: State
@@ -121,7 +131,8 @@ class WholeSearch:
             yield from self._without(pattern, places, state, base)
             return
         near = self._read.mentions.of_best if ORDERED.search(self._read.question) else set()
-        ordered = any(near & {*self._read.words_of(place)} for place in places)
+        known = self._known.of(places)
+        ordered = bool(near & known.said)
         by_nothing = not self._read.plain and ranks_by_nothing(self._read.question)
         for aggregate, odds in self._aggregates(pattern, places, state):
             plain = isinstance(aggregate, NodeRef)
@@ -137,7 +148,10 @@ class WholeSearch:
                     orders.append((aggregate.item, descending, logp + 0.5))  # type: ignore[union-attr]
                 if plain:
                     for place in places:
-                        ref, weight = self._order(place, places, descending)
+                        ref, weight = known.once(
+                            ("order", place.ref, descending),
+                            partial(self._order, place, known, descending),
+                        )
                         spent = place.owned in state.used or not self._read.words_of(place)
                         if spent and place.ref.owner != NodeRef(0) and by_nothing:
                             weight -= _OF_OTHERS
@@ -169,16 +183,14 @@ class WholeSearch:
         yield from self._without(pattern, places, state, base)
 
     def _order(
-        self, place: Place, places: Sequence[Place], descending: bool
+        self, place: Place, known: PlaceWords, descending: bool
     ) -> tuple[PropertyRef, float]:
         """Return what a property orders by, and what that is worth beside the direction's odds."""
         question, row = self._read.question, self._read.properties[place.owned]
         near = set() if _AGED.search(question) else self._read.mentions.of_best
         exactly = self._read.measures(place)
         said = exactly or bool(near & {*self._read.words_of(place)})
-        others = any(
-            near & {*self._read.words_of(one)} or self._read.measures(one) for one in places
-        )
+        others = bool(near & known.said) or known.measured
         weight = max(row[1], -1.0) if exactly else row[1]
         weight += _CALLED * (1 + exactly) if said else -0.5 * _CALLED if others else 0.0
         if self._read.is_measured and not said and not others:
@@ -188,11 +200,11 @@ class WholeSearch:
             return replace(place.ref, part="size"), weight + 4.0 if many else -MOST_ODDS
         if place.property.type in ("boolean", "point", "duration") or (is_id(place) and not said):
             return place.ref, -MOST_ODDS
-        if _AGED.search(question) and any(map(_says_age, places)):  # nothing else is meant
-            own = [one for one in places if _BODILY.search(one.property.name)]
-            aged = place in own if own and _OLD.search(question) else _says_age(place)
+        if _AGED.search(question) and known.aged:  # nothing else is meant
+            own = [one for one in known.places if _BODILY.search(one.property.name)]
+            aged = place in own if own and _OLD.search(question) else says_age(place)
             weight = max(weight, 0.0) if aged else weight - _AGELESS
-        if any(one.owned[2] == place.owned[2] != one.owned[1] != place.owned[1] for one in places):
+        if known.is_shared(place):
             weight += _OWNED * self._read.owner_beside(place)  # "the interaction size"
         worth = superlative(question, place.property, descending)
         first = place.of_answer
@@ -215,11 +227,10 @@ class WholeSearch:
         own = {*self._read.class_words(plan.nodes[0])}
         return _THEN if words - own and words & best and not own & best else -_THEN
 
-    def _near(self, words: re.Pattern[str], place: Place, places: Sequence[Place]) -> float:
+    def _near(self, words: re.Pattern[str], place: Place, known: PlaceWords) -> float:
         """Return what it is worth that a property stands after a word such as "average"."""
-        near = self._read.mentions.after(words, 5)
+        near, theirs = known.after(words, 5)
         mine = near & {*self._read.words_of(place)}
-        theirs = near & {at for one in places for at in self._read.words_of(one)}
         between = self._read.mentions.words[min(theirs) + 1 : min(mine)] if mine else []
         if mine and not _OF_WHAT & {*between}:  # the price, of "the average price of books listed"
             return _CALLED
@@ -230,7 +241,7 @@ class WholeSearch:
     ) -> Iterator[tuple[NodeRef | _Total | _Grouped, float]]:
         whole = self._read.whole["aggregate"]
         having = self._read.whole["having"]["no"]
-        answer = pattern.nodes[0]
+        answer, known = pattern.nodes[0], self._known.of(places)
         if state.having is not None:
             yield from self._compared(state.having.left, places, having)
             return
@@ -263,7 +274,7 @@ class WholeSearch:
             if isinstance(owner, HopRef) and called and not place.property.many:
                 item = Aggregate("count", owner)
                 yield _Grouped(place.ref, item), whole["group"] + having + row[2] + _CALLED
-            if owner != NodeRef(0) and self._near(_DIFFERENT, place, places) > 0:
+            if owner != NodeRef(0) and self._near(_DIFFERENT, place, known) > 0:
                 item = Aggregate("count", place.ref)
                 yield _Grouped(NodeRef(0), item), whole["group"] + having + _CALLED
             each_of = bool(self._read.of_each & {*self._read.words_of(place)})
@@ -273,12 +284,12 @@ class WholeSearch:
                     _Grouped(place.ref, Aggregate("count", NodeRef(0))),
                     whole["group"] + odds + having - 1,
                 )
-            near = self._near(_AGGREGATED, place, places)
+            near = self._near(_AGGREGATED, place, known)
             total = place.is_number and called and bool(HOW_MANY.match(self._read.question))
             most = (
                 place.is_number
                 and not place.of_answer
-                and not any(one.owned[2] == place.owned[2] and one.of_answer for one in places)
+                and place.owned[2] not in known.answer_names
                 and not self._read.asks_average  # "the most expensive on average"
                 and bool(self._read.mentions.after(_MOST, 2) & {*self._read.words_of(place)})
             )
@@ -375,7 +386,7 @@ class WholeSearch:
     def _revenue(
         self, pattern: Pattern, places: Sequence[Place]
     ) -> Iterator[tuple[_Total | _Grouped, float]]:
-        """Yield sums of a number times a price, where nothing is called as the sum is."""
+        """Yield sums of a number times a price, or of an amount, where nothing is called so."""
         if not self._read.revenue:
             return
         found = [
@@ -384,6 +395,12 @@ class WholeSearch:
             if _QUANTITY.search(many.property.name) and _PRICE.search(price.property.name)
             and many.ref != price.ref and {many.property.type, price.property.type} <= {*NUMBERS}
         ]  # fmt: skip
+        amounts = [one for one in places if not found and one.is_number and not one.of_answer
+                   and _AMOUNT.search(one.property.name)]  # fmt: skip
+        for place in amounts[:_AMOUNTS]:
+            odds = _REVENUE - self._read.whole["hops"][str(min(len(pattern.hops), 3))]
+            yield _Grouped(NodeRef(0), Aggregate("sum", place.ref)), odds
+            yield _Total(Aggregate("sum", place.ref)), odds - _CALLED
         for many, price, together in found:
             if together or not any(one == many and same for one, _, same in found):
                 item = Aggregate("sum", Arithmetic(many, "*", price))
@@ -425,15 +442,11 @@ class WholeSearch:
             give = [NodeRef(0)]
             if isinstance(aggregate, _Grouped):
                 give, group = [aggregate.by], (aggregate.by,)
+            shown = self._known.of(places).once("shown", partial(self._showable, places))
             given = [
                 place
-                for place in places
-                if (
-                    self._read.properties[place.owned][2] > 0.0
-                    or self._read.asks_for(place)
-                    or (place.of_answer and self._is_beside(self._read.words_of(place)))
-                )
-                and not any(one.left == place.ref and one.right == (True,) for one in where)
+                for place in shown
+                if not any(one.left == place.ref and one.right == (True,) for one in where)
                 and place.ref not in give
                 and not (place.of_answer and self._read.is_name(place))
                 and not self._is_of_hop(pattern, place)
@@ -470,6 +483,16 @@ class WholeSearch:
             )  # fmt: skip
         except PlanError:
             return None
+
+    def _showable(self, places: Sequence[Place]) -> list[Place]:
+        """Return the properties that a plan may show of each thing."""
+        return [
+            place
+            for place in places
+            if self._read.properties[place.owned][2] > 0.0
+            or self._read.asks_for(place)
+            or (place.of_answer and self._is_beside(self._read.words_of(place)))
+        ]
 
     def _is_beside(self, words: Sequence[int]) -> bool:
         """Return whether some words stand where a question says what to show of each thing."""
@@ -591,10 +614,6 @@ def _is_of_one(by: Item | None, state: State) -> bool:
     return owner is not None and any(
         one.operator == "=" and one.left == owner for one in state.where
     )
-
-
-def _says_age(place: Place) -> bool:
-    return is_dated(place.property) or "age" in relation_phrase(place.property.name).split()
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,8 @@ class Place:
     @builtins.property
     def of_answer(self) -> bool:
         """Whether what is asked for has it."""
-        return self.ref.owner == NodeRef(0)
+        owner = self.ref.owner
+        return isinstance(owner, NodeRef) and owner.node == 0
 
     @builtins.property
     def is_number(self) -> bool:
@@ -110,6 +111,8 @@ class Reading:
     plain: bool = False  # whether classes are what relations make them
     columns: set[str] = field(default_factory=set)  # classes that are mere values, of a stated one
     mentions: Mentions = field(init=False)
+    _words: dict[Owned, list[int]] = field(init=False, default_factory=dict)
+    _measures: dict[Owned, bool] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.plain = bool(self.parts.called.nouns)
@@ -242,7 +245,10 @@ class Reading:
 
     def measures(self, place: Place) -> bool:
         """Return whether an adjective or a verb of the question is of what a property measures."""
-        return place.is_number and measured(self.question, self.called(place))
+        if place.owned not in self._measures:
+            fits = place.is_number and measured(self.question, self.called(place))
+            self._measures[place.owned] = fits
+        return self._measures[place.owned]
 
     @cached_property
     def is_measured(self) -> bool:
@@ -265,8 +271,11 @@ class Reading:
 
     def words_of(self, place: Place) -> list[int]:
         """Return the words of the question that mention a property."""
-        owner = "" if place.owned[1] in self.parts.value_nodes else place.owned[1]
-        return self.mentions.of(self.called(place), owner)
+        found = self._words.get(place.owned)
+        if found is None:
+            owner = "" if place.owned[1] in self.parts.value_nodes else place.owned[1]
+            found = self._words[place.owned] = self.mentions.of(self.called(place), owner)
+        return found
 
     def called(self, place: Place) -> str:
         """Return what a property is called: that of a node of values by what leads to it, too."""
@@ -360,4 +369,4 @@ class Reading:
 
 def is_id(place: Place) -> bool:
     """Return whether a property is a key, which is a number that nobody compares."""
-    return relation_phrase(place.property.name).split()[-1:] == ["id"]
+    return stems(place.property.name)[-1:] == ["id"]

@@ -83,7 +83,12 @@ def stems(name: str) -> list[str]:
     >>> stems("ShipCities")
     ['ship', 'city']
     """
-    return [stem(word) for word in relation_phrase(name).split()]
+    return list(_stems(name))
+
+
+@lru_cache(65_536)
+def _stems(name: str) -> tuple[str, ...]:
+    return tuple(stem(word) for word in relation_phrase(name).split())
 
 
 _ORDINALS = ("second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")

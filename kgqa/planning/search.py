@@ -12,7 +12,6 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from kgqa.errors import PlanError
@@ -71,17 +70,17 @@ class PlanSearch:
         ]
         if asks_repeated(self._read.question):
             weighed = [replace(one, plan=self._repeated(one.plan)) for one in weighed]
-        if self._read.plain:
-            weighed = [
-                replace(one, plan=self._widened(one.plan), nouns=self._nouns(one.plan))
-                for one in weighed
-            ]
-        else:
-            weighed = [replace(one, plan=self._open_ended(one.plan)) for one in weighed]
-        ranked = sorted(weighed, key=lambda one: -one.score)
-        unique = {one.plan: one for one in reversed(ranked)}  # the best of each
-        fit = (one for one in ranked if unique[one.plan] is one and self._fits(one.plan))
-        return list(islice(fit, most))
+        unique: dict[Plan, Candidate] = {}  # the best of each
+        for one in sorted(weighed, key=lambda one: -one.score):
+            if self._read.plain:
+                wide = replace(one, plan=self._widened(one.plan), nouns=self._nouns(one.plan))
+            else:
+                wide = replace(one, plan=self._open_ended(one.plan))
+            if wide.plan not in unique and self._fits(wide.plan):
+                unique[wide.plan] = wide
+                if len(unique) == most:
+                    break
+        return list(unique.values())
 
     def _fits(self, plan: Plan) -> bool:
         try:
@@ -181,7 +180,8 @@ class PlanSearch:
         if said and not 0 < denied <= said:  # one "not" denies one thing
             cost += 2 * _IN_VAIN
         sums = any(
-            isinstance(one, Aggregate) and isinstance(one.of, Arithmetic) for one in plan.give
+            isinstance(one, Aggregate) and (one.kind == "sum" or isinstance(one.of, Arithmetic))
+            for one in plan.give
         )
         named = {one.left for one in plan.where if one.operator == "="}
         if any(isinstance(one, Aggregate) and one.of in named for one in plan.give):

@@ -105,3 +105,25 @@ def test_who_acts_by_a_relation(relation: str, side: str) -> None:
 def test_what_a_question_does_not_say_is_not_decided() -> None:
     assert not acting(f"Is {FIRST} near {SECOND}?", "supplies")
     assert acting(f"Has {SECOND} been taught by {FIRST}?", "taught") in ("", FIRST)
+
+
+FRIENDS = [
+    ("Odo", "friend of", "Bea"),
+    ("Cyr", "friend of", "Odo"),
+    ("Dag", "friend of", "Cyr"),
+    ("Odo", "follows", "Dag"),
+    ("Bea", "follows", "Cyr"),
+]
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("method", ["rank", "auto"])
+def test_a_relation_that_holds_both_ways_is_walked_both_ways(
+    tmp_path_factory: pytest.TempPathFactory, method: str
+) -> None:
+    with kgqa.ingest("triples", FRIENDS, kg="friends", home=tmp_path_factory.mktemp("h")) as kg:
+        friends = kg.ask("Who are the friends of Odo?", method=method)
+        followed = kg.ask("Who follows Cyr?", method=method)
+    assert {one.name for one in friends.answers} == {"Bea", "Cyr"}
+    assert any("holds both ways" in note for note in friends.notes)
+    assert {one.name for one in followed.answers} == {"Bea"}

@@ -97,3 +97,18 @@ def test_hops_to_what_must_not_be_there_come_last() -> None:
     assert [one.left for one in compared] == [NodeRef(3), NodeRef(1)]
     assert absence(hops, {3}, {0, 1}) == {2}
     assert absence(hops, {0}, set()) is None
+
+
+@pytest.mark.model
+@pytest.mark.parametrize(
+    ("question", "names"),
+    [
+        ("Which reader spent the most?", {"Ada Rook"}),
+        ("Which reader spent the least?", {"Ben Carr"}),
+    ],
+)
+def test_what_is_spent_is_a_sum(library: kgqa.KG, question: str, names: set[str]) -> None:
+    answer = library.ask(question)
+    assert {one.name for one in answer.answers} == names
+    assert answer.plan is not None
+    assert "sum Loan.fee" in str(answer.plan)

@@ -1,0 +1,95 @@
+"""What a question says of the properties of one pattern, looked up once for all its conditions."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from kgqa.paths.words import relation_phrase
+from kgqa.planning.question_words import is_dated
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Callable, Sequence
+    from typing import TypeVar
+
+    from kgqa.planning.evidence import Place, Reading
+
+    T = TypeVar("T")
+
+_MOST_KEPT = 64  # patterns
+
+
+class PlaceWords:
+    """The properties of a pattern and the words of a question that mention them."""
+
+    def __init__(self, reading: Reading, places: Sequence[Place]) -> None:
+        self._read, self.places = reading, places
+        self._near: dict[tuple[re.Pattern[str], int], tuple[set[int], set[int]]] = {}
+        self._known: dict[object, object] = {}
+
+    @cached_property
+    def said(self) -> set[int]:
+        """The words that mention any of the properties."""
+        return {at for place in self.places for at in self._read.words_of(place)}
+
+    @cached_property
+    def measured(self) -> bool:
+        """Whether an adjective of the question is of what one of them measures."""
+        return any(map(self._read.measures, self.places))
+
+    @cached_property
+    def aged(self) -> bool:
+        """Whether one of them says when something was, or how old it is."""
+        return any(map(says_age, self.places))
+
+    @cached_property
+    def answer_names(self) -> set[str]:
+        """The names of the properties of what is asked for."""
+        return {place.owned[2] for place in self.places if place.of_answer}
+
+    @cached_property
+    def _owners(self) -> dict[str, set[str]]:
+        owners: dict[str, set[str]] = {}
+        for place in self.places:
+            owners.setdefault(place.owned[2], set()).add(place.owned[1])
+        return owners
+
+    def is_shared(self, place: Place) -> bool:
+        """Return whether something else of the pattern has a property that is called so."""
+        _, owner, name = place.owned
+        return bool(self._owners[name] - {owner, name})
+
+    def after(self, words: re.Pattern[str], most: int) -> tuple[set[int], set[int]]:
+        """Return the words at most so many after one that matches, and those with a mention."""
+        if (words, most) not in self._near:
+            near = self._read.mentions.after(words, most)
+            self._near[words, most] = near, near & self.said
+        return self._near[words, most]
+
+    def once(self, key: object, make: Callable[[], T]) -> T:
+        """Return what ``make`` gives, made once for a key."""
+        if key not in self._known:
+            self._known[key] = make()
+        return self._known[key]  # type: ignore[return-value]
+
+
+class KnownPlaces:
+    """The :class:`PlaceWords` of the patterns of one reading, each made once."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._read = reading
+        self._kept: dict[int, PlaceWords] = {}
+
+    def of(self, places: Sequence[Place]) -> PlaceWords:
+        """Return what is known of the properties of a pattern."""
+        if id(places) not in self._kept:  # which the kept one holds, so that no other has this id
+            if len(self._kept) >= _MOST_KEPT:
+                self._kept.clear()
+            self._kept[id(places)] = PlaceWords(self._read, places)
+        return self._kept[id(places)]
+
+
+def says_age(place: Place) -> bool:
+    """Return whether a property says when something was, or how old it is."""
+    return is_dated(place.property) or "age" in relation_phrase(place.property.name).split()
