@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from kgqa.graph.schema import EntityType, GraphSchema, Property, RelationPattern
-from kgqa.linking.literals import stated
 from kgqa.models.plan_scorer import load_plan_scorer
 from kgqa.planning.evidence import Reading
 from kgqa.planning.question_words import Mentions, measured
 from kgqa.planning.schema_parts import SchemaParts
 from kgqa.planning.search import PlanSearch
+from kgqa.understanding.literals import stated
 
 CLASSES = 25
 RELATIONS = 80
