@@ -382,6 +382,23 @@ class Answer(Tabular, Findings):
         ids = {answer.id for answer in self.answers}
         return [path for path in self.expanded if path.grounding.tail.id in ids]
 
+    def residual(self) -> tuple[str, ...]:
+        """Return the words of the question that say nothing that was used for the answer.
+
+        Words are compared, not meanings: a path that was ranked by meaning may be right without.
+        """
+        from kgqa.understanding.alignment import align
+
+        if self.understood is None:
+            return ()
+        names = [text for topic in self.topic_entities for text in (topic.name, topic.mention)]
+        names += [] if self.plan is None else [str(self.plan)]
+        names += [path.text for path in self.paths[:1]]
+        names += [path.text for path in self.expanded[:1]]
+        for ranked in self.answers[:1]:
+            names += (ranked.name, *ranked.types, *(each.asked for each in ranked.conditions))
+        return align(self.understood, names).residual
+
     def to_dict(
         self, browser_url: str | None = None, *, listed: int | None = None
     ) -> dict[str, Any]:
@@ -416,7 +433,9 @@ class Answer(Tabular, Findings):
             "forwards": self.forward_passes,
             "search": self.search.to_dict(),
             "notes": list(self.notes),
-            "understood": None if self.understood is None else self.understood.to_dict(),
+            "understood": (
+                None if self.understood is None else self.understood.to_dict(self.residual())
+            ),
             "browser_url": browser_url,
             **({} if self.result is None else {"query": self.result.to_dict(listed)}),
         }

@@ -276,6 +276,8 @@ def show_details(answer: Answer, candidates: Sequence[dict[str, Any]]) -> None:
     say()
     if answer.understood is not None:
         say(f"understood: {answer.understood}", style="dim")
+        if residual := answer.residual():
+            say(f"not taken: {', '.join(residual)}", style="dim")
     say(f"topic entities: {topics}", style="dim")
     known = [ranked for ranked in answer.answers[:_ANSWERS] if ranked.id is not None]
     if known:

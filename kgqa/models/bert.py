@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float32]
 
+_AT_ONCE_READ = 32  # weights of a file
 _AT_ONCE = 1 << 14  # numbers of an activation that stay in the CPU's nearest cache
 
 
@@ -78,18 +79,19 @@ class Bert:
         """Load the weights. Raises SafetensorError, OSError, KeyError, TypeError, ValueError."""
         from safetensors import safe_open
 
+        with safe_open(file, framework="numpy") as stored:
+            names = [name for name in stored.keys() if name.endswith((".weight", ".bias"))]  # noqa: SIM118
         weights = {}
-        with (
-            safe_open(file, framework="numpy") as stored,
-            np.errstate(over="ignore"),  # what comes of it is checked
-        ):
-            for stated in stored.keys():  # noqa: SIM118  # no mapping
-                if not stated.endswith((".weight", ".bias")):
-                    continue
-                name, weight = stated.removeprefix(cls._prefix), stored.get_tensor(stated)
-                # the words' vectors, most of which no text needs, stay in the file's precision
-                kept = name == cls._words and weight.dtype == np.float16
-                weights[name] = weight if kept else weight.astype(np.float32, copy=False)
+        for start in range(0, len(names), _AT_ONCE_READ):  # what is mapped counts as memory, too
+            with (
+                safe_open(file, framework="numpy") as stored,
+                np.errstate(over="ignore"),  # what comes of it is checked
+            ):
+                for stated in names[start : start + _AT_ONCE_READ]:
+                    name, weight = stated.removeprefix(cls._prefix), stored.get_tensor(stated)
+                    # the words' vectors, most of which no text needs, stay in the file's precision
+                    kept = name == cls._words and weight.dtype == np.float16
+                    weights[name] = weight if kept else weight.astype(np.float32, copy=False)
         return cls(config, weights)
 
     def change(self, changes: Mapping[str, Array]) -> None:
@@ -98,7 +100,11 @@ class Bert:
             if name not in self._weights or self._weights[name].shape != change.shape:
                 raise ValueError(f"{name} is not a weight here, or has another shape")
         for name, change in changes.items():
-            self._weights[name] = self._weights[name] + change
+            weight = self._weights[name]
+            if weight.dtype == change.dtype and weight.flags.writeable:
+                weight += change  # in place: large weights lie in memory once
+            else:
+                self._weights[name] = weight + change
         vars(self).pop("_layers", None)
 
     @np.errstate(all="ignore")  # of damaged weights; whoever asks checks what comes of them

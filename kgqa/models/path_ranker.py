@@ -250,7 +250,8 @@ def load_path_ranker(
         if sizes - {(read_by.width,)}:
             raise ValueError(HEAD)
         with np.errstate(all="ignore"):  # the encoder checks what comes of them
-            read_by.change({name: up @ down for name, (down, up) in changes.items()})
+            for name, (down, up) in changes.items():  # one at a time: together they are as large
+                read_by.change({name: up @ down})
     except (ValueError, RuntimeError):
         raise ModelError(
             f"The weights {folder / card.weights} are not of the encoder {read_by.name}.", _AGAIN

@@ -86,8 +86,8 @@ class Understood:
         parts += [f"words: {', '.join(self.words)}"] if self.words else []
         return "; ".join(parts)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as the JSON contract has it."""
+    def to_dict(self, residual: Sequence[str] = ()) -> dict[str, Any]:
+        """Return it as the JSON contract has it; ``residual``: the words that nothing took."""
         return {
             "question": self.question,
             "text": str(self),
@@ -107,6 +107,7 @@ class Understood:
             "references": [*self.references],
             "names": [*self.names],
             "words": [*self.words],
+            "residual": [*residual],
         }
 
 

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
-from kgqa.answers.answer import Answer, ExpandedPath, Findings, RankedAnswer, SearchUse, Timings
+from kgqa.answers.answer import (
+    Answer,
+    ExpandedPath,
+    Findings,
+    RankedAnswer,
+    SearchUse,
+    Timings,
+    TopicEntity,
+)
+from kgqa.understanding.question import understood
 from tests.answers.test_naming import chain, wrote
 
 FOUND = Findings(
@@ -68,3 +78,13 @@ def test_a_notebook_draws_it_and_no_name_becomes_markup(name: str) -> None:
     assert page.count("<svg") == page.count("</svg>") == 1
     assert page.count("<rect") == 5, "an entity is one box in each column"
     assert "<svg" not in answer(found=Findings())._repr_html_()
+
+
+def test_the_words_that_say_nothing_of_the_answer_are_residual() -> None:
+    assert answer("Who?").residual() == ()
+    read = understood("Which writer wrote sad atlases?")
+    one = replace(answer(), understood=read)
+    assert one.residual() == ("writer", "wrote", "sad", "atlase")
+    told = replace(one, topic_entities=(TopicEntity(1, "T", "Atlas of sad writers", 1.0),))
+    assert told.residual() == ("wrote",)
+    assert told.to_dict()["understood"]["residual"] == ["wrote"]

@@ -59,6 +59,7 @@ ASK = {
         "references": [str],
         "names": [str],
         "words": [str],
+        "residual": [str],
     },
     "browser_url": None,
 }
