@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from kgqa.linking.literals import stated
 
 from kgqa.graph.schema import EntityType, GraphSchema, Property, RelationPattern
 from kgqa.models.plan_scorer import load_plan_scorer
