@@ -37,14 +37,15 @@ from kgqa.methods.options import (
     QueryOptions,
     RankOptions,
 )
-from kgqa.methods.query import UNSAID, Query, has_words_of
+from kgqa.methods.query import UNSAID, Query, has_words_of, kind_asked
 from kgqa.methods.rank import Rank
 from kgqa.methods.yes_no import NO, YES
 from kgqa.models.path_ranker import RANKERS, own_ranker
 from kgqa.paths.words import relation_phrase
+from kgqa.planning.aggregates import HOW_MANY
 from kgqa.planning.bounds import is_bound
 from kgqa.planning.negation import denies
-from kgqa.planning.question_words import names_class, says_all
+from kgqa.planning.question_words import names_class, says_all, stems
 from kgqa.queries.plain import queryable
 from kgqa.queries.plan import Aggregate, NodeRef
 from kgqa.understanding.asked import (
@@ -691,7 +692,13 @@ def _is_named(topic: TopicEntity) -> bool:
 
 
 def _stands_apart(question: str, mention: str) -> bool:
-    """Return whether a question compares with what a mention names, or denies it."""
+    """Return whether a question compares with what a mention names, denies it, or counts it all.
+
+    "How many robots are there?" is about what is a robot, not about a thing called so.
+    """
+    kind = kind_asked(question)
+    if kind and HOW_MANY.match(question) and stems(kind) == stems(mention):
+        return True
     start = question.lower().find(mention.lower()) if mention else -1
     return start > 0 and (is_bound(question, mention) or denies(question, start))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from kgqa.planning.question_words import is_dated, measured, superlative
+from kgqa.planning.question_words import COMPARED, is_dated, measured, superlative
 from kgqa.queries.plan import NodeRef, PropertyRef
 
 if TYPE_CHECKING:
@@ -36,10 +36,6 @@ _BOUND = re.compile(
 )
 _BEFORE = 60  # letters that are looked at
 _MEASURED, _NAMED, _OTHER = 4.0, 3.0, -5.0  # worth of a property that is, or is not, compared
-_HIGH = re.compile(r"more|higher|greater|larger|bigger|later|above|over|exceed", re.IGNORECASE)
-_LOW = re.compile(r"less|fewer|lower|smaller|earlier|below|under", re.IGNORECASE)
-_LATER = re.compile(r"after|since|later", re.IGNORECASE)
-_EARLIER = re.compile(r"before|until|prior|earlier", re.IGNORECASE)
 
 
 def bound_before(question: str, start: int) -> re.Match[str] | None:
@@ -93,14 +89,15 @@ def compared(
     if said["time"] or re.match(r"(?:later|earli)er?\b", words, re.IGNORECASE):
         if not dated:
             return None
-        return (">" if _LATER.search(words) else "<"), _MEASURED
+        later = COMPARED[">"].search(words) or "since" in words
+        return (">" if later else "<"), _MEASURED
     best = _as_best(said)
     if best:
         down, up = (superlative(best, property_, side) for side in (True, False))
         fits = measured(best, property_.name) or (dated and down != up and abs(down - up) > 4)
         if fits and down != up:
             return (">" if down > up else "<"), _MEASURED
-    high, low = _HIGH.search(words), _LOW.search(words)
+    high, low = (COMPARED[sign].search(words) for sign in (">", "<"))
     if bool(high) == bool(low):
         return None
     return (">" if high else "<"), _NAMED if mentioned else _OTHER

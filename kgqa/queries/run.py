@@ -16,6 +16,7 @@
 
 from __future__ import annotations
 
+import heapq
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -45,7 +46,14 @@ from kgqa.queries.result import (
     QueryLimits,
     QueryResult,
 )
-from kgqa.queries.solve import HopFacts, QueryStore, Solutions, Solver, unique_rows
+from kgqa.queries.solve import (
+    HopFacts,
+    QueryStore,
+    Solutions,
+    Solver,
+    distinct_rows,
+    unique_rows,
+)
 from kgqa.queries.values import calculated, satisfies, sort_key
 
 if TYPE_CHECKING:
@@ -93,11 +101,11 @@ class _Columns:
             return [()], np.zeros(solutions.count, dtype=np.int64)
         columns = [self.codes(item, solutions) for item in items]
         codes, back = unique_rows([column for column, _ in columns])
-        decoded = [cells for _, cells in columns]
-        return [
-            tuple(cells[code] for code, cells in zip(row, decoded, strict=True))
-            for row in codes.tolist()
-        ], back
+        decoded = [
+            [cells[code] for code in column.tolist()]
+            for column, (_, cells) in zip(codes.T, columns, strict=True)
+        ]
+        return list(zip(*decoded, strict=True)), back
 
     def by_members(self, solutions: Solutions) -> Solutions:
         """Return solutions once for each member of the lists that they are grouped by."""
@@ -166,6 +174,7 @@ class _Run:
             start = np.unique(keys_array([before.cells(row)[0] for row in chosen]))
         self.solver = Solver(plan, store, index, limits, start=start, until=until)
         self.grouped = plan.grouped
+        self._names: dict[int, Node] = {}
         self._solve()
 
     # -- rows --------------------------------------------------------------------------------
@@ -183,7 +192,9 @@ class _Run:
         for item in plan.items():
             if isinstance(item, Aggregate) and item not in self.aggregates:
                 self.aggregates[item] = self._aggregate(item)
-        self.kept = [row for row in range(len(self.keys)) if self._is_row(row)]
+        every = range(len(self.keys))
+        sure = not plan.having and any(isinstance(item, NodeRef | HopRef) for item in self.by)
+        self.kept = list(every) if sure else [row for row in every if self._is_row(row)]
 
     def _is_row(self, row: int) -> bool:
         plan = self.plan
@@ -206,6 +217,10 @@ class _Run:
     # -- aggregates --------------------------------------------------------------------------
 
     def _aggregate(self, item: Aggregate) -> list[Value | None]:
+        if item.kind == "count" and isinstance(item.of, NodeRef | HopRef):
+            pairs = distinct_rows([self.row_of, self.solutions.columns[item.of]])
+            counts: list[Value | None] = np.bincount(pairs[:, 0], minlength=len(self.keys)).tolist()
+            return counts
         sets: list[list[Value]] = [[] for _ in self.keys]
         for group, values in self._by_row(item.of):
             sets[group] += values
@@ -269,20 +284,61 @@ class _Run:
         return tuple(values) if kind is not None and kind.many else values[0]
 
     def ordered(self) -> tuple[list[int], list[tuple[Any, ...]]]:
-        """Return the rows in order, and what each was ordered by."""
+        """Return the first rows in order, and what each was ordered by.
+
+        They are all that the limit takes, that are equal to its last one in the order, and those
+        that come next. Only rows that are equal in the order up to there are named and compared.
+        """
         plan = self.plan
         self._read_ahead()
+        rows = list(self.kept)
+        if not plan.order:
+            wanted = len(rows) if plan.limit is None else plan.skip + plan.limit
+            rows = self._by_names(rows, wanted)
+            return rows, [()] * len(rows)
         keys = [self._sort_values(sort.by, sort.descending) for sort in plan.order]
-        sorts = {row: tuple(key.get(row, _NO_KEY) for key in keys) for row in self.kept}
-        self._names = self._names_of_nodes()
-        rows = sorted(
-            self.kept, key=lambda row: [self._cell_key(cell) for cell in self._shown(row)]
-        )
+        sorts = {row: tuple(key.get(row, _NO_KEY) for key in keys) for row in rows}
         for place in reversed(range(len(plan.order))):
             descending = plan.order[place].descending
             rows.sort(key=lambda row: sorts[row][place][1:], reverse=descending)
             rows.sort(key=lambda row: sorts[row][place][0])
-        return rows, [sorts[row] for row in rows]
+        last = len(rows) if plan.limit is None else plan.skip + plan.limit
+        done: list[int] = []
+        start = 0
+        while start < len(rows) and len(done) < last + RUNNERS_UP:
+            end = start + 1
+            while end < len(rows) and sorts[rows[end]] == sorts[rows[start]]:
+                end += 1
+            tie = start < last  # all that are equal to the last one are given
+            done += self._by_names(
+                rows[start:end], end - start if tie else last + RUNNERS_UP - start
+            )
+            last = max(last, end) if tie and plan.limit is not None else last
+            start = end
+        return done, [sorts[row] for row in done]
+
+    def _by_names(self, rows: list[int], most: int) -> list[int]:
+        """Return the first ``most`` of ``rows`` by what is shown of them."""
+        if not rows or most <= 0:
+            return []
+        if all(isinstance(item, NodeRef) for item in self.plan.give):
+            cells = list(map(self.cells, rows))
+            entities = self.store.entities(
+                np.unique(keys_array([one for row in cells for one in row]))
+            )
+            names = dict(
+                zip(
+                    entities.keys.tolist(),
+                    zip(map(entities.label, range(len(entities.keys))), entities.ids, strict=True),
+                    strict=True,
+                )
+            )
+            keyed = [(tuple(names[one] for one in row), at) for at, row in enumerate(cells)]
+            return [rows[at] for _, at in heapq.nsmallest(most, keyed)]
+        self._names |= self._names_of_nodes(rows)
+        return heapq.nsmallest(
+            most, rows, key=lambda row: [self._cell_key(cell) for cell in self._shown(row)]
+        )
 
     def _read_ahead(self) -> None:
         """Read the properties of all rows at once, not one row after the other."""
@@ -315,10 +371,10 @@ class _Run:
                     keys[row] = best(keys.get(row, key), key)
         return keys
 
-    def _names_of_nodes(self) -> dict[int, Node]:
+    def _names_of_nodes(self, rows: Sequence[int]) -> dict[int, Node]:
         nodes = {
             cell
-            for row in self.kept
+            for row in rows
             for item, cell in zip(self.plan.give, self.cells(row), strict=True)
             if isinstance(item, NodeRef)
         }
@@ -359,19 +415,23 @@ class _Run:
     def result(self) -> QueryResult:
         """Return the rows, with those that tie and those that come next."""
         plan = self.plan
-        rows, sorts = self.ordered()
-        rows, sorts = rows[plan.skip :], sorts[plan.skip :]
-        limit = len(rows) if plan.limit is None else min(plan.limit, len(rows))
+        limit = max(0, len(self.kept) - plan.skip)
+        if plan.limit is not None:
+            limit = min(plan.limit, limit)
         if limit > self.limits.rows:
             raise PlanError(
                 f"The plan gives {limit:,} rows, and at most {self.limits.rows:,} are given.",
                 f"Add `| limit {self.limits.rows}`.",
             )
+        rows, sorts = self.ordered()
+        rows, sorts = rows[plan.skip :], sorts[plan.skip :]
         end = limit
         if plan.order and limit:
             while end < len(rows) and sorts[end] == sorts[limit - 1]:
                 end += 1
-        shown = [self._shown(row) for row in rows[: max(end, limit) + RUNNERS_UP]]
+        rows = rows[: end + RUNNERS_UP]
+        self._names |= self._names_of_nodes(rows)
+        shown = [self._shown(row) for row in rows]
         self.final = rows[:end]
         return QueryResult(
             plan=plan,

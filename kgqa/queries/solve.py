@@ -6,6 +6,7 @@ have it; the chains of a pattern are joined by their common nodes.
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -389,9 +390,46 @@ def unique_rows(columns: Sequence[IntArray]) -> tuple[IntArray, IntArray]:
 
     Shapes ``[n, len(columns)]`` and ``[rows]``.
     """
-    table = np.stack(columns, axis=1)
     if len(columns) == 1:
-        values, back = np.unique(table[:, 0], return_inverse=True)
+        values, back = np.unique(columns[0], return_inverse=True)
         return values[:, None], back
-    rows, back = np.unique(table, axis=0, return_inverse=True)
-    return rows, back.reshape(-1)
+    packed = _packed(columns)
+    if packed is None:
+        rows, back = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
+        return rows, back.reshape(-1)
+    _, first, back = np.unique(packed, return_index=True, return_inverse=True)
+    return np.stack([column[first] for column in columns], axis=1), back
+
+
+def distinct_rows(columns: Sequence[IntArray]) -> IntArray:
+    """Return the different rows of some columns, ``[n, len(columns)]``, in their order."""
+    packed = _packed(columns)
+    if packed is None:
+        return unique_rows(columns)[0]
+    packed.sort()
+    packed = packed[np.append(True, packed[1:] != packed[:-1])] if len(packed) else packed
+    rows = []
+    for column in reversed(columns):
+        low, span = int(column.min(initial=0)), _span(column)
+        rows.append(packed % span + low)
+        packed = packed // span
+    return np.stack(rows[::-1], axis=1)
+
+
+def _packed(columns: Sequence[IntArray]) -> IntArray | None:
+    """Return one number for each row, ordered as the rows; None if they do not fit 63 bits.
+
+    Numbers are sorted ten times as fast as rows of several.
+    """
+    if math.prod(map(_span, columns)) >= 1 << 63:
+        return None
+    packed = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        packed *= _span(column)
+        packed += column - int(column.min(initial=0))
+    return packed
+
+
+def _span(column: IntArray) -> int:
+    """Return how many numbers there are from the least to the greatest, with 0 among them."""
+    return int(column.max(initial=0)) - int(column.min(initial=0)) + 1

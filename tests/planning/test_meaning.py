@@ -112,3 +112,15 @@ def test_what_is_spent_is_a_sum(library: kgqa.KG, question: str, names: set[str]
     assert {one.name for one in answer.answers} == names
     assert answer.plan is not None
     assert "sum Loan.fee" in str(answer.plan)
+
+
+@pytest.mark.model
+def test_what_is_counted_by_its_kind_is_no_topic(tmp_path_factory: pytest.TempPathFactory) -> None:
+    kinds = {"Rin": "Golem", "Tam": "Golem", "Ulf": "Troll", "Ved": "Golem"}
+    towns = {"Rin": "Orm", "Tam": "Orm", "Ulf": "Vik"}
+    triples = [(name, "species", kind) for name, kind in kinds.items()]
+    triples += [(name, "homeworld", town) for name, town in towns.items()]
+    triples += [(name, "instance of", "being") for name in kinds]
+    home = tmp_path_factory.mktemp("home")
+    with kgqa.ingest("triples", triples, kg="beings", home=home) as kg:
+        assert [one.name for one in kg.ask("How many golems are there?").answers] == ["3"]

@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from kgqa.paths.ground import Node
 from kgqa.queries.groups import required, wants_empty
 from kgqa.queries.result import QueryLimits, QueryResult
 from kgqa.queries.run import run_plan
+from kgqa.queries.solve import distinct_rows, unique_rows
 from kgqa.queries.text import parse_plan
 from tests.queries.made import graphs, plans
 from tests.queries.memory import Link, MemoryGraph, Thing, naive, schema_of
@@ -152,3 +154,65 @@ def test_rows_are_those_of_the_naive_executor(data: st.DataObject) -> None:
         for one in found.counted:
             if one.aggregate.startswith("count ") and one.members:
                 assert len(one.members) == one.size == values.get(one.aggregate, one.size)
+
+
+class CountsNames:
+    """A graph that counts of how many entities the names are read."""
+
+    def __init__(self, graph: MemoryGraph) -> None:
+        self.graph = graph
+        self.named = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.graph, name)
+
+    def entities(self, keys: Any) -> Any:
+        self.named += len(keys)
+        return self.graph.entities(keys)
+
+
+MANY = MemoryGraph(
+    [Thing(("Film",), {"name": f"Film {key:03d}", "year": 1900 + key}) for key in range(100)]
+    + [Thing(("Person",), {"name": "Extra"})],
+    [Link(100, "ACTED_IN", key, {}) for key in range(100)],
+    schema_of(
+        [Thing(("Film",), {"name": "", "year": 1}), Thing(("Person",), {"name": ""})],
+        [Link(1, "ACTED_IN", 0, {})],
+        {"name": "text", "year": "integer"},
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("plan", "most"),
+    [
+        ("Film | desc Film.year | limit 2 | give Film", 10),  # two, runners-up, each block once
+        ("Film <ACTED_IN Person | desc count Person | limit 1 | give count Film", 0),
+        ("Person ACTED_IN> Film | desc count Film | limit 1 | give Person, count Film", 2),
+    ],
+)
+def test_only_rows_that_are_shown_are_named(plan: str, most: int) -> None:
+    graph = CountsNames(MANY)
+    assert run_plan(parse_plan(plan), graph).rows  # type: ignore[arg-type]
+    assert graph.named <= most
+
+
+@given(
+    st.lists(st.tuples(st.integers(-3, 3), st.integers(-(1 << 62), 1 << 62)), max_size=9),
+    st.sampled_from([1, 1 << 20, 1 << 61]),
+)
+def test_different_rows_are_those_of_numpy_however_large_their_numbers(
+    rows: list[tuple[int, int]], size: int
+) -> None:
+    columns = [np.array(one, np.int64) for one in zip(*rows, strict=True)] or [
+        np.empty(0, np.int64) for _ in range(2)
+    ]
+    columns[1] = columns[1] % size
+    wanted, places = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
+    found, back = unique_rows(columns)
+    assert found.tolist() == wanted.tolist()
+    assert back.tolist() == places.reshape(-1).tolist()
+    assert distinct_rows(columns).tolist() == wanted.tolist()
+    assert distinct_rows(columns[1:]).tolist() == [
+        [one] for one in sorted(set(columns[1].tolist()))
+    ]
