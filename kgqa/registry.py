@@ -459,6 +459,16 @@ STORES = Registry(
             "kgqa.graph.neo4j_backend:Neo4jStores",
             "a Neo4j server, directly: bolt://HOST:7687",
         ),
+        Entry(
+            "https",
+            "kgqa.graph.sparql_backend:SparqlStores",
+            "a SPARQL endpoint, read-only, once it is attached: https://HOST/sparql",
+        ),
+        Entry(
+            "http",
+            "kgqa.graph.sparql_backend:SparqlStores",
+            "a SPARQL endpoint without encryption: http://HOST/sparql",
+        ),
     ),
 )
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgqa.errors import DumpMalformedError
+from kgqa.errors import DumpMalformedError, UsageError
 from kgqa.loaders.blocks import nothing_read
 from kgqa.loaders.graphs import graph_files, read_graphs
 from kgqa.loaders.tabular_files import read_tables
@@ -100,6 +100,11 @@ class TablesLoader:
             own = [at for name, at in (to for to in pointed if len(to) == 2) if name == table.name]
             for column in (*(mapping[table.name].columns if table.name in mapping else ()), *own):
                 table.compose(column)
+        if given is not None:
+            is_own = path.exists() and path.samefile(
+                given
+            )  # of an update, whose tables may have less
+            _check_columns(tables, mapping, given, progress if is_own else None)
         if given is None or not path.exists() or not path.samefile(given):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(written(mapping), encoding="utf-8")
@@ -114,6 +119,29 @@ class TablesLoader:
                 )
         progress.note(f"This is written to {path}: edit it, and load again with --mapping {path}")
         return mapping
+
+
+def _check_columns(
+    tables: Sequence[Table],
+    mapping: dict[str, TableMapping],
+    path: Path,
+    progress: Progress | None,
+) -> None:
+    """Report the columns of a mapping that its tables lack: to ``progress``, else as an error."""
+    for table in tables:
+        columns = mapping[table.name].columns if table.name in mapping else {}
+        lacking = [
+            name
+            for name, kind in columns.items()
+            if name not in table.columns and name not in table.left_out and not kind.skip
+        ]
+        if not lacking:
+            continue
+        said = f"{path.name} names columns that {table.source} lacks: {', '.join(lacking)}."
+        hint = f"Its columns are: {', '.join(table.columns)}."
+        if progress is None:
+            raise UsageError(said, hint)
+        progress.note(f"{said} {hint}")
 
 
 def _check_not_triples(tables: Sequence[Table]) -> None:

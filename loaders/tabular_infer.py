@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from kgqa.loaders.tabular_mapping import (
     CLASS_WORDS,
+    CODE_WORDS,
     ID_WORDS,
     LINK_WORDS,
     PERSON_WORDS,
@@ -40,7 +41,7 @@ from kgqa.loaders.tabular_mapping import (
     type_words,
     words,
 )
-from kgqa.loaders.tabular_values import LONG, is_blob, members, separator, unit_of, value_type
+from kgqa.loaders.tabular_values import LONG, amounts_of, is_blob, members, separator, value_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
 _SHORT = 40  # characters on the mean; longer text does not name a thing
 _NAMED_LINK = 0.5  # share of values that must be there where the name says where a column points
 _LINK = 0.95  # the same where only the values say it
+_SAME_NAME = 0.85  # the same where both columns have one name
+_GENERIC = ("id", "name", "title", "key", "code")  # names of columns that say nothing of the table
 _NAME_ONCE = 0.9  # share of names that must differ
 _CLASSES = 30  # values of a column `kind` that are types
 _WORDY = r"^[\p{L}\p{M}.,:'’&()/ +-]*\p{L}[\p{L}\p{M}.,:'’&() +-]*$"
@@ -104,6 +107,8 @@ def _profile(table: Table, name: str) -> _Column:
         filled = len(cells) - cells.null_count
     if kind == "integer" and set(texts[:3].to_pylist()) <= {"0", "1"} and says_whether(words(name)):
         kind = "boolean"
+    if kind == "float" and CODE_WORDS.intersection(words(name)) and amounts_of(texts) is None:
+        kind = "text"  # 1.10 and 1.1 are two versions
     unique = not split and not listed and len(texts) == len(cells)
     mark = split or ("[]" if listed else "")
     return _Column(name, words(name), mark, texts, filled, unique, kind, length, is_blob(texts))
@@ -218,9 +223,38 @@ def _find_weak_key(plan: _Plan, plans: dict[str, _Plan]) -> None:
         code = column.words[-1] in ID_WORDS or column.words[-1] in ("isbn", "sku", "slug", "iban")
         named = column.words[-1] in ("name", "title")
         score = 4 if code and not place else 3 if code else 2 if named else 1 if not place else 0
+        score += 5 * _is_pointed_at(column, plan, plans)
         if score > best[0]:
             best = (score, column.name)
     plan.key = (best[1],) if best[1] else ()
+
+
+def _is_part(column: _Column, said: frozenset[str]) -> bool:
+    """Return whether a column is a part of a person's name: ``first_name``, ``nameFirst``."""
+    if "name" in column.words and said.intersection(column.words):
+        return True
+    return bool({column.words[0], "".join(column.words)} & said)
+
+
+def _is_pointed_at(column: _Column, plan: _Plan, plans: dict[str, _Plan]) -> bool:
+    """Return whether another table has a column of the same name with mostly its values."""
+    if "".join(column.words) in _GENERIC:
+        return False
+    return any(
+        other.words == column.words and _share(other, column) >= _SAME_NAME
+        for to in plans.values()
+        if to is not plan
+        for other in to.columns.values()
+        if not other.unique
+    )
+
+
+def _share(column: _Column, target: _Column) -> float:
+    """Return the share of a column's values that another column has."""
+    if column.values.type != target.values.type or not len(column.values):
+        return 0.0
+    there = pc.sum(pc.is_in(column.values, value_set=target.values)).as_py() or 0
+    return float(there / len(column.values))
 
 
 def find_name(
@@ -228,12 +262,13 @@ def find_name(
 ) -> tuple[str, ...]:
     """Return the columns that people call a row by, none if there are none."""
     texts = [column for column in columns.values() if column.is_name_like and not column.blob]
-    first = next((c for c in texts if {c.words[0], "".join(c.words)} & _FIRST), None)
-    last = next((c for c in texts if {c.words[0], "".join(c.words)} & _LAST), None)
+    first = next((c for c in texts if _is_part(c, _FIRST)), None)
+    last = next((c for c in texts if _is_part(c, _LAST)), None)
     if first and last:
         return first.name, last.name
     for names, once in (
         ((["name"], ["title"], ["label"]), 0.5),
+        ((["full", "name"], ["name", "full"], ["fullname"], ["display", "name"]), 0.5),
         (([*type_, "name"], [*type_, "title"], [type_[-1], "name"], list(type_)), _NAME_ONCE),
     ):
         for column in texts:
@@ -365,7 +400,7 @@ def _hint(column: _Column, plan: _Plan, to: _Plan, target: _Column) -> float:
     """Return how far the names say that a column points to a table: 3 by itself, 0 not at all."""
     base = relation_of(column.name).replace(" ", "")
     joined = "".join(column.words)
-    same = joined == "".join(target.words) and joined not in ("id", "name", "title", "key", "code")
+    same = joined == "".join(target.words) and joined not in _GENERIC
     if to is plan:
         return 2 if SELF_WORDS.intersection(column.words) else 0
     if (column.name,) == plan.key and (target.name,) == to.key and plan.words[0] == to.words[0]:
@@ -375,6 +410,8 @@ def _hint(column: _Column, plan: _Plan, to: _Plan, target: _Column) -> float:
         return 3
     if same and (target.name,) == to.key and column.words[-1] in ID_WORDS:
         return 2.5  # ``dept_id``, which is the key of departments
+    if same and (target.name,) == to.key and _share(column, target) >= _SAME_NAME:
+        return 2.5  # ``tailnum`` of a flight and of a plane
     of_key = relation_of(target.name).replace(" ", "")
     if (target.name,) == to.key and base == of_key and shortens(base, to.called):
         return 2.5  # ``vsl``, where the key of vessels is ``vsl_id``
@@ -537,8 +574,16 @@ def _column(
     of_row = column.words[:-1] in ([], plan.words)  # ``blood_type`` is not a type of a patient
     if of_row and column.words[-1] in CLASS_WORDS and _are_classes(column) and not plan.joins:
         return ColumnMapping(property=column.name, split=column.split)
-    unit = unit_of(column.values) if column.kind in ("integer", "float") else ""
-    return ColumnMapping(property=column.name, type=column.kind, unit=unit, split=column.split)
+    amounts = amounts_of(column.values) if column.kind in ("integer", "float") else None
+    is_number = column.kind == "integer" and (column.name,) == plan.key
+    counted = f"{column.name} number" if is_number and column.words == plan.words else ""
+    return ColumnMapping(
+        property=counted or column.name,  # the ``flight`` of a flight is not how many there are
+        type=column.kind,
+        unit=amounts.unit if amounts else "",
+        decimal="," if amounts and amounts.decimal == "," else "",
+        split=column.split,
+    )
 
 
 def _shared_words(names: Sequence[str]) -> list[str]:

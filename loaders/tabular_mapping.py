@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
@@ -53,6 +53,7 @@ ROLE_WORDS = _set(  # what a person is to a row: ids in such a column are of peo
 _ASKED = ("is", "has", "can", "was", "had")  # begin the name of a column of yes and no
 _STATE = ("active", "available", "flag", "enabled", "optional")
 CLASS_WORDS = _set("kind type class")
+CODE_WORDS = _set("version release revision build sku code section chapter paragraph ean upc gtin")
 _NO_CLASS = _set("list data info information table tbl")  # say of a table that it is one
 THING_WORDS = _set(  # columns whose values are things even where few of them repeat
     "city town country state region province county continent language nationality genre category "
@@ -140,7 +141,7 @@ _HEAD = """\
 # How tables were read as a graph. Edit it, and load again with: --mapping mapping.toml
 # A table: type, key, name (columns), types (columns whose cells are further types), or
 # edge = { relation, head, tail } for a table whose rows are edges.
-# A column: property and type, unit (of amounts, said and left out); relation and to
+# A column: property and type, unit (of amounts, said and left out), decimal (","); relation and to
 # ("table.column") or thing (a type: each value is a thing of its own); split: what separates the
 # members of a list; skip = true leaves it out.
 """
@@ -159,6 +160,7 @@ class ColumnMapping(_Part):
     property: str = ""
     type: ValueType | None = None
     unit: str = ""  # of the cells' amounts, which are numbers in the graph: "€"
+    decimal: Literal["", ",", "."] = ""  # what stands before the decimals of amounts
     relation: str = ""
     to: str = ""  # "table.column", or "(space)" of a neo4j-admin header
     thing: str = ""

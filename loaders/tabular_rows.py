@@ -180,12 +180,12 @@ class Rows:
         cells = part.cells(name)
         type_ = kind.type or "text"
         if not kind.split and not pa.types.is_list(cells.type):
-            column, lost = as_json(cells, type_)
+            column, lost = as_json(cells, type_, kind.decimal)
             for row in np.flatnonzero(lost).tolist():
                 self._not_of_type(part, name, row, cells[row].as_py(), type_)
             return column
         rows, texts = members(cells, kind.split)
-        values, lost = as_json(texts, type_)
+        values, lost = as_json(texts, type_, kind.decimal)
         owners = rows.to_numpy()
         for place in np.flatnonzero(lost).tolist():
             self._not_of_type(part, name, int(owners[place]), texts[place].as_py(), type_)

@@ -40,7 +40,8 @@ class Table:
 
     ``key``: columns that are declared as the primary key. ``foreign``: column -> (table, column)
     that it is declared to point to; ``a/b`` are two columns together. ``broken``: number, reason
-    and text of each row that does not fit. ``notes``: sentences for the user on how it was read.
+    and text of each row that does not fit. ``left_out``: columns that are not read. ``notes``:
+    sentences for the user on how it was read.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Table:
     foreign: dict[str, tuple[str, str]] = field(default_factory=dict)
     broken: list[tuple[int, str, str]] = field(default_factory=list)
     mended: int = 0
+    left_out: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
 
     def __len__(self) -> int:
@@ -174,6 +176,7 @@ def arrow_table(name: str, source: str, table: pa.Table, rows: IntArray | None =
         else:
             made.columns[column] = cells
     made.notes += [f"{made.source}: {note}." for note in notes]
+    made.left_out = {column for columns in left_out.values() for column in columns}
     for reason, columns in left_out.items():
         shown = ", ".join(columns[:_MOST_NAMED]) + (" …" if len(columns) > _MOST_NAMED else "")
         made.notes.append(f"{made.source}: left out, with {reason}: {shown}.")

@@ -14,16 +14,33 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgqa.loaders.strings import json_strings
+from kgqa.loaders.tabular_amounts import read_amounts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kgqa.graph.model import BoolArray
     from kgqa.graph.schema import ValueType
+    from kgqa.loaders.tabular_amounts import Amounts, Mark
 
     Cells: TypeAlias = pa.Array | pa.ChunkedArray
 
 NULLS = ("", "NULL", "null", "\\N", "None", "NaN", "nan", "N/A", "n/a", "#N/A", "<NA>")
+MISSING = (
+    "na",
+    "n/a",
+    "n.a.",
+    "-",
+    "--",
+    "\u2013",
+    "\u2014",
+    "?",
+    ".",
+    "unknown",
+    "missing",
+    "tbd",
+    "nil",
+)
 TRUE, FALSE = ("true", "yes", "t", "y", "1"), ("false", "no", "f", "n", "0")
 SEPARATORS = (";", "|")
 LONG = 200  # characters; a text as long is read, not pointed at
@@ -32,9 +49,7 @@ _PIECE = 40  # characters that a member of a list has at most, on the mean
 _LONGEST = 32  # numbers; a longer list of them is an embedding
 _MILLIS = pa.timestamp("us")
 _NUMBER_LIKE = r"^[+-]?0[0-9]|[A-DF-Za-df-z_]"  # a code, or a word that Arrow reads as a number
-_AMOUNT = r"[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?"
-_UNIT = r"\p{Sc}|%|EUR|USD|GBP|CHF|kr"
-_PRICE = rf"^(?P<before>{_UNIT})? ?(?P<amount>{_AMOUNT}) ?(?P<after>{_UNIT})?$"
+_DAY_BEFORE = r"^-?\d{4,6}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])$"
 _DATE = r"^\d{4}-\d{2}-\d{2}([ T]00:00(:00(\.0+)?)?)?$"
 _TIME = r"^([01]?\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d+)?)?$"
 _DURATION = r"^-?P(\d+[YMWD])*(T(\d+(\.\d+)?[HMS])+)?$"
@@ -188,24 +203,37 @@ def members(column: Cells, mark: str) -> tuple[pa.Array, pa.Array]:
 
 
 def value_type(texts: pa.Array) -> ValueType:
-    """Return the type that all of a column's distinct values (none null) have."""
+    """Return the type that all of a column's distinct values (none null) have.
+
+    Words such as ``NA`` and ``unknown`` are missing values of a column of another type than text.
+    """
+    known = texts.filter(pc.invert(_is_missing(texts)))
+    kind = _type_of(known)
+    return kind if kind != "text" or len(known) == len(texts) else _type_of(texts)
+
+
+def _type_of(texts: pa.Array) -> ValueType:
     if not len(texts):
         return "text"
-    amounts, units = _amounts(texts)
-    texts = amounts if len(units) == 1 else texts  # several currencies are not to be compared
-    if not pc.any(pc.match_substring_regex(texts, _NUMBER_LIKE)).as_py():
-        if _all(texts, r"^-?[0-9]+$") and _casts(texts, pa.int64()):
-            return "integer"
+    first = texts[0].as_py()
+    if _is_plain(texts):
+        if _all(texts, r"^[+-]?[0-9]+$"):  # beyond 64 bits no store holds them exactly
+            return "integer" if _casts(pc.utf8_ltrim(texts, "+"), pa.int64()) else "text"
         if _casts(texts, pa.float64()):
             return "float"
+    elif _may_be_amount(first) and (amounts := read_amounts(texts.to_pylist())):
+        plain = pa.array(amounts.numbers, pa.string())
+        if _is_plain(plain):
+            return "integer" if _casts(plain, pa.int64()) else "float"
     if len(texts) == 2 and set(pc.utf8_lower(texts).to_pylist()) in (
         set(pair) for pair in zip(TRUE[:4], FALSE[:4], strict=True)
     ):
         return "boolean"
     if set(pc.utf8_lower(texts).to_pylist() if len(texts) < 3 else ()) in ({"true"}, {"false"}):
         return "boolean"
-    first = texts[0].as_py()
     if first[:1].isdigit() or first[:1] in "-P+":
+        if _all(texts, _DAY_BEFORE) and _any(texts, "^-"):
+            return "date"
         if _iso(texts):
             return "date" if _all(texts, _DATE) else "datetime"
         if other_date(texts):
@@ -217,22 +245,27 @@ def value_type(texts: pa.Array) -> ValueType:
     return "point" if _all(texts, _POINT) else "text"
 
 
-def unit_of(texts: pa.Array) -> str:
-    """Return the unit of all amounts of a column, "" for plain numbers: "€" of "€1,200.50"."""
-    _, units = _amounts(texts)
-    return (units[0].as_py() or "").strip("|") if len(units) == 1 else ""
+def _is_missing(texts: pa.Array) -> pa.Array:
+    return pc.is_in(pc.utf8_lower(texts), value_set=pa.array(MISSING))
 
 
-def _amounts(texts: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Return amounts as plain numbers ("€1,200.50", "12 EUR"), and the units that they have.
+def _is_plain(texts: pa.Array) -> bool:
+    """Return whether texts may be numbers as programs write them, and no code such as 1E5."""
+    if _any(texts, _NUMBER_LIKE) or not _all(texts, r"^[-+.0-9Ee]+$"):
+        return False
+    return not _any(texts, r"^[0-9]+[Ee][0-9]+$") or _any(texts, r"\.|[Ee][-+]")
 
-    What is not an amount stays as it is, and is of a unit of its own.
-    """
-    parts = pc.extract_regex(texts, pattern=_PRICE)
-    fields = (pc.struct_field(parts, name) for name in ("before", "after"))
-    units = pc.unique(pc.binary_join_element_wise(*fields, "|"))
-    amounts = pc.replace_substring(pc.struct_field(parts, "amount"), ",", "")
-    return pc.coalesce(amounts, texts), units
+
+def _may_be_amount(text: str) -> bool:
+    return any(map(str.isdigit, text)) and len(text) <= _PIECE
+
+
+def amounts_of(texts: pa.Array) -> Amounts | None:
+    """Return what the values of a column are as amounts, None for plain numbers and other text."""
+    texts = texts.filter(pc.invert(_is_missing(texts)))
+    if not len(texts) or _is_plain(texts):
+        return None
+    return read_amounts(texts.to_pylist())
 
 
 def other_date(texts: pa.Array) -> str:
@@ -245,21 +278,31 @@ def other_date(texts: pa.Array) -> str:
     return fits[0] if len(fits) == 1 else ""
 
 
-def as_json(texts: pa.Array, kind: ValueType) -> tuple[pa.Array, BoolArray]:
+def as_json(texts: pa.Array, kind: ValueType, decimal: Mark = "") -> tuple[pa.Array, BoolArray]:
     """Return strings as JSON of a type, null where there is none, and which do not have the type.
 
-    Dates, times and durations are ISO 8601.
+    Dates, times and durations are ISO 8601. ``decimal``: the mark before decimals of amounts.
     """
     encoded = texts.dictionary_encode()
     values = encoded.dictionary
-    written = _WRITE.get(kind, json_strings)(values)
+    if kind != "text":
+        values = pc.if_else(_is_missing(values), pa.scalar(None, pa.string()), values)
+    if kind in ("integer", "float"):
+        written = _numbers(values, kind, decimal)
+    else:
+        written = _WRITE.get(kind, json_strings)(values)
     column = written.take(encoded.indices)
-    lost: BoolArray = pc.and_(texts.is_valid(), column.is_null()).to_numpy(zero_copy_only=False)
+    given = values.take(encoded.indices)
+    lost: BoolArray = pc.and_(given.is_valid(), column.is_null()).to_numpy(zero_copy_only=False)
     return column, lost
 
 
 def _all(texts: pa.Array, pattern: str) -> bool:
     return bool(pc.all(pc.match_substring_regex(texts, pattern)).as_py())
+
+
+def _any(texts: pa.Array, pattern: str) -> bool:
+    return bool(pc.any(pc.match_substring_regex(texts, pattern)).as_py())
 
 
 def _casts(texts: pa.Array, target: pa.DataType) -> bool:
@@ -290,17 +333,24 @@ def _cast(texts: pa.Array, target: pa.DataType) -> pa.Array:
         return pa.concat_arrays([_cast(texts[:half], target), _cast(texts[half:], target)])
 
 
-def _integers(texts: pa.Array) -> pa.Array:
-    texts, _ = _amounts(texts)
-    return pc.cast(_cast(pc.utf8_ltrim(texts, "+"), pa.int64()), pa.string())
-
-
-def _floats(texts: pa.Array) -> pa.Array:
-    numbers = _cast(_amounts(texts)[0], pa.float64())
+def _numbers(texts: pa.Array, kind: ValueType, decimal: Mark) -> pa.Array:
+    if decimal or not _is_plain(texts.drop_null()):
+        plain = [
+            None if text is None else _plain_number(text, decimal) for text in texts.to_pylist()
+        ]
+        texts = pa.array(plain, pa.string())
+    if kind == "integer":
+        return pc.cast(_cast(pc.utf8_ltrim(texts, "+"), pa.int64()), pa.string())
+    numbers = _cast(texts, pa.float64())
     numbers = pc.if_else(pc.is_finite(numbers), numbers, pa.scalar(None, pa.float64()))
     written = pc.cast(numbers, pa.string())
     whole = pc.fill_null(pc.match_substring_regex(written, "^-?[0-9]+$"), False)
     return pc.if_else(whole, pc.binary_join_element_wise(written, ".0", ""), written)
+
+
+def _plain_number(text: str, decimal: Mark) -> str:
+    found = read_amounts([text], decimal)
+    return found.numbers[0] if found else text
 
 
 def _booleans(texts: pa.Array) -> pa.Array:
@@ -311,6 +361,8 @@ def _booleans(texts: pa.Array) -> pa.Array:
 
 
 def _dates(texts: pa.Array) -> pa.Array:
+    if _any(texts.drop_null(), "^-"):  # before our era
+        return _matching(_DAY_BEFORE)(texts)
     form = "" if _iso(texts) else other_date(texts)
     if form:
         days = pc.strptime(texts, format=form, unit="s", error_is_null=True)
@@ -338,8 +390,6 @@ def _matching(pattern: str) -> Callable[[pa.Array], pa.Array]:
 
 
 _WRITE: dict[str, Callable[[pa.Array], pa.Array]] = {
-    "integer": _integers,
-    "float": _floats,
     "boolean": _booleans,
     "date": _dates,
     "datetime": _datetimes,

@@ -241,12 +241,13 @@ def attach(
     progress: Progress | None = None,
     **options: Any,
 ) -> KG:
-    """Use the Neo4j database at ``url`` as it is, read-only, as a KG, and return it open.
+    """Use the Neo4j database or SPARQL endpoint at ``url`` as it is, read-only, as an open KG.
 
     The default ``url`` is that of the settings (NEO4J_URI), and ``kg`` is named after the database.
     A survey finds labels, names, properties and relations and writes them to ``attached.toml`` in
     the KG's folder, to be edited. ``options``: :class:`kgqa.graph.attached_attach.Taken`, such as
-    ``name={"Movie": "title"}``, ``only=["Movie"]``, ``skip=["Customer.phone"]``. Raises UsageError,
+    ``name={"Movie": "title"}``, ``only=["Movie"]``, ``skip=["Customer.phone"]``; of an endpoint
+    :class:`kgqa.graph.sparql_survey.SparqlTaken` and ``named_graph``. Raises UsageError,
     StoreUnavailableError, GraphError.
     """
     from kgqa.graph.open import open_store
@@ -262,6 +263,8 @@ def attach_to(home: Home, **taken: Any) -> Attached:
     from kgqa.graph.attached_attach import attach as survey
     from kgqa.graph.neo4j_backend import Neo4jStores
     from kgqa.graph.open import check_kg_name, store_backend
+    from kgqa.graph.sparql_backend import SparqlStores
+    from kgqa.graph.sparql_survey import SparqlTaken, attach_endpoint
 
     kg = check_kg_name(home.settings.kg) if home.settings.kg else None
     hint = "Name it: `kgqa attach neo4j://host:7687`, or set NEO4J_URI."
@@ -269,6 +272,18 @@ def attach_to(home: Home, **taken: Any) -> Attached:
         raise UsageError("No Neo4j URL given.", hint)
     account = {key: value for key, value in home.account.items() if key != "home"}
     server = store_backend(home.settings.graph_url, **account)
+    if isinstance(server, SparqlStores):
+        if taken.pop("name", None):
+            raise UsageError(
+                "`name` is for labels of Neo4j.", "Say which property names things: label_property."
+            )
+        with server.connect(taken.pop("named_graph", None) or "") as client:
+            return attach_endpoint(
+                client, home.settings.home, kg, SparqlTaken(**taken), home.progress
+            )
+    for field in ("named_graph", "default_language", "label_property"):
+        if taken.pop(field, None):
+            raise UsageError(f"`{field}` is for SPARQL endpoints.", "Leave it out.")
     if not isinstance(server, Neo4jStores):
         raise UsageError(f"{server.url} is not a Neo4j server.", hint)
     with server.connect() as connection:

@@ -1,4 +1,4 @@
-"""``kgqa attach``: a Neo4j database as it is becomes a KG, without a write to it."""
+"""``kgqa attach``: a database or an endpoint as it is becomes a KG, without a write to it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kgqa.registry import Direction
 def attach(
     run: Run,
     url: Annotated[
-        str | None, typer.Argument(help="The server, neo4j://host:7687; else NEO4J_URI.")
+        str | None, typer.Argument(help="neo4j://host:7687 or https://host/sparql; else NEO4J_URI.")
     ] = None,
     name: Annotated[
         list[str] | None,
@@ -29,8 +29,18 @@ def attach(
         list[str] | None, typer.Option(help="Labels, types or Label.property to leave out.")
     ] = None,
     direction: Annotated[Direction | None, typer.Option(help="How edges are followed.")] = None,
+    named_graph: Annotated[
+        str | None, typer.Option(help="The named graph of a SPARQL endpoint that is asked.")
+    ] = None,
+    default_language: Annotated[
+        str | None, typer.Option(help="Language of a SPARQL endpoint's names (en).")
+    ] = None,
+    label_property: Annotated[
+        list[str] | None,
+        typer.Option(help="IRIs of the properties that are names in a SPARQL endpoint."),
+    ] = None,
 ) -> None:
-    """Use an existing Neo4j database as it is, read-only; nothing is ever written to it.
+    """Use a Neo4j database or a SPARQL endpoint as it is, read-only; nothing is written to it.
 
     What its nodes are called is found, printed and kept in attached.toml in the KG's folder, which
     can be edited. Questions read the database as it is when they are asked. To detach a KG, delete
@@ -44,6 +54,9 @@ def attach(
         only=_several(only),
         skip=_several(skip),
         direction=direction,
+        named_graph=named_graph,
+        default_language=default_language,
+        label_property=_several(label_property),
     )
 
     def human() -> None:

@@ -81,7 +81,9 @@ class Attachment:
     """An attached database: where it is, what of it is taken, and what things are called.
 
     ``only`` and ``skip``: labels, relationship types, ``Label.property``. ``values``: the label of
-    nodes that are literals, where walks end.
+    nodes that are literals, where walks end. Of a SPARQL endpoint alone: ``database`` is the named
+    graph, ``labels`` are the properties that are names, ``language`` is the wanted one, ``prefix``
+    stands before short ids, and a mediator is what has no name and an id that the pattern matches.
     """
 
     url: str  # without credentials
@@ -94,6 +96,14 @@ class Attachment:
     values: str = ""
     types: dict[str, Naming] = field(default_factory=dict)
     relations: dict[str, Called] = field(default_factory=dict)
+    labels: tuple[str, ...] = ()
+    language: str = ""
+    prefix: str = ""
+
+    @property
+    def is_endpoint(self) -> bool:
+        """Whether it is a SPARQL endpoint, not a Neo4j database."""
+        return self.url.startswith(("http://", "https://"))
 
     def hides(self, owner: str, name: str) -> bool:
         """Return whether a property of a label or of a relationship type is left out."""
@@ -136,7 +146,9 @@ def as_toml(record: Attachment) -> str:
         '# also = ["client"] is what people call a label, a type or a property.',
         "",
     ]
-    plain = ("url", "database", "attached", "direction", "only", "skip", "values")
+    plain: tuple[str, ...] = ("url", "database", "attached", "direction", "only", "skip", "values")
+    if record.is_endpoint:
+        plain += ("labels", "language", "prefix")
     lines += [f"{name} = {toml_value(getattr(record, name))}" for name in plain]
     lines.append(f"mediators = {toml_value(asdict(record.mediators))}")
     for label, type_ in record.types.items():
@@ -272,7 +284,8 @@ def attached_kgs(home: Path, faults: list[KgqaError] | None = None) -> list[KGIn
 
 def source_of(record: Attachment) -> str:
     """Return where the database is, as a KG's source."""
-    return f"{record.url} (database {record.database})"
+    what = "graph" if record.is_endpoint else "database"
+    return f"{record.url} ({what} {record.database})" if record.database else record.url
 
 
 def _runs(process: str) -> bool:

@@ -18,6 +18,7 @@ from kgqa.graph.attached import (
     Survey,
     is_attached,
     read_attachment,
+    source_of,
 )
 from kgqa.graph.attached_survey import now, survey_database
 from kgqa.graph.backend import is_kg_name
@@ -188,6 +189,8 @@ def described(attached: Attached) -> list[str]:
         f"{attached.kg}: {info.entities:,} nodes and {info.edges:,} relationships of {record.url}, "
         f"database {record.database}, in {attached.seconds:.1f} s."
     ]
+    if record.is_endpoint:
+        return _described_endpoint(attached)
     for type_ in schema.types[:_SHOWN]:
         naming = record.types.get(type_.name, Naming())
         name = naming.name[0] if naming.name else f"{type_.name} and its {naming.id or 'number'}"
@@ -217,6 +220,25 @@ def described(attached: Attached) -> list[str]:
     lines.append(
         f"  To change names or leave something out, edit {RECORD_NAME} in the KG's folder."
     )
+    return lines
+
+
+def _described_endpoint(attached: Attached) -> list[str]:
+    survey, record = attached.survey, attached.record
+    named = ", ".join(record.labels)
+    types = ", ".join(f"{type_.name} {type_.count:,}" for type_ in survey.schema.types[:_SHOWN])
+    lines = [
+        f"{attached.kg}: {survey.info.edges:,} triples and {len(survey.relations):,} predicates of "
+        f"{source_of(record)}, in {attached.seconds:.1f} s.",
+        f"  names by {named}, in the language {record.language}; {survey.named:,} are kept here.",
+        f"  classes: {types or 'none'}",
+        *_more(len(survey.schema.types), "classes"),
+        "  An endpoint has no version: what it holds is read when a question is asked, and only a "
+        "changed number of triples is noticed. Blank nodes cannot be asked for, and are left out.",
+    ]
+    if survey.schema.sampled:
+        lines.append("  The endpoint is large: classes and datatypes are those of a sample.")
+    lines.append(f"  To change this, edit {RECORD_NAME} in the KG's folder, and attach again.")
     return lines
 
 

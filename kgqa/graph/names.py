@@ -51,3 +51,14 @@ def normalise_column(names: pa.Array) -> pa.Array:
         return done
     by_hand = [normalise(name) for name in names.filter(others).to_pylist()]
     return pc.replace_with_mask(done, others, pa.array(by_hand, type=names.type))
+
+
+def last_part(relation: str) -> str:
+    """Return what a relation is called by its id: the last part of an IRI.
+
+    >>> last_part("http://x.org/knows"), last_part("people.person.gender")
+    ('knows', 'people.person.gender')
+    """
+    if relation.startswith(("http://", "https://", "urn:")):
+        return re.split(r"[/#:]", relation.rstrip("/#"))[-1] or relation
+    return relation

@@ -2,6 +2,7 @@
 
     sqlite:///file.sqlite      one KG in a file; ``sqlite:////absolute/file.sqlite``
     sqlite:///folder           a home: ``<folder>/<kg>/graph.sqlite`` for each KG
+    https://host/sparql        a SPARQL endpoint that is attached
     neo4j://host:7687          and neo4j+s, neo4j+ssc, bolt, bolt+s, bolt+ssc
 
 The scheme names an entry of :data:`kgqa.registry.STORES`; a path without a scheme means SQLite. A
@@ -138,6 +139,16 @@ def _open_attached(folder: Path, backend: StoreBackend, options: dict[str, Any])
     from kgqa.graph.neo4j_backend import Neo4jStores
 
     record = read_attachment(folder)
+    if record.is_endpoint:
+        from kgqa.graph.sparql_backend import SparqlStores
+        from kgqa.graph.sparql_store import SparqlStore
+
+        endpoint = SparqlStores(record.url, None).connect(record.database)  # type: ignore[arg-type]
+        try:
+            return SparqlStore(endpoint, folder)
+        except BaseException:
+            endpoint.close()
+            raise
     server = backend
     if not isinstance(server, Neo4jStores) or server.url != record.url:
         # credentials in the URL are meant for its own server alone

@@ -18,7 +18,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import shutil
 import tempfile
 import time
@@ -34,6 +33,7 @@ from pydantic import BaseModel, Field, ValidationError
 from kgqa.errors import IngestError, KgqaError
 from kgqa.graph.files import writing
 from kgqa.graph.model import ENTITY_SCHEMA, RELATION_SCHEMA, Batch, Direction, GraphTables, KGInfo
+from kgqa.graph.names import last_part
 from kgqa.loaders.base import Loader, Rejects, Report
 from kgqa.loaders.blocks import STDIN
 from kgqa.loading.columns import ColumnWriter
@@ -343,12 +343,6 @@ def assemble(
         return assemble_graph(spool, info, folder, dropped, Silent()).tables()
 
 
-def _last_part(relation: str) -> str:
-    if relation.startswith(("http://", "https://", "urn:")):
-        return re.split(r"[/#:]", relation.rstrip("/#"))[-1] or relation
-    return relation
-
-
 def empty_info(
     name: str, source: str, direction: Direction, loader: str = "", licence: str = ""
 ) -> KGInfo:
@@ -387,7 +381,7 @@ def assemble_graph(
     names, inverses = [], []
     for relation in table.relations:
         given = (name for name in named.get(relation, ()) if name != relation)
-        names.append(min(given, default=_last_part(relation)))
+        names.append(min(given, default=last_part(relation)))
         inverse = spool.scanned.inverses.get(relation)
         inverses.append(inverse if inverse in used else None)
     relations = pa.table([table.relations, names, inverses], schema=RELATION_SCHEMA)

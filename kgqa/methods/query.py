@@ -54,6 +54,7 @@ from kgqa.planning.requested_columns import Asked, asked_for, giving
 from kgqa.planning.schema_parts import FoundValue, SchemaParts, value_nodes
 from kgqa.planning.search import PlanSearch
 from kgqa.planning.value_index import ValueIndex
+from kgqa.planning.whole_rank import MORE_PLANS, by_ranker
 from kgqa.queries.check import SchemaIndex
 from kgqa.queries.cypher import cypher_of
 from kgqa.queries.plain import PlainGraph, queryable
@@ -199,7 +200,7 @@ class Query(Method[QueryOptions]):
         quoted = {str(one.value) for one in literals.literals if one.kind == "text"}
         lacking = {text: values.lacking(text) for text in quoted}
         reading = Reading(question, parts, refs, scores, literals, found, lacking)
-        plans = PlanSearch(reading).plans(self.options.plans)
+        plans = self._planned(reading)
         temperature = scorer.card.temperature
         plans = [replace(one, plan=giving(one.plan, items, parts)) for one in plans]
         if among:
@@ -279,6 +280,15 @@ class Query(Method[QueryOptions]):
             chosen_by, said, unsaid, tuple(passed),
             tuple(bounds_of(ranked[0][0].plan, found)) if ranked else (),
         )  # fmt: skip
+
+    def _planned(self, reading: Reading) -> list[Candidate]:
+        """Return the plans that are run, the best first; the ranker knows only named classes."""
+        most = self.options.plans
+        if self.options.plan_ranker is None or reading.plain:
+            return PlanSearch(reading).plans(most)
+        ranker = self.resources.plan_ranker(self.options.plan_ranker)
+        plans = PlanSearch(reading).plans(max(MORE_PLANS, most))
+        return by_ranker(reading.question, plans, ranker)[:most]
 
     def _left(
         self,

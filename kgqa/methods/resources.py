@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kgqa.models.graph_reasoner import LoadedReasoner
     from kgqa.models.kg_llm import KgLLM, Quantize
     from kgqa.models.path_ranker import PathRanker
+    from kgqa.models.plan_ranker import PlanRanker
     from kgqa.models.plan_scorer import PlanScorer
     from kgqa.models.sentence_encoder import SentenceEncoder
     from kgqa.progress import Progress
@@ -192,6 +193,12 @@ class Resources:
 
         name = folder or UNIVERSAL
         return self._model(("planner", name), lambda: load_plan_scorer(name))
+
+    def plan_ranker(self, folder: str) -> PlanRanker:
+        """Return the ranker of whole plans in a folder."""
+        from kgqa.models.plan_ranker import load_plan_ranker
+
+        return self._model(("plans", folder), lambda: load_plan_ranker(folder))
 
     def general_llm(self, name: str | None, *, cache_calls: bool = True) -> GeneralLLM | None:
         """Return the general LLM that is named here or in the settings, None if none is.

@@ -63,7 +63,8 @@ class Example:
 def collection(data: Path) -> tuple[dict[str, dict[str, Any]], list[dict[str, str]]]:
     """Return the schemas of databases, and questions (database, question, cypher) about them."""
     schemas = json.loads((data / "schemas.json").read_text("utf-8"))
-    return schemas, [json.loads(line) for line in (data / "train.jsonl").open(encoding="utf-8")]
+    text = (data / "train.jsonl").read_text("utf-8")
+    return schemas, [json.loads(line) for line in text.strip().split("\n")]
 
 
 def schema_of(schema: Mapping[str, Any]) -> GraphSchema:

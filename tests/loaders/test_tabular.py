@@ -220,6 +220,40 @@ def test_a_mapping_can_be_edited_and_given_back(tmp_path: Path) -> None:
         read_tables(tmp_path, SHOP, mapping=edited)
 
 
+def test_a_column_that_no_table_has_is_reported(tmp_path: Path) -> None:
+    first = read_tables(tmp_path, SHOP)
+    edited = tmp_path / "edited.toml"
+    text = first.mapping.read_text("utf-8")
+    edited.write_text(text.replace("unitPrice = {", "unitPrize = {"), "utf-8")
+    with pytest.raises(UsageError, match=r"edited\.toml names columns .* lacks: unitPrize"):
+        read_tables(tmp_path, SHOP, mapping=edited)
+
+
+def test_the_key_is_the_column_that_others_point_to(tmp_path: Path) -> None:
+    read = read_tables(
+        tmp_path,
+        {
+            "carriers.csv": "carrier,name\nSK,Skylark\nPE,Petrel\n",
+            "planes.csv": "tailnum,model\n" + "".join(f"N{n},M{n % 2}\n" for n in range(17)),
+            "flights.csv": "flight,carrier,tailnum\n"
+            + "".join(f"{n},{'SK' if n % 2 else 'PE'},N{n}\n" for n in range(20)),
+        },
+    )
+    assert ("Flight 1", "Skylark") in read.triples("carrier")
+    assert len(read.triples("tailnum") | read.triples("plane")) == 17
+    dangling = [reason for reason in read.report.reasons if "no planes has the tailnum" in reason]
+    assert len(dangling) == 3
+
+
+def test_first_and_last_names_join_under_any_headers(tmp_path: Path) -> None:
+    for first, last in (("nameFirst", "nameLast"), ("given_name", "surname"), ("fname", "lname")):
+        text = f"id,title,{first},{last}\n1,Agent,Yorik,Cesp\n2,Agent,Bram,Tell\n"
+        assert read_tables(tmp_path, {"people.csv": text}).names("Person") == {
+            "Yorik Cesp",
+            "Bram Tell",
+        }
+
+
 def test_headers_of_neo4j_admin_are_obeyed(tmp_path: Path) -> None:
     graph = read_tables(
         tmp_path,

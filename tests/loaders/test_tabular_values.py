@@ -8,11 +8,19 @@ from datetime import date, datetime
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgqa.loaders.tabular_values import as_cells, as_json, separator, value_type
+from kgqa.loaders.tabular_values import (
+    MISSING,
+    amounts_of,
+    as_cells,
+    as_json,
+    separator,
+    value_type,
+)
 
 if TYPE_CHECKING:
     from kgqa.graph.schema import ValueType
@@ -35,7 +43,7 @@ if TYPE_CHECKING:
         (["POINT(1 2)"], "point"),
         (["nan", "1"], "text"),
         (["0x10", "3"], "text"),
-        (["123456789012345678901234", "1"], "float"),
+        (["123456789012345678901234", "1"], "text"),
     ],
 )
 def test_a_column_has_the_type_of_all_its_values(cells: list[str], kind: ValueType) -> None:
@@ -88,3 +96,56 @@ def test_lists_in_cells_are_found_and_prose_is_not() -> None:
     assert separator(pa.array(["a b", "c"])) == ""
     prose = "It was the best of times; it was the worst of times, and it went on like this for long"
     assert separator(pa.array([prose])) == ""
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind", "unit", "numbers"),
+    [
+        (["9,5", "10,25", "11"], "float", "", [9.5, 10.25, 11.0]),
+        (["1.234,50", "12.000,00", "999,99"], "float", "", [1234.5, 12000.0, 999.99]),
+        (["1,250", "980", "12,400"], "integer", "", [1250, 980, 12400]),
+        (["12,5 %", "7,0 %"], "float", "%", [12.5, 7.0]),
+        (["12 kg", "2.5 kg"], "float", "kg", [12.0, 2.5]),
+        (["$157 Billion", "$1.5 million"], "float", "$", [157e9, 1.5e6]),
+        (["1 234 567", "12 000"], "integer", "", [1234567, 12000]),
+        (["3", "NA", "unknown", "-"], "integer", "", [3, None, None, None]),
+        (["n/a", "2.5"], "float", "", [None, 2.5]),
+        (["-0044-03-15", "0014-08-19"], "date", "", ["-0044-03-15", "0014-08-19"]),
+    ],
+)
+def test_amounts_and_missing_values_of_a_column(
+    cells: list[str], kind: ValueType, unit: str, numbers: list[object]
+) -> None:
+    texts = pa.array(cells)
+    assert value_type(texts) == kind
+    amounts = amounts_of(texts)
+    assert (amounts.unit if amounts else "") == unit
+    column, lost = as_json(texts, kind, "," if amounts and amounts.decimal == "," else "")
+    assert [None if one is None else json.loads(one) for one in column.to_pylist()] == numbers
+    assert not lost.any()
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [["1E5", "2E7"], ["12 kg", "900 g"], ["1,5", "2.5"], ["€5", "$5"], ["NA", "x"], ["3 B", "4 C"]],
+)
+def test_codes_and_mixed_units_stay_text(cells: list[str]) -> None:
+    assert value_type(pa.array(cells)) == "text"
+
+
+@given(st.lists(st.integers(-(10**25), 10**25), min_size=1, unique=True))
+def test_integers_of_any_size_are_exact(numbers: list[int]) -> None:
+    texts = pa.array(list(map(str, numbers)))
+    column, lost = as_json(texts, value_type(texts))
+    assert [int(json.loads(one)) for one in column.to_pylist()] == numbers
+    assert not lost.any()
+
+
+@given(st.lists(st.text(max_size=8), min_size=1))
+def test_each_cell_is_kept_missing_or_counted(cells: list[str]) -> None:
+    texts = as_cells(pa.chunked_array([cells])).combine_chunks()  # type: ignore[union-attr]
+    kind = value_type(pc.unique(texts).drop_null())
+    column, lost = as_json(texts, kind)
+    for text, value, is_lost in zip(texts.to_pylist(), column.to_pylist(), lost, strict=True):
+        missing = text is None or (kind != "text" and text.lower() in MISSING)
+        assert (value is not None) + is_lost + missing == 1

@@ -1,0 +1,279 @@
+"""SPARQL over HTTP: terms as text, one request, and all its limits.
+
+Every IRI and every literal that becomes part of a query passes :func:`iri` or :func:`literal`.
+A request has a time limit, a bound on the bytes of its reply, and waits where the server asks for
+it (429, 503); redirects lead to the same host alone. Credentials come from the environment:
+``KGQA_SPARQL_USER`` and ``KGQA_SPARQL_PASSWORD``, or ``KGQA_SPARQL_TOKEN``.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import time
+from dataclasses import dataclass
+from typing import Any, Self
+from urllib.parse import urlencode, urljoin, urlsplit
+
+from kgqa.errors import GraphError, StoreUnavailableError, UsageError, first_line, without_secrets
+from kgqa.graph.literals import XSD
+from kgqa.version import __version__
+
+TIMEOUT = 60.0  # seconds for one request
+MAX_BYTES = 32 << 20  # of one reply
+_TRIES = 4  # of a request that the server asks to repeat
+_LONGEST_WAIT = 30.0  # seconds that a server may ask to wait
+_REDIRECTS = 3
+_IRI = re.compile(
+    r"[A-Za-z][A-Za-z0-9+.-]*:"
+    r'(?:%[0-9A-Fa-f]{2}|[^\x00-\x20<>"{}|^`\\\[\]%\x7f-\x9f])*'
+)
+_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_SPECIAL = re.compile(r'[\\"\n\r\t\x00-\x1f\x7f]')
+_TAG = re.compile(r"[A-Za-z]+(?:-[A-Za-z0-9]+)*")
+_VALUE_ID = re.compile(r'"(.*)"(?:@([\w-]+)|\^\^(?:xsd:(\w+)|<(.*)>))?', re.DOTALL)
+
+
+def iri(text: str) -> str:
+    """Return an IRI as a query has it. Raises GraphError if it holds what no IRI can.
+
+    >>> iri("http://x.org/a")
+    '<http://x.org/a>'
+    """
+    if not _IRI.fullmatch(text):
+        raise GraphError(f"{text[:80]!r} is not an IRI.", "Give an id as the endpoint has it.")
+    return f"<{text}>"
+
+
+def literal(text: str, language: str | None = None, datatype: str | None = None) -> str:
+    r"""Return a literal as a query has it: nothing in ``text`` can end it.
+
+    >>> print(literal('say "x" }', "en"))
+    "say \"x\" }"@en
+    """
+
+    def escaped(match: re.Match[str]) -> str:
+        return _ESCAPES.get(match[0]) or f"\\u{ord(match[0]):04X}"
+
+    body = f'"{_SPECIAL.sub(escaped, text)}"'
+    if language:
+        if not _TAG.fullmatch(language):
+            raise GraphError(f"{language[:40]!r} is not a language tag.")
+        return f"{body}@{language}"
+    return f"{body}^^{iri(datatype)}" if datatype else body
+
+
+def term_of(id_: str, prefix: str = "") -> str:
+    """Return the term of an entity's or a value's id; ``prefix`` stands before short IRIs."""
+    match = _VALUE_ID.fullmatch(id_) if id_.startswith('"') else None
+    if match is None:
+        return iri(id_ if ":" in id_ else prefix + id_)
+    text, language, short, datatype = match.groups()
+    return literal(text, language, XSD + short if short else datatype)
+
+
+def is_term(id_: str, prefix: str = "") -> bool:
+    """Return whether an id can be part of a query."""
+    try:
+        term_of(id_, prefix)
+    except GraphError:
+        return False
+    return True
+
+
+@dataclass(slots=True)
+class SparqlClient:
+    """One endpoint. ``requests`` counts what was sent. Raises StoreUnavailableError, GraphError."""
+
+    url: str
+    graph: str = ""  # the named graph that is asked; "" for the default one
+    timeout: float = TIMEOUT
+    max_bytes: int = MAX_BYTES
+    requests: int = 0
+    server: str = ""
+    _connection: http.client.HTTPConnection | None = None
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise UsageError(
+                f"{without_secrets(self.url)} is not the URL of a SPARQL endpoint.",
+                "Write it like https://host/sparql.",
+            )
+        if "@" in parts.netloc:
+            raise UsageError(
+                "The URL of a SPARQL endpoint holds no credentials.",
+                "Set KGQA_SPARQL_USER and KGQA_SPARQL_PASSWORD, or KGQA_SPARQL_TOKEN.",
+            )
+
+    def select(self, query: str) -> list[dict[str, Any]]:
+        """Return the rows of a query: by variable an object with type, value, language, datatype.
+
+        Raises GraphError if the reply is not what a SPARQL endpoint gives.
+        """
+        content = self._sent(query)
+        try:
+            rows = json.loads(content)["results"]["bindings"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            shown = content[:60].decode(errors="replace").strip()
+            raise GraphError(
+                f"The reply of {self.url} is not SPARQL results in JSON (it begins {shown!r}).",
+                "Check that the URL is the endpoint itself, not its page; else ask again.",
+            ) from None
+        if not isinstance(rows, list) or not all(map(_is_row, rows)):
+            raise GraphError(f"The reply of {self.url} has malformed rows.")
+        return rows
+
+    def _sent(self, query: str) -> bytes:
+        url, began = self.url, time.monotonic()
+        tries = redirects = 0
+        while True:
+            self.requests += 1
+            try:
+                status, headers, content = self._reply(url, query, began)
+            except TimeoutError:
+                raise self._slow() from None
+            except (OSError, http.client.HTTPException) as error:
+                self.close()
+                why = without_secrets(first_line(error)) or type(error).__name__
+                raise StoreUnavailableError(
+                    f"The endpoint {self.url} cannot be reached: {why}.",
+                    "Check that it is running and that the URL is right.",
+                ) from None
+            if status in (429, 503) and tries < _TRIES - 1:
+                tries += 1
+                self._wait(headers.get("retry-after"), tries, began)
+            elif status in (301, 302, 303, 307, 308) and redirects < _REDIRECTS:
+                redirects += 1
+                url = self._redirected(url, headers.get("location") or "")
+            elif status == 200:
+                self.server = headers.get("server") or self.server
+                return content
+            else:
+                raise self._refused(status, content)
+
+    def _reply(
+        self, url: str, query: str, began: float
+    ) -> tuple[int, http.client.HTTPMessage, bytes]:
+        """Return status, headers and content of one reply; each part of it is bounded."""
+        data = {"query": query} | ({"default-graph-uri": self.graph} if self.graph else {})
+        parts = urlsplit(url)
+        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        reply = self._answered(path, urlencode(data).encode(), _headers())
+        pieces, size = [], 0
+        try:
+            while piece := reply.read1(1 << 16):
+                size += len(piece)
+                if size > self.max_bytes:
+                    raise GraphError(
+                        f"The reply of {self.url} is larger than {self.max_bytes >> 20} MB.",
+                        "Ask with fewer hops, or a question that is about less.",
+                    )
+                if time.monotonic() - began > self.timeout:
+                    raise self._slow()
+                pieces.append(piece)
+        except BaseException:
+            self.close()  # what is left of the reply is not the next one's
+            raise
+        if reply.length:
+            self.close()
+            raise GraphError(f"The reply of {self.url} ended too early.", "Ask again.")
+        return reply.status, reply.headers, b"".join(pieces)
+
+    def _answered(
+        self, path: str, body: bytes, headers: dict[str, str]
+    ) -> http.client.HTTPResponse:
+        reused = self._connection is not None
+        try:
+            if self._connection is None:
+                self._connection = self._connected()
+            self._connection.request("POST", path, body, headers)
+            return self._connection.getresponse()
+        except (http.client.RemoteDisconnected, ConnectionError):
+            self.close()
+            if not reused:
+                raise
+            return self._answered(path, body, headers)  # the server closed an idle connection
+        except BaseException:
+            self.close()
+            raise
+
+    def _connected(self) -> http.client.HTTPConnection:
+        parts = urlsplit(self.url)
+        kind = (
+            http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        )
+        return kind(parts.hostname or "", parts.port, timeout=self.timeout)
+
+    def _slow(self) -> GraphError:
+        return GraphError(
+            f"The endpoint {self.url} did not answer within {self.timeout:.0f} s.", "Ask again."
+        )
+
+    def _wait(self, asked: str | None, tries: int, began: float) -> None:
+        seconds = float(asked) if asked and asked.strip().isdecimal() else 2.0 ** (tries - 1)
+        left = self.timeout - (time.monotonic() - began)
+        if seconds > min(_LONGEST_WAIT, left):
+            raise GraphError(
+                f"The endpoint {self.url} asks to wait {seconds:.0f} s.", "Ask again after that."
+            )
+        time.sleep(seconds)
+
+    def _redirected(self, url: str, location: str) -> str:
+        target = urljoin(url, location)
+        if urlsplit(target)[:2] != urlsplit(url)[:2]:
+            host = urlsplit(target).hostname or "nowhere"
+            raise GraphError(
+                f"The endpoint {self.url} redirects to another place, {host}.",
+                "Attach that URL itself, if it is meant.",
+            )
+        return target
+
+    def _refused(self, status: int, content: bytes) -> GraphError:
+        text = without_secrets(" ".join(content[:300].decode(errors="replace").split()))[:160]
+        if status in (401, 403):
+            return StoreUnavailableError(
+                f"The endpoint {self.url} refuses access (HTTP {status}).",
+                "Set KGQA_SPARQL_USER and KGQA_SPARQL_PASSWORD, or KGQA_SPARQL_TOKEN.",
+            )
+        kind = StoreUnavailableError if status in (404, 502, 503, 504) else GraphError
+        return kind(f"The endpoint {self.url} answers HTTP {status}: {text}")
+
+    def close(self) -> None:
+        """Close the connections. Calling it again does nothing."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _headers() -> dict[str, str]:
+    import base64
+
+    headers = {
+        "Accept": "application/sparql-results+json",
+        "Content-Type": "application/x-www-form-urlencoded",
+        "User-Agent": f"kgqa/{__version__} (SPARQL)",
+    }
+    user, password, token = (
+        os.environ.get(f"KGQA_SPARQL_{name}") for name in ("USER", "PASSWORD", "TOKEN")
+    )
+    if token:
+        headers["Authorization"] = f"Bearer {token}"
+    elif user:
+        code = base64.b64encode(f"{user}:{password or ''}".encode()).decode()
+        headers["Authorization"] = f"Basic {code}"
+    return headers
+
+
+def _is_row(row: Any) -> bool:
+    return isinstance(row, dict) and all(
+        isinstance(term, dict) and isinstance(term.get("value"), str) for term in row.values()
+    )

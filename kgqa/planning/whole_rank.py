@@ -1,0 +1,30 @@
+"""Plans in a new order: the sum over a plan's parts, and what a ranker of whole plans says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kgqa.planning.plan_words import plan_words
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kgqa.models.plan_ranker import PlanRanker
+    from kgqa.planning.aggregates import Candidate
+
+MORE_PLANS = 24  # that are ranked, before the best of them are run
+
+
+def by_ranker(question: str, plans: Sequence[Candidate], ranker: PlanRanker) -> list[Candidate]:
+    """Return plans with their scores, the best first, by both; equal ones stay in their order.
+
+    Raises ModelError.
+    """
+    odds = ranker.log_odds(question, [plan_words(one.plan) for one in plans])
+    old, new = ranker.card.old, ranker.card.new
+    ranked = [
+        replace(one, score=old * one.score + new * odd)
+        for one, odd in zip(plans, odds, strict=True)
+    ]
+    return sorted(ranked, key=lambda one: -one.score)
