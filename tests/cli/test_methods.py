@@ -82,7 +82,7 @@ def test_a_server_that_is_down_fails_the_question_and_stays_in_the_figures(
     ("flags", "said"),
     [
         (("--method", "rank", "--adapter", "none"), "--adapter does not belong to the method rank"),
-        (("--method", "rank", "--search", "exact"), "It belongs to: gcr, query, ensemble, auto"),
+        (("--method", "rank", "--search", "exact"), "It belongs to: gcr, ensemble, auto"),
         (("--method", "auto", "--set", "encoder=./nowhere"), "no model folder nowhere"),
         (("--set", "cap=3"), "It belongs to: dog"),
     ],
