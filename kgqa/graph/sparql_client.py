@@ -102,7 +102,7 @@ class SparqlClient:
                 f"{without_secrets(self.url)} is not the URL of a SPARQL endpoint.",
                 "Write it like https://host/sparql.",
             )
-        if "@" in parts.netloc:
+        if "@" in parts.netloc or without_secrets(self.url) != self.url:  # nothing shows it then
             raise UsageError(
                 "The URL of a SPARQL endpoint holds no credentials.",
                 "Set KGQA_SPARQL_USER and KGQA_SPARQL_PASSWORD, or KGQA_SPARQL_TOKEN.",

@@ -139,7 +139,8 @@ def test_credentials_in_a_url_are_taken_out_and_never_shown() -> None:
 @pytest.mark.parametrize(
     "url",
     ["", "sqlite://", "sqlite:///", "postgres://me:secret@host/x", "neo4j://", "neo4j://h:port",
-     "bolt://me:secret@:7687", "http://host", "bolt+x://host"],
+     "bolt://me:secret@:7687", "ftp://host", "https://me:secret@host/sparql",
+     "https://", "bolt+x://host"],
 )  # fmt: skip
 def test_a_url_that_names_no_store_is_a_usage_error(url: str) -> None:
     with pytest.raises(UsageError) as caught:

@@ -281,9 +281,10 @@ def test_credentials_come_from_the_environment_alone(monkeypatch: pytest.MonkeyP
         seen.append(request.headers["Authorization"])
         reply(500, b"no")(request)
 
-    with pytest.raises(UsageError, match="holds no credentials") as failed:
-        SparqlClient("https://me:secret@x.org/sparql")
-    assert "secret" not in str(failed.value)
+    for given in ("https://me:secret@x.org/sparql", "https://x.org/sparql?api_key=secret"):
+        with pytest.raises(UsageError, match="holds no credentials") as failed:
+            SparqlClient(given)
+        assert "secret" not in str(failed.value)
     with misbehaving(answer) as url:
         for name, value, sent in (
             ("KGQA_SPARQL_USER", "me", "Basic bWU6"),
