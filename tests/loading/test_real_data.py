@@ -41,8 +41,8 @@ def separated(
         for file in files:
             for row in (SHARED / file).read_text(encoding="utf-8").split("\n")[skip:]:
                 if row:
-                    cells = dict(zip(order, row.rstrip("\r").split(by), strict=False))
-                    facts.add((cells["h"], cells["r"], cells["t"]))
+                    cells = dict(zip(order, row.split(by), strict=False))
+                    facts.add((cells["h"].strip(), cells["r"].strip(), cells["t"].strip()))
         return facts
 
     return read
@@ -67,7 +67,7 @@ SETS = {
     "fb13": Set("triples", ("fb13/triples_named.tsv",), separated("fb13/triples_named.tsv"),
                 (75_043, 345_873)),
     "cn100k": Set("triples", ("conceptnet/cn100k_train.txt",),
-                  separated("conceptnet/cn100k_train.txt", order="rht"), (78_093, 100_000),
+                  separated("conceptnet/cn100k_train.txt", order="rht"), (78_088, 99_997),
                   {"columns": "relation,head,tail"}),
     "freebase_subgraph": Set("triples", ("freebase_subgraph/triples.tsv",),
                              separated("freebase_subgraph/triples.tsv", skip=1), (57_791, 103_495),
