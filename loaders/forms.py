@@ -9,7 +9,6 @@ from __future__ import annotations
 import bz2
 import json
 import re
-import stat
 import zlib
 from collections import Counter
 from dataclasses import dataclass
@@ -132,10 +131,10 @@ _MANY = 0.8  # share of the lines that makes a form
 def form_of(path: Path) -> Form | None:
     """Return what a file is, None if it is delimited text, JSON lines, or nothing known.
 
-    A folder and standard input are not looked at. Raises DumpNotFoundError for what cannot be read
-    or is no file, DumpMalformedError for an empty file.
+    A folder, standard input and a pipe are not looked at: what is read of them is gone. Raises
+    DumpNotFoundError for what cannot be read, DumpMalformedError for an empty file.
     """
-    if path == STDIN or path.is_dir():
+    if path == STDIN or (path.exists() and not path.is_file()):
         return None
     raw, whole = _sample(path)
     if not raw.strip():
@@ -190,16 +189,9 @@ def is_list_of_words(rows: Sequence[Sequence[str]]) -> bool:
 def _sample(path: Path) -> tuple[bytes, bool]:
     """Return the first bytes of a file, unpacked, and whether they are all."""
     try:
-        mode = path.stat().st_mode
-        if not stat.S_ISREG(mode):
-            raise DumpNotFoundError(
-                f"{path} is not a file, so it might never end.", "Write it to a file first."
-            )
         with path.open("rb") as file:
             raw = file.read(_SAMPLE)
     except OSError as error:
-        if isinstance(error, DumpNotFoundError):
-            raise
         raise DumpNotFoundError(f"{path} cannot be read: {error.strerror or error}.") from None
     unpack: Callable[[bytes], bytes] | None = None
     if raw.startswith(b"\x1f\x8b"):

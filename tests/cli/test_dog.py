@@ -85,7 +85,7 @@ def test_paths_are_shown_and_rog_graphs_are_walked_in(
         (("--preset", "dog"), "is for another method"),
         (("--method", "dog", "--preset", "gcr"), "is for another method"),
         (("--method", "dog", "--set", "direction=in"), "cannot be 'in'"),
-        (("--method", "dog", "--search", "exact"), "It belongs to: gcr, query, ensemble, auto"),
+        (("--method", "dog", "--search", "exact"), "It belongs to: gcr, ensemble, auto"),
         (("--method", "dog", "--set", "walk=breadth"), "'filtered' or 'store'"),
         (("--method", "dog", "--set", "beams=99"), "less than or equal to 16"),
         (("--method", "dog", "--set", "steps=0"), "steps=…"),

@@ -196,7 +196,9 @@ class TestStoresOfOtherPackages:
             list_kgs("here.sqlite", token="sesame")
 
     def test_a_scheme_that_nobody_has_lists_those_there_are(self) -> None:
-        with pytest.raises(UsageError, match=r"sqlite://, neo4j://, bolt://, https://, http://, memory://"):
+        with pytest.raises(
+            UsageError, match=r"sqlite://, neo4j://, bolt://, https://, http://, memory://"
+        ):
             open_store("cloud://books")
 
 

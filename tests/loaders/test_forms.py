@@ -94,8 +94,7 @@ def test_what_is_no_file_or_empty_is_an_error(tmp_path: Path) -> None:
     fifo, empty = tmp_path / "pipe", tmp_path / "empty.tsv"
     os.mkfifo(fifo)
     empty.write_text(" \n")
-    with pytest.raises(DumpNotFoundError, match="not a file"):
-        form_of(fifo)
+    assert form_of(fifo) is None  # what is read of a pipe is gone
     with pytest.raises(DumpMalformedError, match="empty"):
         form_of(empty)
     with pytest.raises(DumpNotFoundError, match="cannot be read"):
