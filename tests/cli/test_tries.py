@@ -157,7 +157,7 @@ def test_rows_do_not_depend_on_whether_transformers_tokenises(
     full = load_encoder(None, None, cache=model_cache, progress=Silent()).encoder
     bare = bare_encoder(full)
     assert bare is not None
-    (graph,) = plain_home.glob("*/*.sqlite")
+    (graph,) = plain_home.glob("*/graph.sqlite")
     with open_store(f"sqlite:///{graph}") as store:
         keys = store.topic_keys()[:200]
         settings = UnitSettings(WalkRules(), 100_000, store.info.version)
