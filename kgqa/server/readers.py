@@ -72,6 +72,7 @@ class Readers:
     is_replaced: Callable[[KG], bool]
     _waiting: list[_Reading] = field(default_factory=list)
     _running: Counter[str] = field(default_factory=Counter)
+    _turns: dict[str, int] = field(default_factory=dict)  # when each client was served last
     _changed: threading.Condition = field(default_factory=threading.Condition)
     _threads: list[threading.Thread] = field(default_factory=list)
     _idle: int = 0
@@ -118,10 +119,15 @@ class Readers:
             self._idle -= 1
             if self._stopping:
                 return None
-            reading = min(self._waiting, key=lambda each: self._running[each.client])
+            reading = min(self._waiting, key=self._claim)
             self._waiting.remove(reading)
+            self._turns[reading.client] = max(self._turns.values(), default=0) + 1
             self._running[reading.client] += 1
             return reading
+
+    def _claim(self, reading: _Reading) -> tuple[int, int]:
+        """Return what decides whose turn it is: how much runs for a client, and its last turn."""
+        return self._running[reading.client], self._turns.get(reading.client, 0)
 
     def _run(self) -> None:
         kg: KG | None = None

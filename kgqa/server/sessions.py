@@ -62,7 +62,7 @@ class Waiting:
         self.gone = False
         self.failure: KgqaError | None = None
         self.place: int | None = None  # of the worker that answers it
-        self.tried = False  # by a worker that was lost
+        self.lost = 0  # workers that ended while they had it
         self._loop = asyncio.get_running_loop()
 
     @property
@@ -436,7 +436,7 @@ class Sessions:
         question.tell("answer", entry)
 
     def _lost(self, place: int, error: KgqaError) -> None:
-        """Have what a lost worker was to answer answered by another, once."""
+        """Have what a lost worker was to answer answered by others, each once."""
         with self._changed:
             if not self.stopping:
                 _LOG.error(str(error))
@@ -448,10 +448,13 @@ class Sessions:
             for question in mine:
                 del self._running[question.job.number]
                 question.place = None
-                if isinstance(error, WorkerError) and not (
-                    question.tried or question.gone or self.stopping
+                again = question.lost < len(self._threads)  # all may have been ended at once
+                if (
+                    isinstance(error, WorkerError)
+                    and again
+                    and not (question.gone or self.stopping)
                 ):
-                    question.tried = True
+                    question.lost += 1
                     self._waiting.insert(0, question)
                 else:
                     self.done[type(error).__name__] += 1
