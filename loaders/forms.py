@@ -150,16 +150,14 @@ def form_of(path: Path) -> Form | None:
     return _form_of_text(text, ending, whole=whole)
 
 
-def check_form(
-    path: Path, wanted: str, takes: Sequence[Form] = (), loader: str = ""
-) -> Form | None:
+def check_form(path: Path, wanted: str, takes: Sequence[Form] = ()) -> Form | None:
     """Return the form of a file if it is among those that a loader ``takes``, or not known.
 
-    ``wanted``: what the loader reads, as a sentence has it; ``loader``: its name. Raises
-    DumpMalformedError for any other form, with its name and the command that reads it.
+    ``wanted``: what the loader reads, as a sentence has it. Raises DumpMalformedError for any other
+    form, with its name and the command that reads it.
     """
     form = form_of(path)
-    if form is None or form in takes or (loader and form.loader == loader):
+    if form is None or form in takes:
         return form
     what = f"{path} is {form.name}, and {wanted} is wanted here."
     raise DumpMalformedError(what, form.hint(path))
