@@ -83,7 +83,8 @@ class Attachment:
     ``only`` and ``skip``: labels, relationship types, ``Label.property``. ``values``: the label of
     nodes that are literals, where walks end. Of a SPARQL endpoint alone: ``database`` is the named
     graph, ``labels`` are the properties that are names, ``language`` is the wanted one, ``prefix``
-    stands before short ids, and a mediator is what has no name and an id that the pattern matches.
+    stands before short ids, ``type_property`` leads to classes (else ``rdf:type``), and a mediator
+    is what has no name and an id that the pattern matches.
     """
 
     url: str  # without credentials
@@ -99,6 +100,7 @@ class Attachment:
     labels: tuple[str, ...] = ()
     language: str = ""
     prefix: str = ""
+    type_property: str = ""
 
     @property
     def is_endpoint(self) -> bool:
@@ -148,7 +150,7 @@ def as_toml(record: Attachment) -> str:
     ]
     plain: tuple[str, ...] = ("url", "database", "attached", "direction", "only", "skip", "values")
     if record.is_endpoint:
-        plain += ("labels", "language", "prefix")
+        plain += ("labels", "language", "prefix", "type_property")
     lines += [f"{name} = {toml_value(getattr(record, name))}" for name in plain]
     lines.append(f"mediators = {toml_value(asdict(record.mediators))}")
     for label, type_ in record.types.items():
@@ -208,7 +210,9 @@ class Survey:
     """What a survey of a database found; ``state``: the database's when it was read.
 
     ``relations``: relationship types and walked properties, the relations of walks, by key.
-    ``named``: how many nodes it holds the names of; ``seconds``: how long it took.
+    ``named``: how many nodes it holds the names of; ``seconds``: how long it took. Of an endpoint
+    alone: ``called`` is what relations are called by their labels, ``all_relations`` whether these
+    are all predicates, and ``text_indexes`` has one if the server finds names by words.
     """
 
     info: KGInfo
@@ -222,6 +226,8 @@ class Survey:
     read: float  # Unix time
     seconds: float
     named: int
+    called: dict[str, str] = field(default_factory=dict)
+    all_relations: bool = True
 
 
 # key, id, name, kind, degree, other names
