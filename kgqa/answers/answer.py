@@ -293,7 +293,7 @@ class Findings:
 class Answer(Tabular, Findings):
     """Everything that a method found for one question.
 
-    ``error``: why there is no answer, of a question that failed among several
+    ``error``: why a question that was asked with others failed
     (:meth:`kgqa.QA.batch`). ``understood``: how the question was read.
     """
 

@@ -362,7 +362,7 @@ class Writer:
         if chain.before is None:
             if empty:
                 raise EmptyLanguageError(
-                    "The text is to begin with a path, and there is no path to write.",
+                    "The text must begin with a path, and the constraint holds none.",
                     "Choose another entity.",
                 )
             raise ConstraintError(

@@ -157,7 +157,7 @@ class SqliteStores(StoreBackend):
 class SqliteStore(SqliteReader, StoredPropertyGraph):
     """The KG in the file ``path``, called ``name``. A ``GraphStore``. ``timeout``: of locks.
 
-    Raises KGNotFoundError if there is no file, StoreUnavailableError if it is not a KG, damaged or
+    Raises KGNotFoundError if the file does not exist, StoreUnavailableError if it is not a KG, damaged or
     may not be read, GraphError if it has another layout.
     """
 

@@ -210,7 +210,7 @@ class Spool:
         return spool
 
     def read(self, name: str) -> Iterator[pa.RecordBatch]:
-        """Yield the batches of a file of columns, none if there is no such file."""
+        """Yield the batches of a file of columns, none if the file does not exist."""
         for part in ("", ".facts", ".kinds"):
             yield from read_columns(self._path(name, part))
 

@@ -85,7 +85,7 @@ def test_options_are_checked_before_anything_is_loaded(kg: kgqa.KG) -> None:
         kg.qa(k=0)
     with pytest.raises(UsageError, match="`beams` does not belong to the method auto"):
         kg.qa(beams=2)
-    with pytest.raises(UsageError, match="no method 'guess'"):
+    with pytest.raises(UsageError, match="The method 'guess' does not exist"):
         kg.ask(QUESTION, method="guess")
 
 

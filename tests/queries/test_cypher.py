@@ -53,7 +53,7 @@ def test_things_of_one_class_are_different() -> None:
 
 
 def test_what_does_not_fit_is_not_written() -> None:
-    with pytest.raises(PlanError, match="There is no class Films"):
+    with pytest.raises(PlanError, match="The graph has no class Films"):
         shown("Films")
 
 

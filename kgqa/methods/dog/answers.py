@@ -80,7 +80,7 @@ def _name(text: str, *, last: bool) -> str:
 
 
 def answer_end(text: str, names: Collection[str] = ()) -> int | None:
-    """Return where the answer line of a text ends, None while there is no whole one.
+    """Return where the answer line of a text ends, None while it is incomplete.
 
     A line counts that says ``Therefore, the answer is X`` or ``the answer is * X``. It ends at a
     line feed, or after a full stop with white space and something else than a further ``* X`` after
