@@ -100,7 +100,7 @@ class IndexFault(KgqaError):  # noqa: N818 - "IndexError" is taken
 
 
 class IndexMissingError(IndexFault, LookupError):
-    """This KG has no trie index."""
+    """A KG has no trie index."""
 
 
 class IndexStaleError(IndexFault):

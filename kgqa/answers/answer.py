@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from kgqa.display import path_parts, shown_name, visible
-from kgqa.frames import Tabular
+from kgqa.tabular import Tabular
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from kgqa.paths.format import PathFormat
     from kgqa.paths.ground import GroundedPath
     from kgqa.paths.walk import WalkRules
+    from kgqa.queries.join import QueryStore
     from kgqa.queries.language import PlanConstraint
     from kgqa.queries.plan import Plan
-    from kgqa.queries.solve import QueryStore
     from kgqa.trie.constraint import Constraint
     from kgqa.trie.lexicon import PathLexicon
 

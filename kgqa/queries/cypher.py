@@ -2,7 +2,7 @@
 
 Names of the schema stand in backticks where they are more than letters, and values are parameters
 or literals: neither can be read as Cypher. What the statement means is what
-:mod:`kgqa.queries.run` says; where Cypher's own habits differ, the statement says more:
+:mod:`kgqa.queries.execute` says; where Cypher's own habits differ, the statement says more:
 
 - along a chain nodes are different (``<>``), which Cypher asks of relationships only;
 - each chain is a ``MATCH`` of its own, as one relationship may be in two chains;

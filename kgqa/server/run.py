@@ -56,7 +56,7 @@ def _run(
 
     from kgqa.server.app import Connection, make_app
     from kgqa.server.guard import Keys
-    from kgqa.server.observed import log_access
+    from kgqa.server.metrics import log_access
     from kgqa.server.sessions import Sessions
     from kgqa.server.worker import Workers
 

@@ -171,7 +171,7 @@ def test_answers_and_paths_are_tables(
     rows = paths.to_arrow().to_pylist()
     assert [row["path"] for row in rows] == [path.text for path in paths.paths]
     assert [row["tail_id"] for row in rows] == [path.tail.id for path in paths.paths]
-    monkeypatch.setattr("kgqa.frames.find_spec", lambda name: None)
+    monkeypatch.setattr("kgqa.tabular.find_spec", lambda name: None)
     with pytest.raises(kgqa.KgqaError, match="pip install pandas"):
         paths.to_frame()
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from kgqa.answers.answer import RankedAnswer
 from kgqa.answers.naming import PathNames, form_of, in_graph
-from kgqa.decoding.pieces import FreeText
+from kgqa.decoding.span_markers import FreeText
 from kgqa.paths.ground import Node
 from kgqa.paths.triplets import END
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from kgqa.answers.answer import ScoredPath
-    from kgqa.decoding.pieces import Span
+    from kgqa.decoding.span_markers import Span
     from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
 
