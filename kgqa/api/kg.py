@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from kgqa.display import said_entity
 from kgqa.errors import UsageError
-from kgqa.frames import Tabular
+from kgqa.tabular import Tabular
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -291,9 +291,9 @@ class KG:
 
         from kgqa.errors import PlanError
         from kgqa.queries.check import SchemaIndex
-        from kgqa.queries.plain import queryable
+        from kgqa.queries.execute import run_plan
+        from kgqa.queries.implicit_classes import queryable
         from kgqa.queries.result import QueryLimits
-        from kgqa.queries.run import run_plan
         from kgqa.queries.text import parse_plan
 
         store = queryable(self._property_graph())
@@ -328,9 +328,9 @@ class KG:
     def schema(self) -> GraphSchema:
         """Return the KG's classes, their properties, and which relations lead where.
 
-        Of plain triples what :mod:`kgqa.queries.plain` makes of them.
+        Of plain triples what :mod:`kgqa.queries.implicit_classes` makes of them.
         """
-        from kgqa.queries.plain import queryable
+        from kgqa.queries.implicit_classes import queryable
 
         return queryable(self._property_graph()).schema()
 

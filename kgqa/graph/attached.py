@@ -293,7 +293,7 @@ def source_of(record: Attachment) -> str:
 
 
 def _runs(process: str) -> bool:
-    """Whether another process of this id runs; False for a text that is no id."""
+    """Whether another process of this id runs; False for a malformed id."""
     try:
         os.kill(int(process), 0)
     except PermissionError:

@@ -170,7 +170,7 @@ class SparqlStore:
         self._ids |= found
         if lost := [key for key in missing if key not in found]:
             raise EntityNotFoundError(
-                f"There is no entity with the key {lost[0]} in {self.info.name}.",
+                f"{self.info.name} has no entity with the key {lost[0]}.",
                 "The index may be of another KG.",
             )
         return [self._ids[key] for key in keys]

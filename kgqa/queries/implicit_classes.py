@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from kgqa.graph.model import EntityDetails, IntArray
     from kgqa.graph.schema import Value, ValueType
-    from kgqa.queries.solve import QueryStore
+    from kgqa.queries.join import QueryStore
 
 _MOST_RELATIONS = 400
 _MOST_EDGES = 1_500_000
