@@ -178,7 +178,7 @@ class Registry:
         near = get_close_matches(name, names, 1)
         hint = f"Did you mean '{near[0]}'? " if near else ""
         raise UsageError(
-            f"There is no {self.kind} '{name}'.", f"{hint}There are: {', '.join(names)}."
+            f"The {self.kind} '{name}' does not exist.", f"{hint}There are: {', '.join(names)}."
         )
 
     def add(self, entry: Entry) -> None:

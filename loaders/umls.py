@@ -193,7 +193,7 @@ def release_files(sources: Sequence[Path]) -> dict[str, Path]:
     for source in sources:
         if not source.exists():
             raise DumpNotFoundError(
-                f"There is no UMLS release at {source}.",
+                f"{source} is not a UMLS release.",
                 "Give the META folder, or the folder that holds META and NET.",
             )
         if source.suffix in _ARCHIVES:
@@ -272,7 +272,7 @@ class UmlsLoader:
         if not release.has("MRCONSO"):
             names = ", ".join(str(source) for source in sources) or "nothing"
             raise DumpNotFoundError(
-                f"There is no MRCONSO.RRF in {names}.",
+                f"MRCONSO.RRF is missing in {names}.",
                 "Give the META folder of an unpacked release; join parts (MRCONSO.RRF.aa.gz, "
                 ".ab.gz) by cat.",
             )

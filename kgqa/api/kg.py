@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from kgqa.display import said_entity
 from kgqa.errors import UsageError
-from kgqa.frames import Tabular
+from kgqa.tabular import Tabular
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -292,8 +292,8 @@ class KG:
         ``plan``: its text, as ``docs/queries.md`` has it. ``rows``, ``seconds``: the most that it
         may give and take. Raises PlanError, which says what does not fit; TimeLimitError.
         """
+        from kgqa.queries.execute import rows_of
         from kgqa.queries.result import QueryLimits
-        from kgqa.queries.run import rows_of
         from kgqa.queries.text import parse_plan
 
         read = parse_plan(plan) if isinstance(plan, str) else plan
@@ -322,9 +322,9 @@ class KG:
     def schema(self) -> GraphSchema:
         """Return the KG's classes, their properties, and which relations lead where.
 
-        Of plain triples what :mod:`kgqa.queries.plain` makes of them.
+        Of plain triples what :mod:`kgqa.queries.implicit_classes` makes of them.
         """
-        from kgqa.queries.plain import queryable
+        from kgqa.queries.implicit_classes import queryable
 
         return queryable(self._property_graph()).schema()
 

@@ -462,7 +462,7 @@ def _as_read(
 ) -> Answer | KgqaError:
     """Return an answer in the reading that a person chose; in its own if ``number`` is None."""
     from kgqa.methods.query import as_read
-    from kgqa.queries.run import rows_of
+    from kgqa.queries.execute import rows_of
 
     if number is None or isinstance(answer, KgqaError):
         return answer
@@ -515,8 +515,8 @@ def topic_entities(
     """
     from kgqa.answers.answer import TopicEntity
     from kgqa.linking import linker
-    from kgqa.linking.exact import as_written
     from kgqa.linking.resolve import resolve_entities
+    from kgqa.linking.signs_and_symbols import as_written
     from kgqa.understanding.asked import asks_whether
 
     if len(named) > _MOST_TOPICS:
@@ -567,7 +567,7 @@ def topic_entities(
 
 def _taken(texts: Sequence[str], resolutions: Sequence[Any]) -> list[str]:
     """Return the notes that a text was taken for a name with other symbols."""
-    from kgqa.linking.exact import is_taken_for
+    from kgqa.linking.signs_and_symbols import is_taken_for
 
     return [
         f"Took {said_name(text)} for {said_entity(resolution.name, resolution.id)}."

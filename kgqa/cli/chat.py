@@ -68,7 +68,7 @@ class Chat:
         name, _, rest = line.partition(" ")
         if line.startswith("/"):
             if name not in self.commands:
-                raise UsageError(f"There is no command {name}.", "/help lists them.")
+                raise UsageError(f"The command {name} does not exist.", "/help lists them.")
             self.commands[name](rest.strip())
         elif line:
             self.last = self.qa.ask(line, **self.given, after=self.before)

@@ -25,7 +25,7 @@ from kgqa.decoding.forward import (
     WavePart,
 )
 from kgqa.decoding.search import Demand, ForwardPassesSpentError, Search, SearchResult
-from kgqa.decoding.wave import PrefixTree, WaveNode
+from kgqa.decoding.speculative_tree import PrefixTree, WaveNode
 from kgqa.errors import KgqaError, ModelError, TimeLimitError, UsageError
 from kgqa.progress import Progress, Silent
 

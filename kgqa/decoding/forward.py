@@ -3,8 +3,8 @@
 A token of a tree sees its question's prompt and its ancestors, and its position is its depth.
 Children's logits are gathered under one log-sum-exp, so no mask of the vocabulary's size is built.
 The attention mask is additive and of the weights' type, right under eager and SDPA alike. Models
-unfit for trees (:mod:`kgqa.decoding.probe`) take whole prefixes: a row holds the prompt, the prefix
-and the forced run after it; nothing is cached.
+unfit for trees (:mod:`kgqa.decoding.capabilities`) take whole prefixes: a row holds the prompt, the
+prefix and the forced run after it; nothing is cached.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from kgqa.decoding.model import AttentionBlock, ColumnCache, TreeModel
-from kgqa.decoding.wave import NO_TOKEN, PrefixTree, WaveNode
+from kgqa.decoding.speculative_tree import NO_TOKEN, PrefixTree, WaveNode
 from kgqa.errors import ModelError
 from kgqa.trie.constraint import Expansion
 

@@ -43,7 +43,9 @@ class ConstraintLogitsProcessor(LogitsProcessor):
     ) -> None:
         several = list(constraint) if isinstance(constraint, Sequence) else [constraint]
         if not several:
-            raise UsageError("There is no constraint, and without one anything could be written.")
+            raise UsageError(
+                "The constraint is missing, and without one anything could be written."
+            )
         self.columns = _columns(prompt, len(several))
         if self.columns < 1:
             raise UsageError(f"A prompt has at least one token, not {self.columns}.")

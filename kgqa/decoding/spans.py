@@ -25,10 +25,10 @@ from kgqa.decoding.forward import (
     TreeForward,
     WavePart,
 )
-from kgqa.decoding.pieces import Ending, FreeText, MarkedConstraint, Span, SpanOptions, Stop
 from kgqa.decoding.search import Demand, Scored, check_log_probability, run
 from kgqa.decoding.searches import beam
-from kgqa.decoding.wave import NoConstraint, PrefixTree
+from kgqa.decoding.span_markers import Ending, FreeText, MarkedConstraint, Span, SpanOptions, Stop
+from kgqa.decoding.speculative_tree import NoConstraint, PrefixTree
 from kgqa.errors import ConstraintError, EmptyLanguageError, ModelError
 
 if TYPE_CHECKING:
@@ -362,7 +362,7 @@ class Writer:
         if chain.before is None:
             if empty:
                 raise EmptyLanguageError(
-                    "The text is to begin with a path, and there is no path to write.",
+                    "The text must begin with a path, and the constraint holds none.",
                     "Choose another entity.",
                 )
             raise ConstraintError(

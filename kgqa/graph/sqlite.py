@@ -157,8 +157,8 @@ class SqliteStores(StoreBackend):
 class SqliteStore(SqliteReader, StoredPropertyGraph):
     """The KG in the file ``path``, called ``name``. A ``GraphStore``. ``timeout``: of locks.
 
-    Raises KGNotFoundError if there is no file, StoreUnavailableError if it is not a KG, damaged or
-    may not be read, GraphError if it has another layout.
+    Raises KGNotFoundError if the file does not exist, StoreUnavailableError if it is not a KG,
+    damaged or may not be read, GraphError if it has another layout.
     """
 
     def __init__(self, path: Path, *, name: str | None = None, timeout: float = 5.0) -> None:

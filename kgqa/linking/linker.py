@@ -16,25 +16,25 @@ from kgqa.display import said_name
 from kgqa.errors import LinkingError
 from kgqa.graph.model import keys_array
 from kgqa.graph.quantities import read_value
-from kgqa.linking.around import (
+from kgqa.linking.lookup import find_hits, named_entities
+from kgqa.linking.mentions import QuestionWords
+from kgqa.linking.neighbourhood_features import (
     class_words,
     look_around,
     schema_words,
     stems_of,
     stems_outside,
 )
-from kgqa.linking.exact import as_written, is_other_value
-from kgqa.linking.lookup import find_hits, named_entities
-from kgqa.linking.mentions import QuestionWords
 from kgqa.linking.score import MATCH_WEIGHT, features_of
+from kgqa.linking.signs_and_symbols import as_written, is_other_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from kgqa.graph.store import GraphStore
-    from kgqa.linking.around import Around
     from kgqa.linking.lookup import Hit
     from kgqa.linking.mentions import Mention
+    from kgqa.linking.neighbourhood_features import Around
     from kgqa.linking.score import Features, Match
 
 _TOPICS = 3

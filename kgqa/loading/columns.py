@@ -49,7 +49,7 @@ class ColumnWriter:
 
 
 def read_columns(path: Path) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of a file, as they were appended; nothing if there is no file."""
+    """Yield the batches of a file, as they were appended; nothing if it does not exist."""
     if not path.exists():
         return
     with pa.OSFile(str(path), "rb") as file, pa.ipc.open_stream(file) as stream:

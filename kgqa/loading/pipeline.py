@@ -47,10 +47,10 @@ from kgqa.loading.files import (
     finish,
     with_schema,
 )
-from kgqa.loading.kinds import NO_RELATION_IS, TypeRelations
 from kgqa.loading.nodes import NodeTable, collect_ids
 from kgqa.loading.sources import Sources
 from kgqa.loading.spool import Spool
+from kgqa.loading.type_relations import NO_RELATION_IS, TypeRelations
 from kgqa.progress import Progress, Silent
 from kgqa.registry import Options
 

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
     from kgqa.graph.model import Batch, GraphTables, IntArray, KGInfo
     from kgqa.graph.store import GraphStore
-    from kgqa.loading.kinds import TypeRelations
+    from kgqa.loading.type_relations import TypeRelations
     from kgqa.progress import Progress
 
     Triple = tuple[str, str, str]
@@ -320,7 +320,7 @@ class _Plan:
         for edge, keys in keyed.items():
             if keys not in gone:
                 self._not_there(NO_EDGE, " -> ".join(edge))
-        # of properties that are not walked there is no edge
+        # properties that are not walked have no edge
         return gone | self._there(self._take_properties(removal))
 
     def _take_properties(self, removal: Removal) -> list[KeyedEdge | None]:

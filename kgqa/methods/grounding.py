@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 
 from kgqa.answers.answer import ConstraintUse, ScoredPath
-from kgqa.decoding.pieces import FreeText, Markers, SpanOptions
+from kgqa.decoding.span_markers import FreeText, Markers, SpanOptions
 from kgqa.decoding.spans import Chain, TextForward, Writer
 from kgqa.errors import ModelError, ShardDamagedError
 from kgqa.graph.model import keys_array

@@ -64,7 +64,7 @@ class AdapterCard:
     chat: bool = False  # the prompt is a user turn of the tokenizer's chat template
     # divides the log-probability of a tail beside that of its relation path; infinity: ignore tails
     tail_temperature: Annotated[float, Field(gt=0, strict=False)] = 1 / 0.3
-    min_confidence: Annotated[float, Field(ge=0, le=1)] = 0.0  # with less there is no answer
+    min_confidence: Annotated[float, Field(ge=0, le=1)] = 0.0  # below it the answer is withheld
     # relations of the KG that it was measured on, or what stands before their first dot; () any
     calibrated_on: tuple[str, ...] = ()
     # confidence: the log-odds of the evidence times the slope, plus the shift
@@ -239,5 +239,5 @@ def preset(name: str) -> AdapterCard:
         return _PRESETS[name]
     except KeyError:
         raise UsageError(
-            f"There is no preset {name!r}.", f"There are: {', '.join(PRESETS)}."
+            f"The preset {name!r} does not exist.", f"There are: {', '.join(PRESETS)}."
         ) from None

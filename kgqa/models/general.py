@@ -207,7 +207,7 @@ class GeneralLLM:
         self._refused: frozenset[str] = frozenset()  # parameters that this server's model refuses
         if not self._key and self._url.rstrip("/") == OPENAI_URL:
             raise GeneralModelError(
-                f"There is no key for {OPENAI_URL}.",
+                f"{OPENAI_URL} needs a key.",
                 "Set OPENAI_API_KEY, or OPENAI_BASE_URL for a server of your own.",
             )
         if not self._url.startswith(("http://", "https://")):

@@ -1,9 +1,9 @@
 """Vectors of a KG's own words, kept in its folder: a large encoder reads each relation path once.
 
 A vector depends on the text and the encoder alone, so a change of the KG makes none wrong, and
-texts stand only as hashes. Whether a file is of the encoder at hand is seen from one text's vector,
-which is computed and compared; a file of another encoder, or a damaged one, is begun anew. Nothing
-here fails a question: what cannot be read or written is computed.
+texts stand only as hashes. Whether a file was made by the present encoder is seen from one text's
+vector, which is computed and compared; a file of another encoder, or a damaged one, is replaced.
+Nothing here fails a question: what cannot be read or written is computed.
 """
 
 from __future__ import annotations

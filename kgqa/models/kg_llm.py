@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from kgqa.progress import Progress
 
-DEFAULT_ADAPTER = "freebase"  # where there is no KG
+DEFAULT_ADAPTER = "freebase"  # without a KG
 UNIVERSAL_ADAPTER = "universal"
 OWN_ADAPTER = Path("models") / "adapter"  # in a KG's folder
 NO_ADAPTER = "none"
@@ -191,7 +191,7 @@ def suited_adapter(
 
     The KG's own in ``kg_folder`` is meant if it was trained for ``model``. Bundled ones are the
     offline model's: one that was trained on such relations, or else the universal one. None, if
-    there are no relations, stands for the default adapter.
+    relations are missing, stands for the default adapter.
     """
     own = None if kg_folder is None else kg_folder / OWN_ADAPTER
     if (

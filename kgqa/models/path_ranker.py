@@ -65,7 +65,7 @@ class RankerCard:
     answer from which there is none. ``lacking`` makes its log-odds: weights of the log-odds of what
     is missing against the best path there is, of how much better (-3 to 6) a relation of the
     topic's own kind fits, and of a noun asked for that the path does not say; then a sum.
-    ``refusal``: slope and shift from these to how sure it is that there is no right answer.
+    ``refusal``: slope and shift from these to the probability that no answer is right.
     ``evidence``: weights of what the log-odds of an answer's being right are made of: its own, its
     lead, the words it says, conditions that are met, and a sum.
     """

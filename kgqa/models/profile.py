@@ -18,9 +18,9 @@ from weakref import WeakKeyDictionary
 import torch
 from pydantic import TypeAdapter
 
+from kgqa.decoding.capabilities import measured_plan
 from kgqa.decoding.engine import Engine, Plan
 from kgqa.decoding.model import TreeModel
-from kgqa.decoding.probe import measured_plan
 from kgqa.errors import ModelError
 from kgqa.progress import Progress, Silent
 

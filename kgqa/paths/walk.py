@@ -206,7 +206,7 @@ def walk(
 ) -> tuple[PathTable, IntArray]:
     """Return every path out of distinct ``topics``, and the topics with more than ``cap``.
 
-    Raises GraphError, before memory is taken, if there is no ``cap`` and they are too many to hold.
+    Raises GraphError, before memory is taken, if they are too many to hold and ``cap`` is None.
     """
     over = np.zeros(0, np.int64)
     frontier_topic = topics

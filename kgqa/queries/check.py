@@ -175,7 +175,7 @@ def check(plan: Plan, schema: GraphSchema | SchemaIndex) -> None:
     for class_ in plan.nodes:
         if class_ and class_ not in index.types:
             raise PlanError(
-                f"There is no class {quoted_name(class_)}.",
+                f"The graph has no class {quoted_name(class_)}.",
                 _there_is(class_, index.types, "The graph has no classes; `*` is any node."),
             )
     for hop in plan.all_hops:
@@ -193,7 +193,7 @@ def check(plan: Plan, schema: GraphSchema | SchemaIndex) -> None:
 def _check_hop(plan: Plan, hop: Hop, index: SchemaIndex) -> None:
     if hop.relation not in index.relations:
         raise PlanError(
-            f"There is no relation {quoted_name(hop.relation)}.",
+            f"The graph has no relation {quoted_name(hop.relation)}.",
             _there_is(hop.relation, index.relations, "The graph has no relations."),
         )
     source, target = plan.nodes[hop.source], plan.nodes[hop.target]
@@ -205,7 +205,7 @@ def _check_hop(plan: Plan, hop: Hop, index: SchemaIndex) -> None:
         name = quoted_name(hop.relation)
         step = f"<{name}" if hop.inverse else f"{name}>"
         raise PlanError(
-            f"There is no {source or '*'} {step} {target or '*'}.",
+            f"The graph has no {source or '*'} {step} {target or '*'}.",
             f"There is {_some(there)}.",
         )
     if hop.repeated and source != target:

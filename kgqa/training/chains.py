@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgqa.answers.naming import form_of
-from kgqa.decoding.pieces import FreeText
+from kgqa.decoding.span_markers import FreeText
 from kgqa.errors import EmptyLanguageError
 from kgqa.methods.dog.answers import claimed
 from kgqa.methods.dog.chains import OPENING

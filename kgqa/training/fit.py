@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from kgqa.decoding.pieces import Markers
+    from kgqa.decoding.span_markers import Markers
     from kgqa.paths.format import PathFormat
     from kgqa.progress import Progress
     from kgqa.training.data import Example

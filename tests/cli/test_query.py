@@ -89,4 +89,4 @@ def test_readings_are_numbered_and_one_is_chosen_by_its_number(kgqa: Kgqa, tmp_p
 
 def test_what_does_not_fit_is_one_line(kgqa: Kgqa, home: Path) -> None:
     said = kgqa("query", "* manage> *", "--home", home).error
-    assert said == "Error: There is no relation manage. Did you mean manages?"
+    assert said == "Error: The graph has no relation manage. Did you mean manages?"

@@ -18,7 +18,7 @@ import torch
 from kgqa.decoding.engine import Plan
 from kgqa.decoding.forward import PlainForward, PromptTree, TreeForward, WavePart, float_type
 from kgqa.decoding.model import TreeModel
-from kgqa.decoding.wave import NO_TOKEN, NoConstraint, PrefixTree, WaveNode
+from kgqa.decoding.speculative_tree import NO_TOKEN, NoConstraint, PrefixTree, WaveNode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

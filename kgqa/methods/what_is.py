@@ -17,7 +17,7 @@ from kgqa.graph.literals import is_walked
 from kgqa.graph.model import keys_array
 from kgqa.graph.names import normalise
 from kgqa.graph.schema import ROW, GraphSchema, PropertyGraph
-from kgqa.linking.around import stems_of
+from kgqa.linking.neighbourhood_features import stems_of
 from kgqa.paths.ground import ground
 from kgqa.paths.walk import FIRST, TAIL, WalkRules, walk
 from kgqa.paths.words import relation_phrase
