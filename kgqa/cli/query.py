@@ -76,5 +76,5 @@ def _show(run: Run, result: QueryResult, facts: bool) -> None:
             say(f"  … {evidence.facts_in_all:,} facts in all", style="dim")
     if result.tied:
         tied = ", ".join(cell_text(row[0]) for row in result.tied)
-        say(f"  equal in this order: {tied}", style="dim")
+        say(f"  tied: {tied}", style="dim")
     show_next(result)

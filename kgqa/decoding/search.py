@@ -172,7 +172,7 @@ class Scorer(Protocol):
 
 
 def run(search: Search, scorer: Scorer) -> SearchResult:
-    """Drive one search with one scorer to its end, closing it. Raises what they raise."""
+    """Run a search to completion with one scorer, and close it; errors propagate."""
     try:
         demand = next(search)
         while True:

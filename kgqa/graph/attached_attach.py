@@ -63,7 +63,7 @@ def attach(
 ) -> Attached:
     """Survey a database and record it in ``home`` as the KG ``kg``, by default named after it.
 
-    A record that is there keeps what was edited in it. Raises UsageError if the name is taken or
+    An existing record keeps what was edited in it. Raises UsageError if the name is taken or
     something named is not there, StoreUnavailableError, GraphError.
     """
     import time

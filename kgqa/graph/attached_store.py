@@ -1,4 +1,4 @@
-"""A Neo4j database as it is, read-only and live: a ``GraphStore`` over what is there now.
+"""A Neo4j database as it is, read-only and live: a ``GraphStore`` over its present content.
 
 Edges, names and properties come from the server (:mod:`kgqa.graph.attached_reader`); only look-ups
 by name use the survey, and what they find is read again.

@@ -260,6 +260,6 @@ def import_options(files: ImportFiles, seen: str) -> list[str]:
         "--bad-tolerance=0",
         "--max-off-heap-memory=70%",
         "--high-parallel-io=auto",
-        "--overwrite-destination=true",  # a name that nobody has: what is there is a stopped import
+        "--overwrite-destination=true",  # nobody has this name: it is of a stopped import
         f"--report-file={seen}/import.report",
     ]

@@ -63,7 +63,7 @@ class StoredPropertyGraph(PropertyGraph, ABC):
 
     @abstractmethod
     def described(self, keys: IntArray) -> Iterable[Described]:
-        """Return key, id, name, kind, types and properties (JSON) of ``keys`` that are there."""
+        """Return key, id, name, kind, types and properties (JSON) of the ``keys`` that exist."""
 
     @abstractmethod
     def neighbours(self, keys: IntArray, direction: Direction) -> Adjacency:

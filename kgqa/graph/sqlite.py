@@ -88,7 +88,7 @@ class SqliteStores(StoreBackend):
         return kgs
 
     def open(self, kg: str | None = None) -> SqliteStore:
-        """Open a KG. Raises what SqliteStore raises, and KGNotFoundError, UsageError."""
+        """Open a KG. Raises KGNotFoundError, UsageError, and the errors of SqliteStore."""
         if self.holds_one:
             store = SqliteStore(self.path)
             try:
@@ -202,7 +202,7 @@ class SqliteStore(SqliteReader, StoredPropertyGraph):
         )
 
     def described(self, keys: IntArray) -> Iterator[Described]:
-        """Yield key, id, name, kind, types and properties (JSON) of ``keys`` that are there."""
+        """Yield key, id, name, kind, types and properties (JSON) of the ``keys`` that exist."""
         columns = "t.key, t.id, t.name, t.kind, t.types, t.properties"
         types: dict[str, tuple[str, ...]] = {}
         for _, key, id_, name, kind, listed, properties in self.by_keys(columns, "entity", keys):

@@ -80,7 +80,7 @@ class StageRecord(BaseModel):
 
 
 class Stages:
-    """The stages that are done, in ``folder``; all else that lies there belongs to one of them."""
+    """Completed stages of a load, recorded in its work folder ``folder``."""
 
     def __init__(self, folder: Path, fingerprint: str) -> None:
         self.folder = folder

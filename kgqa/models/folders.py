@@ -61,7 +61,7 @@ class ModelKind(Generic[CardT]):
         return sorted(card.parent.name for card in self.bundled.glob(f"*/{self.card_file}"))
 
     def folder(self, name: str) -> Path:
-        """Return the folder of a model: one of that path, else the bundled one of that name."""
+        """Return a model's folder: an existing path, otherwise the bundled one with this name."""
         folder, ours = Path(name).expanduser(), self.bundled / name
         named = re.fullmatch(r"[\w-]{1,80}", name) and not folder.exists() and ours.is_dir()
         return ours if named else folder
@@ -137,7 +137,7 @@ class ModelKind(Generic[CardT]):
     def read(self, folder: Path) -> tuple[CardT, dict[str, Array], Changes]:
         """Return the card in a folder, the tensors that it names, and low-rank changes of others.
 
-        Raises what :meth:`card` and :meth:`weights` raise.
+        Errors of :meth:`card` and :meth:`weights` propagate.
         """
         card: Any = self.card(folder)
         state = self.weights(folder, card.weights)

@@ -157,7 +157,7 @@ def chosen(
 ) -> tuple[Path | None, AdapterCard, ModelFolder]:
     """Return the adapter's folder, the card and the model that are meant.
 
-    Raises what :func:`load_kg_llm` raises, AdapterMismatchError only if they are to be ``fitting``.
+    Errors of :func:`load_kg_llm` propagate, AdapterMismatchError only if ``fitting``.
     """
     folder = adapter_folder(model, adapter)
     card = ADAPTERS.card(folder) if folder else None

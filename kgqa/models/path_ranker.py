@@ -206,7 +206,7 @@ def suited_ranker(
     """Return which ranker suits a KG with these ``relations`` best.
 
     The KG's own in ``kg_folder``, a bundled one that was trained for such relations, or else the
-    ``universal`` one. Raises what :meth:`ModelKind.card` raises.
+    ``universal`` one. Errors of :meth:`ModelKind.card` propagate.
     """
     if kg_folder is not None and (own := own_ranker(kg_folder)):
         return str(own)
@@ -249,7 +249,7 @@ def load_path_ranker(
         sizes |= set() if elsewhere is None else {elsewhere.shape[1:]}
         if sizes - {(read_by.width,)}:
             raise ValueError(HEAD)
-        with np.errstate(all="ignore"):  # the encoder checks what comes of them
+        with np.errstate(all="ignore"):  # the encoder checks the results
             for name, (down, up) in changes.items():  # one at a time: together they are as large
                 read_by.change({name: up @ down})
     except (ValueError, RuntimeError):
@@ -280,7 +280,7 @@ def save_path_ranker(
 def ranker_changes(name: str) -> Changes:
     """Return the changes of a ranker's encoder as :func:`save_path_ranker` takes them.
 
-    Raises what :func:`load_path_ranker` raises.
+    Errors of :func:`load_path_ranker` propagate.
     """
     return _read(name)[0]
 

@@ -6,8 +6,8 @@ of the question's come log-odds of the part's roles: whether a hop is walked, a 
 condition, orders, is given, and so on; from the question's alone, what the query is as a whole. A
 plan's score is the sum of what its parts' roles are worth, so a schema is read once for a question
 and any number of plans are compared by a few additions. The encoder is MiniLM with low-rank
-changes (LoRA, arXiv 2106.09685); scoring what is there instead of writing follows Pangu (arXiv
-2212.09736).
+changes (LoRA, arXiv 2106.09685); scoring existing candidates instead of writing
+plans follows Pangu (arXiv 2212.09736).
 
 A scorer on disk is a folder with ``scorer.json``, its card, and ``scorer.safetensors``.
 """
@@ -188,7 +188,7 @@ def load_plan_scorer(name: str = UNIVERSAL) -> PlanScorer:
     try:
         config = json.loads((encoder / "config.json").read_text("utf-8"))
         model = Bert.load(config, encoder / "model.safetensors")
-        with np.errstate(all="ignore"):  # what comes of them is checked
+        with np.errstate(all="ignore"):  # the results are checked
             model.change({name: up @ down for name, (down, up) in changes.items()})
         heads = {name: tensor for name, tensor in state.items() if re.match(r"\w+\.\d\.", name)}
         tokenizer = Tokenizer.from_file(str(encoder / "tokenizer.json"))

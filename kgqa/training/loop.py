@@ -172,7 +172,7 @@ class Fit(Generic[BatchT]):
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Bring the fit to where :meth:`state` was. Raises what a state of another kind leads to.
+        """Bring the fit to where :meth:`state` was. A state of another kind is an error.
 
         Whatever draws random numbers comes before it: dropout must go on where it was.
         """

@@ -76,8 +76,8 @@ def precompute(
     """Write the tries of ``topics`` (keys; None: all named entities) that ``writer`` lacks.
 
     ``resources`` opens a store and makes a lexicon, wherever units run; picklable for another
-    process. Units of ``unit`` entities run by ``executor``. Raises what the store raises,
-    IndexFault, WorkerError.
+    process. Units of ``unit`` entities run by ``executor``. Raises IndexFault and
+    WorkerError; errors of the store propagate.
     """
     began = time.monotonic()
     key = writer.manifest.key
@@ -122,7 +122,7 @@ class UnitSettings:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """The shards of a unit's entities, and the ids of those that have more paths than the cap."""
+    """The shards of a unit's entities, and the ids of the entities with more paths than the cap."""
 
     shards: list[NewShard]
     composed: list[str]
