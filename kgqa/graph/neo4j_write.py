@@ -52,7 +52,7 @@ RESERVED_LABELS = (
     *("Entity", "Mediator", "Value"),
     *("KGMeta", "KGName", "KGRelation", "KGLoading", "KGDropping"),
 )
-_SHOWN_DOMAINS = 8
+_MAX_LISTED_DOMAINS = 8
 
 
 def label_for(kg: str) -> str:
@@ -146,7 +146,7 @@ def check_entities(source: GraphSource) -> None:
 
 def _domains(relations: Sequence[str]) -> str:
     counts = Counter(relation.partition(".")[0] for relation in relations)
-    most = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_SHOWN_DOMAINS]
+    most = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_MAX_LISTED_DOMAINS]
     return ", ".join(f"{name[:60]} ({count:,})" for name, count in most)
 
 

@@ -36,7 +36,7 @@ BUNDLED = Path(__file__).parent.parent / "data"
 MOSTLY = 0.5  # part of a KG's relations from which a model suits it
 _DOWN, _UP = ".down", ".up"  # the two factors of a weight's change
 _NO: Changes = {}
-_SHOWN = 3  # faults of a card that one message names
+_MAX_LISTED_FAULTS = 3  # faults of a card that one message names
 
 
 @dataclass
@@ -110,7 +110,7 @@ class ModelKind(Generic[CardT]):
             # as JSON text, so that lists of strings become tuples in spite of strict types
             return TypeAdapter(self.card_type).validate_json(json.dumps(content))
         except ValidationError as error:
-            faults = "; ".join(_fault(fault) for fault in error.errors()[:_SHOWN])
+            faults = "; ".join(_fault(fault) for fault in error.errors()[:_MAX_LISTED_FAULTS])
             raise ModelError(f"The {what} card {file} is not usable: {faults}.", again) from None
 
     def weights(self, folder: Path, name: str) -> dict[str, NDArray[np.float32]]:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 OPENAI_URL = "https://api.openai.com/v1"
-_SHOWN = 200  # characters of a server's own words in a message
+_MAX_REPEATED_CHARACTERS = 200  # characters of a server's own words in a message
 MOST_BYTES = 4 << 20  # of a reply, as it comes over the network; answers take some thousand
 _MOST_TOKENS = 1 << 40  # a count above is not one
 _LOOK_S = 0.5  # between two looks whether anybody waits for a call
@@ -382,7 +382,7 @@ class GeneralLLM:
         text = " ".join(without_secrets(error.message).split())
         for secret in (self._key, urlsplit(self._url).password):
             text = text.replace(secret, "***") if secret else text
-        return f": {text[:_SHOWN]}" if text else ""
+        return f": {text[:_MAX_REPEATED_CHARACTERS]}" if text else ""
 
     def _fail(self, what: str, hint: str) -> NoReturn:
         raise GeneralModelError(f"The general model's server {self.url} {what}.", hint) from None

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Triple: TypeAlias = tuple[str, str, str]
-_SHOWN = 5  # bad entries that one message names
+_MAX_LISTED_ENTRIES = 5  # bad entries that one message names
 
 
 class OwnGraph(Protocol):
@@ -109,8 +109,8 @@ class QuestionFile:
         count = len(self.bad_entries)
         if not count:
             return ""
-        shown = "; ".join(str(entry) for entry in self.bad_entries[:_SHOWN])
-        rest = f"; and {count - _SHOWN} more" if count > _SHOWN else ""
+        shown = "; ".join(str(entry) for entry in self.bad_entries[:_MAX_LISTED_ENTRIES])
+        rest = f"; and {count - _MAX_LISTED_ENTRIES} more" if count > _MAX_LISTED_ENTRIES else ""
         unit = self.bad_entries[0].unit
         entries = f"1 {unit} is" if count == 1 else f"{count} {unit}s are"
         return f"{entries} malformed and counted as unanswered: {shown}{rest}."

@@ -319,7 +319,7 @@ def _examples(
 # a predicate is walked
 _LOOSE = ("jsonl", "webqsp-graph", "cwq-graph")
 _TOPICS = ("topic_entities", "q_entity", "freebase_ids")  # as sets and linkers call them
-_SHOWN = 5  # entries that are noted
+_MAX_NOTED_ENTRIES = 5  # entries that are noted
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,9 +358,9 @@ def read_file(path: Path, form: str, topics: Path | None, progress: Progress) ->
     cannot be read or holds no question, UsageError for an unknown format.
     """
     file = read_questions(path, form)
-    for entry in file.bad_entries[:_SHOWN]:
+    for entry in file.bad_entries[:_MAX_NOTED_ENTRIES]:
         progress.note(f"{entry} - not a question.")
-    if (more := len(file.bad_entries) - _SHOWN) > 0:
+    if (more := len(file.bad_entries) - _MAX_NOTED_ENTRIES) > 0:
         progress.note(f"And {more:,} more entries that are not questions.")
     questions = list(file.questions)
     if topics is not None:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from kgqa.training.options import FitSettings
 
 BatchT = TypeVar("BatchT")
-SHOWN = 20  # steps whose mean loss is shown
+LOSS_WINDOW = 20  # steps whose mean loss is shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Schedule:
     """The factor of the learning rate: it rises for ``warm_up`` steps and falls to ``least``."""
 
     steps: int
-    warm_up: int = SHOWN
+    warm_up: int = LOSS_WINDOW
     least: float = 0.05
     falls: Literal["cosine", "linear"] = "linear"
 
@@ -94,7 +94,7 @@ class Fit(Generic[BatchT]):
     progress: Progress
     clip: float = 1.0
     check: Callable[[], Checked] | None = None
-    check_every: int = SHOWN
+    check_every: int = LOSS_WINDOW
     step: int = 0
     losses: list[float] = field(default_factory=list)
     checks: list[tuple[int, dict[str, float]]] = field(default_factory=list)
@@ -129,7 +129,7 @@ class Fit(Generic[BatchT]):
                 self._rates.step()
                 self.step += 1
                 self.losses.append(total)
-                task.tell(f"loss {np.mean(self.losses[-SHOWN:]):.2f}")
+                task.tell(f"loss {np.mean(self.losses[-LOSS_WINDOW:]):.2f}")
                 task.advance()
                 if self.check and (self.step % self.check_every == 0 or self.step == steps):
                     self._compare(self.check())
