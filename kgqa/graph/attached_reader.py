@@ -317,7 +317,7 @@ class AttachedReader:
             raise self._no_key(key) from None
 
     def _name_nodes(self, keys: Sequence[int]) -> None:
-        """Read the names of nodes that are not known yet; those that are gone stay unknown."""
+        """Read the names of unknown nodes; deleted ones stay unknown."""
         if len(self._known) > KEPT:
             self._known.clear()
         wanted = [key for key in dict.fromkeys(keys) if key not in self._known]
@@ -469,6 +469,6 @@ class AttachedReader:
         ]
 
     def shown(self, held: dict[str, Any]) -> dict[str, Any]:
-        """Return properties as JSON has them; what JSON has not is left out."""
+        """Return properties as JSON values; values of other types are left out."""
         values = {name: plain(value) for name, value in held.items()}
         return {name: value for name, value in values.items() if value is not None}

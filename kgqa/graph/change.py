@@ -57,7 +57,7 @@ class GraphChanger(Protocol):
         """Return the properties of stored edges."""
 
     def unused(self, relations: Iterable[int], removed: Collection[KeyedEdge]) -> list[int]:
-        """Return those of ``relations`` that have no edge but ``removed`` ones, which are there."""
+        """Return the ``relations`` that lose their last edge with the edges ``removed``."""
 
     def apply(self, change: GraphChange) -> None:
         """Make the change, in one step that is seen whole or not at all.

@@ -157,7 +157,7 @@ class ImportWriter:
         check_entities(source)
 
     def _there(self, source: GraphSource, progress: Progress) -> bool:
-        """Return whether the KG is there already. Raises UsageError if others would be lost."""
+        """Return whether the KG exists already. Raises UsageError if others would be lost."""
         kg = source.info.name
         others, foreign = other_content(self._connection, kg)
         if (others or foreign) and not self._replace:

@@ -213,7 +213,7 @@ class Neo4jStore(StoredPropertyGraph):
         self.close()
 
     def ask(self, name: str, with_label: bool = True, **parameters: Any) -> neo4j.Record:
-        """Return the answer of a statement that reads this version; for what belongs to it."""
+        """Return the rows of a statement that reads this version; for the store's own parts."""
         self._check_open()
         statement = cypher.statement(name, label=self.label if with_label else None)
         reading = {"load": self.load, "version": self.info.version}

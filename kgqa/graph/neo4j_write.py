@@ -244,7 +244,7 @@ class Neo4jWriter:
             self.run(f"constraint_{name}")
 
     def same_content(self, source: GraphSource) -> bool:
-        """Return whether the KG is there with this content; then its record is made this one."""
+        """Return whether the KG exists with this content; if so, its record is updated."""
         info = source.info
         meta = self._connection.meta(info.name)
         if meta is None or meta.get("version") != info.version:

@@ -119,7 +119,7 @@ def encode(
 
 
 def _common(ids: Sequence[int], other: Sequence[int]) -> int:
-    """Return how many ids both begin with."""
+    """Return the length of the common prefix of two id lists."""
     pairs = zip(ids, other, strict=False)
     return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(ids), len(other)))
 
@@ -373,7 +373,7 @@ class _Loss:
 
 
 def _head_is_plain(causal: Any, inputs: dict[str, Tensor]) -> bool:
-    """Return whether nothing is done to the logits: some architectures scale or cap them."""
+    """Return whether logits are used as they are: some architectures scale or cap them."""
     row = {name: tensor[:1] for name, tensor in inputs.items()}
     training = causal.training
     causal.eval()
