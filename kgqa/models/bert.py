@@ -129,14 +129,14 @@ class Bert:
     def _placed(
         self, state: Array, rows: Sequence[Sequence[int]], lengths: Sequence[tuple[int, int]]
     ) -> Array:
-        """Return the words' vectors with those of their positions."""
+        """Return the sum of word and position vectors."""
         position = np.concatenate([np.tile(np.arange(size), count) for size, count in lengths])
         state = state + self._weights[self._positions][position]
         state += self._weights["embeddings.token_type_embeddings.weight"][0]
         return state
 
     def _relative(self, length: int) -> Array | None:
-        """Return what is added to the scores of texts of ``length``, ``[heads, length, length]``.
+        """Return the position bias of attention scores, ``[heads, length, length]``.
 
         None adds nothing.
         """

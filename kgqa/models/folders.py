@@ -41,7 +41,7 @@ _MAX_LISTED_FAULTS = 3  # faults of a card that one message names
 
 @dataclass
 class ModelKind(Generic[CardT]):
-    """A kind of models: what messages call it, its card, and the folder of the bundled ones.
+    """A kind of models: its name in messages, its card, and the folder of the bundled ones.
 
     ``version`` is the ``format_version`` that is read; ``older`` makes of a card of an earlier one
     the next. ``again`` says what to do with one that cannot be used, ``files`` what a folder holds.
@@ -67,7 +67,7 @@ class ModelKind(Generic[CardT]):
         return ours if named else folder
 
     def shown(self, folder: Path) -> str:
-        """Return what a model is called: the name of a bundled one, the path of another."""
+        """Return a model's name in messages: a bundled one's name, otherwise the path."""
         return folder.name if folder.parent == self.bundled else str(folder)
 
     def card(self, folder: Path) -> CardT:

@@ -72,7 +72,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What the model wrote, and how many tokens that took as the server counts them."""
+    """The model's reply, and the numbers of tokens as the server counts them."""
 
     text: str
     prompt_tokens: int
@@ -82,7 +82,7 @@ class Completion:
 def call_key(
     url: str, model: str, messages: Sequence[Mapping[str, str]], parameters: Mapping[str, Any]
 ) -> str:
-    """Return the key of a call: hex SHA-256 of all that decides its answer."""
+    """Return the cache key of a call: hex SHA-256 of everything that decides its answer."""
     content = [_VERSION, url.rstrip("/"), model, list(messages), dict(parameters)]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
@@ -112,7 +112,7 @@ class CallCache:
             raise self._unusable(error) from None
 
     def get(self, key: str) -> Completion | None:
-        """Return what was answered to the call, None if it was not made yet."""
+        """Return the cached reply to a call, None without one."""
         query = "SELECT text, prompt_tokens, completion_tokens FROM calls WHERE key = ?"
         row = self._run(query, (key,))
         return None if row is None else Completion(*row)
@@ -160,7 +160,7 @@ class _TooLong(Exception):  # noqa: N818 - named for what the reply is
 
 
 async def _bound(response: Any) -> None:
-    """Make reading a response fail once it is too long."""
+    """Bound the length of a response: reading more fails."""
     if response.headers.get("Content-Encoding", "identity") != "identity":
         raise _TooLong
     read = response.aiter_raw
@@ -331,7 +331,7 @@ class GeneralLLM:
             )
 
     def _read(self, body: bytes) -> Completion:
-        """Return what a reply says; any field may be missing or of another type."""
+        """Return the content of a reply, any field of which may be missing or of another type."""
         try:
             content = json.loads(body)
         except (ValueError, RecursionError) as error:  # a page, or nested without end
@@ -406,7 +406,7 @@ def _started(call: Coroutine[Any, Any, T]) -> Future[T]:
 
 
 def _waited(call: Coroutine[Any, Any, T]) -> T:
-    """Return what ``call`` gives; it ends when nobody waits for the question any more."""
+    """Return the result of ``call``, which is cancelled with the question."""
     future = _started(call)
     try:
         while not wait([future], _LOOK_S).done:

@@ -147,7 +147,7 @@ class PathRanker:
         return (card.scale * cosine + np.array(bias, np.float32)) / card.temperature
 
     def logit_elsewhere(self, question: str, paths: Sequence[str] = ()) -> float:
-        """Return how well the best relation that other KGs have fits; -inf if none is known.
+        """Return the logit of the best relation of other KGs; -inf if none is known.
 
         One that means nearly what one of ``paths`` does is that in other words.
         """
@@ -203,7 +203,7 @@ def universal_ranker(encoder: str | None, cache: Path) -> str:
 def suited_ranker(
     relations: Sequence[str], kg_folder: Path | None = None, universal: str = UNIVERSAL
 ) -> str:
-    """Return which ranker suits a KG with these ``relations`` best.
+    """Return the ranker that fits a KG with these ``relations`` best.
 
     The KG's own in ``kg_folder``, a bundled one that was trained for such relations, or else the
     ``universal`` one. Errors of :meth:`ModelKind.card` propagate.
@@ -286,7 +286,7 @@ def ranker_changes(name: str) -> Changes:
 
 
 def relations_elsewhere(name: str) -> NDArray[np.float32] | None:
-    """Return the vectors of relations that other KGs have, as a ranker's encoder reads them.
+    """Return the vectors of other KGs' relations, by a ranker's encoder.
 
     One that changes another's vectors by a head alone knows the same ones. Raises what
     :func:`load_path_ranker` raises.

@@ -40,7 +40,7 @@ _HEAD = ("head.0.weight", "head.0.bias", "head.2.weight", "head.2.bias")
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CONFIG)
 class PlanRankerCard:
-    """What a plan ranker was trained on, and what its log-odds count beside the plan scorer's.
+    """The training data of a plan ranker, and the weights of its and the plan scorer's log-odds.
 
     A plan's score is ``old`` times the sum of its parts' and ``new`` times its log-probability.
     """

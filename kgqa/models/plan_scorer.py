@@ -75,7 +75,7 @@ class PlanScores(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CONFIG)
 class ScorerCard:
-    """What a scorer was trained on, and by how much its sums are divided to be probabilities."""
+    """The training data of a scorer, and the temperature of its sums."""
 
     encoder: Annotated[str, Field(min_length=1)]
     temperature: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)] = 1.0
@@ -139,7 +139,7 @@ class PlanScorer:
         self._heads = heads
 
     def read(self, question: str, parts: Sequence[Part]) -> PlanScores:
-        """Return what ``question`` uses of ``parts``, and what it is as a whole."""
+        """Return the log-odds of each of ``parts`` and of the query's kind for ``question``."""
         roles: list[Array] = []
         wholes: list[dict[str, Array]] = []
         groups = max(1, -(-len(parts) // AT_ONCE))

@@ -24,7 +24,7 @@ _MAX_LISTED_ENTRIES = 5  # bad entries that one message names
 
 
 class OwnGraph(Protocol):
-    """The graph that a question brings along; it stays in its file until it is needed."""
+    """The graph that belongs to one question, read from its file when it is needed."""
 
     def triples(self) -> list[Triple]:
         """Return its (head, relation, tail), by name. Raises DataError."""
@@ -58,7 +58,7 @@ Entry: TypeAlias = "tuple[int, Question | str]"
 
 
 class QuestionFormat:
-    """A format of question files; ``unit`` is what its numbers count: lines or entries."""
+    """A format of question files; ``unit`` names what it numbers: lines or entries."""
 
     Options: ClassVar[type[RegistryOptions]] = RegistryOptions
     unit: ClassVar[str] = "line"
