@@ -67,7 +67,8 @@ def find_sources(sources: Sequence[Path], what: str) -> list[Path]:
             paths.append(source)
         else:
             raise DumpNotFoundError(
-                f"There is no {what} file {source}.", "Check the path; a folder of parts works too."
+                f"The {what} file {source} does not exist.",
+                "Check the path; a folder of parts works too.",
             )
     if not paths:
         raise DumpNotFoundError(f"No {what} file was given.", "Name at least one file.")
@@ -339,7 +340,9 @@ def _open(source: Path, stack: ExitStack, task: Task) -> IO[bytes]:
         try:
             raw = stack.enter_context(source.open("rb"))
         except FileNotFoundError:
-            raise DumpNotFoundError(f"There is no file {source}.", "Check the path.") from None
+            raise DumpNotFoundError(
+                f"The file {source} does not exist.", "Check the path."
+            ) from None
         except OSError as error:
             raise DumpNotFoundError(f"{source} cannot be opened: {_plain(error)}.") from None
     if os.name == "posix" and isinstance(raw.raw, io.FileIO) and not stat.S_ISREG(_mode(raw)):

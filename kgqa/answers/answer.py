@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from kgqa.display import path_parts, shown_name, visible
-from kgqa.frames import Tabular
+from kgqa.tabular import Tabular
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -293,7 +293,7 @@ class Findings:
 class Answer(Tabular, Findings):
     """Everything that a method found for one question.
 
-    ``error``: why there is no answer, of a question that failed among several
+    ``error``: why a question that was asked with others failed
     (:meth:`kgqa.QA.batch`). ``understood``: how the question was read.
     """
 

@@ -133,7 +133,7 @@ def _edge(edge: Any) -> Triple:
 
 
 def _shown_onward(triple: Triple) -> str:
-    """Return what stands after the head in the text of a triple."""
+    """Return the text of a triple after its head."""
     halves = [
         f"^{shown_name(half[1:])}" if half.startswith("^") else shown_name(half)
         for half in triple[1].split(_FORM.joiner)
@@ -142,7 +142,7 @@ def _shown_onward(triple: Triple) -> str:
 
 
 class _Names:
-    """What the texts of some triples mean: the keys of entities, and the texts of each key.
+    """The entities that the texts of triples name: keys by text, and texts by key.
 
     Values have no index of names, so they are compared where edges end.
     """
@@ -176,7 +176,7 @@ class _Names:
             self.values[self.value(name)].append(name)
 
     def value(self, text: str) -> Hashable:
-        """Return what two texts of one value have in common."""
+        """Return the form in which two texts of one value are equal."""
         number = number_in(text.strip().replace("\u2212", "-"))
         if number is not None and self._exact:
             return number

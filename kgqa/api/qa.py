@@ -37,7 +37,7 @@ _OTHERS = 5  # entities of a shared name that are listed
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question as it is asked: its topic entities and choices by id or name.
+    """A question with its given topic entities and choices, by id or name.
 
     ``after``: the turns before it, the latest last, for what it leaves out. ``stop`` is called now
     and then, in the thread that answers, and raises KgqaError when nobody waits any more.
@@ -328,7 +328,7 @@ class QA:
                     yield this.number, _chosen(done)
 
     def _readings(self, store: GraphStore, asked: Asked) -> list[Reading]:
-        """Return what a question may ask after the ones before it; of most questions itself."""
+        """Return the readings of a question after the earlier ones; mostly the question itself."""
         from kgqa.linking.followup import Reading, readings
 
         if asked.entities or not asked.after or len(asked.question) > _LONGEST_FOLLOW_UP:
@@ -403,7 +403,7 @@ class QA:
 
 @dataclass(slots=True)
 class _Open:
-    """One reading of a question that is being answered; ``answers`` are those of all of them."""
+    """One reading of a question in progress; ``answers``: the answers of all its readings."""
 
     number: int
     place: int
@@ -419,7 +419,7 @@ class _Open:
 
 
 def turns_of(after: Answer | Sequence[Answer]) -> tuple[Turn, ...]:
-    """Return what later questions may leave out, from the answers to earlier ones."""
+    """Return the earlier questions and answers that a follow-up may refer to."""
     from kgqa.answers.answer import Answer
     from kgqa.linking.followup import Turn
 
@@ -434,7 +434,7 @@ def turns_of(after: Answer | Sequence[Answer]) -> tuple[Turn, ...]:
 
 
 def _counted(answer: Answer) -> tuple[str, ...]:
-    """Return the ids of what the number that is the answer counts, if they are not very many."""
+    """Return the ids of the counted things of an answer that is a number, if they are few."""
     result = answer.result
     ids = result.counted_ids(_MOST_TOPICS + 1) if result and result.value is not None else []
     return tuple(filter(None, ids)) if len(ids) <= _MOST_TOPICS else ()
@@ -454,7 +454,7 @@ def _chosen(answers: Sequence[Answer | KgqaError]) -> Answer | KgqaError:
 
 
 def _kept(answer: Answer, reading: Reading) -> Answer:
-    """Return an answer without what a reading leaves out: what was named, what is not one of them.
+    """Return an answer without the entities that a reading excludes.
 
     Its paths are those that lead to what is left.
     """
@@ -496,8 +496,8 @@ def topic_entities(
     """
     from kgqa.answers.answer import TopicEntity
     from kgqa.linking import linker
-    from kgqa.linking.exact import as_written
     from kgqa.linking.resolve import resolve_entities
+    from kgqa.linking.signs_and_symbols import as_written
     from kgqa.understanding.asked import asks_whether
 
     if len(named) > _MOST_TOPICS:
@@ -548,7 +548,7 @@ def topic_entities(
 
 def _taken(texts: Sequence[str], resolutions: Sequence[Any]) -> list[str]:
     """Return the notes that a text was taken for a name with other symbols."""
-    from kgqa.linking.exact import is_taken_for
+    from kgqa.linking.signs_and_symbols import is_taken_for
 
     return [
         f"Took {said_name(text)} for {said_entity(resolution.name, resolution.id)}."
@@ -558,7 +558,7 @@ def _taken(texts: Sequence[str], resolutions: Sequence[Any]) -> list[str]:
 
 
 def shared_name(asked: str, resolution: Resolution) -> str:
-    """Return the note that other entities have the name ``asked``, too."""
+    """Return the note that other entities share the name ``asked``."""
     return (
         f"Interpreted {said_name(asked)} as {resolution.id}, the best connected one; others: "
         f"{_listed(resolution.others)}."

@@ -65,7 +65,7 @@ def ask(
 
     questions = _in_quotes(question or [])
     if not questions and not chat:
-        raise UsageError("There is no question.", "Ask one in quotes. See: kgqa ask --help")
+        raise UsageError("A question is missing.", "Ask one in quotes. See: kgqa ask --help")
     if chat and run.as_json:
         raise UsageError("A chat is not JSON.", "Leave out --json, or ask by lines: kgqa ask -")
     method = method or options.pop("method", None) or DEFAULT_METHOD

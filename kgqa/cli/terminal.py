@@ -53,7 +53,7 @@ class TerminalProgress:
 
     @contextmanager
     def task(self, what: str, total: int | None = None, unit: str = "") -> Iterator[Task]:
-        """Show a task from ``with`` to its end."""
+        """Show a task while its ``with`` block runs."""
         what = visible(what)
         if not self._console.is_terminal:
             yield _Lines(what, total, unit)

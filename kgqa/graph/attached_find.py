@@ -42,7 +42,7 @@ class NameFinder:
         ]
 
     def keys_of(self, ids: Sequence[str]) -> dict[str, int]:
-        """Return the keys of ids that are there: ``Label:value``, facts' and values' ids."""
+        """Return the keys of the ids that exist: ``Label:value``, facts' and values' ids."""
         keys: dict[str, int] = {}
         values: dict[tuple[str, str], dict[str, str]] = {}
         nodes: dict[str, int] = {}

@@ -54,10 +54,10 @@ class GraphChanger(Protocol):
         """Return the nodes of ``keys``, each of which is there, in any order."""
 
     def properties(self, edges: Sequence[KeyedEdge]) -> list[str | None]:
-        """Return the properties of edges that are there."""
+        """Return the properties of stored edges."""
 
     def unused(self, relations: Iterable[int], removed: Collection[KeyedEdge]) -> list[int]:
-        """Return those of ``relations`` that have no edge but ``removed`` ones, which are there."""
+        """Return the ``relations`` that lose their last edge with the edges ``removed``."""
 
     def apply(self, change: GraphChange) -> None:
         """Make the change, in one step that is seen whole or not at all.

@@ -290,7 +290,7 @@ class Relations:
 
     @classmethod
     def of(cls, rows: Iterable[tuple[int, str, str, str | None]], count: int) -> Relations:
-        """Return ``count`` relations from rows (key, id, name, inverse) of those that are there."""
+        """Return ``count`` relations from the rows (key, id, name, inverse) that exist."""
         columns: Relations = cls([""] * count, [""] * count, [None] * count)
         for key, id_, name, inverse in rows:
             columns.ids[key], columns.names[key], columns.inverses[key] = id_, name, inverse
@@ -298,7 +298,7 @@ class Relations:
 
     @property
     def known(self) -> list[str]:
-        """The ids of those that are there."""
+        """The ids of the entities that exist."""
         return [id_ for id_ in self.ids if id_]
 
     def __len__(self) -> int:

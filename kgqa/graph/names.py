@@ -68,7 +68,7 @@ def name_form_column(names: pa.Array) -> pa.Array:
 
 
 def last_part(relation: str) -> str:
-    """Return what a relation is called by its id: the last part of an IRI.
+    """Return the name in a relation's id: the last part of an IRI.
 
     >>> last_part("http://x.org/knows"), last_part("people.person.gender")
     ('knows', 'people.person.gender')

@@ -53,7 +53,7 @@ class Neo4jStore(StoredPropertyGraph):
         self._relations: Relations | None = None
 
     def refresh(self) -> None:
-        """Read the KG that is there now, if it was changed or loaded again."""
+        """Read the present KG, if it was changed or loaded again."""
         if not self._closed:
             load, version, relations = self.load, self.info.version, self._relations
             self._read(self.info.name)
@@ -111,7 +111,7 @@ class Neo4jStore(StoredPropertyGraph):
         )
 
     def described(self, keys: IntArray) -> Iterator[Described]:
-        """Yield key, id, name, kind, types and properties (JSON) of ``keys`` that are there."""
+        """Yield key, id, name, kind, types and properties (JSON) of the ``keys`` that exist."""
         for start in range(0, len(keys), CHUNK):
             for node in self.ask("nodes", keys=keys[start : start + CHUNK].tolist())["found"]:
                 types = tuple(node["types"] or ())
@@ -213,7 +213,7 @@ class Neo4jStore(StoredPropertyGraph):
         self.close()
 
     def ask(self, name: str, with_label: bool = True, **parameters: Any) -> neo4j.Record:
-        """Return the answer of a statement that reads this version; for what belongs to it."""
+        """Return the rows of a statement that reads this version; for the store's own parts."""
         self._check_open()
         statement = cypher.statement(name, label=self.label if with_label else None)
         reading = {"load": self.load, "version": self.info.version}

@@ -232,7 +232,7 @@ class SqliteReader(ABC):
             )
 
     def query(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
-        """Return the rows of a statement that reads; for what belongs to the store."""
+        """Return the rows of a reading statement; for the store's own parts."""
         if self._db is None:
             raise GraphError(f"{self._called} is closed.")
         try:

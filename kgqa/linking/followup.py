@@ -188,7 +188,7 @@ def _again(text: str, last: Turn) -> str:
 def _may_stand_alone(store: GraphStore, text: str) -> bool:
     """Return whether a sentence without a pronoun asks for things of a class, by what they are."""
     from kgqa.graph.schema import PropertyGraph
-    from kgqa.linking.around import MOST_CLASSES, name_stems, stems_of
+    from kgqa.linking.neighbourhood_features import MOST_CLASSES, name_stems, stems_of
 
     kind = _LISTED.match(text) or _KIND.search(text)
     if not kind or _pronoun(text) or len(text.split()) < _FEW_WORDS:

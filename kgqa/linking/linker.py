@@ -16,25 +16,25 @@ from kgqa.display import said_name
 from kgqa.errors import LinkingError
 from kgqa.graph.model import keys_array
 from kgqa.graph.quantities import read_value
-from kgqa.linking.around import (
+from kgqa.linking.lookup import find_hits, named_entities
+from kgqa.linking.mentions import QuestionWords
+from kgqa.linking.neighbourhood_features import (
     class_words,
     look_around,
     schema_words,
     stems_of,
     stems_outside,
 )
-from kgqa.linking.exact import as_written, is_other_value
-from kgqa.linking.lookup import find_hits, named_entities
-from kgqa.linking.mentions import QuestionWords
 from kgqa.linking.score import MATCH_WEIGHT, features_of
+from kgqa.linking.signs_and_symbols import as_written, is_other_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from kgqa.graph.store import GraphStore
-    from kgqa.linking.around import Around
     from kgqa.linking.lookup import Hit
     from kgqa.linking.mentions import Mention
+    from kgqa.linking.neighbourhood_features import Around
     from kgqa.linking.score import Features, Match
 
 _TOPICS = 3
@@ -50,7 +50,7 @@ _MOST_CHARACTERS = 10_000  # of a question; models read each in memory of their 
 _SHARED = 3  # entities, whose names have a word that may say what they are
 _ONE_OF = re.compile(r"\b(?:the|a|an|which|what|every|each|any|our)\s+$", re.IGNORECASE)
 _WITHOUT_MARKS = 0.8  # spelling of a name that has no punctuation at its ends
-_SHOWN = 3  # unknown names in an error
+_MAX_LISTED_NAMES = 3  # unknown names in an error
 
 
 _NUMBER_AFTER = re.compile(r",? (?:(?:in|of|from) )?\(?(\d+)(?!\w)")
@@ -430,7 +430,7 @@ def _nothing_found(store: GraphStore, question: QuestionWords) -> LinkingError:
     """Return the error that says what the KG lacks, and what is near it."""
     runs = question.names() or [(one.start, one.end) for one in question.content_runs()]
     looked = [question.text[start:end] for start, end in runs] or [question.text.strip()]
-    shown = " or ".join(map(said_name, dict.fromkeys(looked[:_SHOWN])))
+    shown = " or ".join(map(said_name, dict.fromkeys(looked[:_MAX_LISTED_NAMES])))
     content = " ".join(word.form for word in question.words if not word.common)
     near = named_entities(store, store.suggest(content, 5)) if content else None
     names = ", ".join(said_name(near.label(row)) for row in range(len(near))) if near else ""

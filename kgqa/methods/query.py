@@ -28,7 +28,7 @@ from kgqa.errors import PlanError, TimeLimitError, UsageError
 from kgqa.graph.names import normalise
 from kgqa.graph.schema import PropertyGraph
 from kgqa.lexicon.lemmas import stem
-from kgqa.linking.around import MOST_CLASSES, stems_of
+from kgqa.linking.neighbourhood_features import MOST_CLASSES, stems_of
 from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.direction import holds_both_ways
 from kgqa.methods.options import QueryOptions
@@ -57,7 +57,8 @@ from kgqa.planning.value_index import ValueIndex
 from kgqa.planning.whole_rank import MORE_PLANS, by_ranker
 from kgqa.queries.check import SchemaIndex
 from kgqa.queries.cypher import cypher_of
-from kgqa.queries.plain import PlainGraph, queryable
+from kgqa.queries.execute import run_plan
+from kgqa.queries.implicit_classes import PlainGraph, queryable
 from kgqa.queries.plan import (
     KEYWORDS,
     Aggregate,
@@ -70,7 +71,6 @@ from kgqa.queries.plan import (
     owners,
 )
 from kgqa.queries.result import QueryLimits, QueryResult
-from kgqa.queries.run import run_plan
 from kgqa.queries.sentence import plural, sentence
 from kgqa.understanding.asked import as_superlative
 from kgqa.understanding.literals import stated
@@ -434,7 +434,7 @@ class Query(Method[QueryOptions]):
         notes += [read.said] if read.said else []
         if result.tied:
             notes.append(
-                f"{len(rows)} are equal in this: all are given."
+                f"{len(rows)} tie: all are shown."
                 if len(result) == 1
                 else f"{len(result.tied)} more are equal to the last of the first {len(result)}."
             )

@@ -2,13 +2,13 @@
 
 Names of the schema stand in backticks where they are more than letters, and values are parameters
 or literals: neither can be read as Cypher. What the statement means is what
-:mod:`kgqa.queries.run` says; where Cypher's own habits differ, the statement says more:
+:mod:`kgqa.queries.execute` says; where Cypher's own habits differ, the statement says more:
 
 - along a chain nodes are different (``<>``), which Cypher asks of relationships only;
 - each chain is a ``MATCH`` of its own, as one relationship may be in two chains;
 - null comes last in every order, and text is compared by ``toLower`` for ``contains``;
 - dates are compared as ISO 8601 text, which fits dates of every type and dates kept as text;
-- text such as ``NULL`` is no value where one is missing, and in an order;
+- text such as ``NULL`` counts as a missing value, also in an order;
 - a sum or an average takes each thing once, and a division by 0 gives no value.
 """
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TEXT = {"contains": "CONTAINS", "starts with": "STARTS WITH", "ends with": "ENDS WITH"}
 _FUNCTIONS = {"least": "min", "most": "max", "sum": "sum", "average": "avg"}
-_NULLS = r"['', 'NULL', 'null', '\\N']"  # texts that exports leave where there is no value
+_NULLS = r"['', 'NULL', 'null', '\\N']"  # texts that exports write for a missing value
 _CASTS = {"integer": "toInteger", "float": "toFloat"}  # of numbers that are kept as text
 _WHOLE = 1 << 63  # what an integer of Cypher is below
 

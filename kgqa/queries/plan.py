@@ -10,7 +10,7 @@ Product <ORDERS Order | desc count Order | limit 5 | give Product, count Order
 >>> plan.hops[0]
 Hop(source=0, relation='ORDERS', target=1, inverse=True, repeated=False)
 
-What a plan means is written down in :mod:`kgqa.queries.run`.
+What a plan means is written down in :mod:`kgqa.queries.execute`.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from kgqa.frames import Tabular
 from kgqa.paths.ground import Fact, Node
 from kgqa.queries.plan import NodeRef
+from kgqa.tabular import Tabular
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

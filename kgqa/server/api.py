@@ -16,7 +16,7 @@ from pydantic.json_schema import models_json_schema
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from kgqa.api.approved import approve, approved
+from kgqa.api.feedback import approve, approved
 from kgqa.errors import KgqaError
 from kgqa.registry import METHODS, validated
 from kgqa.server import forms

@@ -22,7 +22,7 @@ from kgqa.server.chat import chat_routes
 from kgqa.server.guard import Guard, Keys
 from kgqa.server.http import broken, failed, refused
 from kgqa.server.mcp import mcp_server
-from kgqa.server.observed import Metrics, Observed
+from kgqa.server.metrics import Metrics, Observed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

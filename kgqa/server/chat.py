@@ -298,7 +298,9 @@ def _usage(answer: dict[str, Any]) -> dict[str, int]:
 
 
 def _no_model(name: str) -> KgqaError:
-    return RefusedError(404, f"There is no model '{name[:80]}'.", "GET /v1/models lists them.")
+    return RefusedError(
+        404, f"The model '{name[:80]}' does not exist.", "GET /v1/models lists them."
+    )
 
 
 def _data(known: dict[str, Any]) -> str:

@@ -109,7 +109,7 @@ def shortened(text: str) -> str:
 
 
 HALF_A_PAIR = (
-    "The text holds half of a surrogate pair, which is no character.",
+    "The text holds half of a surrogate pair, which is not a character.",
     "Send text as UTF-8, or escape whole pairs.",
 )
 

@@ -76,7 +76,7 @@ class Keys:
             self.clients += _read(Path(file).expanduser())
 
     def client(self, given: str) -> Client | None:
-        """Return whose key it is, None if it is nobody's; anybody's if there are no keys.
+        """Return whose key it is, None if it is nobody's; anybody's if no keys are set.
 
         ``given``: as the header has it, whose bytes are read as Latin-1; a client may send a key
         beyond ASCII as UTF-8 or as Latin-1.

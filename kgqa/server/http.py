@@ -20,7 +20,7 @@ from kgqa.server.faults import (
     status_of,
     unexpected,
 )
-from kgqa.server.observed import request_id
+from kgqa.server.metrics import request_id
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

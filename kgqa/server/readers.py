@@ -141,7 +141,7 @@ class Readers:
                 kg = kg or self.opened()
                 with deadline(reading.check):
                     result = reading.work(kg)
-            except BaseException as raised:  # the one who asked is told, and the thread goes on
+            except BaseException as raised:  # reported to the client, and the thread goes on
                 error = raised
             with self._changed:
                 self._running[reading.client] -= 1

@@ -72,4 +72,4 @@ def test_an_answer_of_a_plan_has_its_values_and_facts(kgqa: Kgqa, tmp_path: Path
 
 def test_what_does_not_fit_is_one_line(kgqa: Kgqa, home: Path) -> None:
     said = kgqa("query", "* manage> *", "--home", home).error
-    assert said == "Error: There is no relation manage. Did you mean manages?"
+    assert said == "Error: The graph has no relation manage. Did you mean manages?"

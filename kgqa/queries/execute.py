@@ -1,6 +1,6 @@
 """Runs a plan on a store that gives arrays: what a plan means, on every store.
 
-- The pattern's solutions are found first (:mod:`kgqa.queries.solve`), then comparisons, then what
+- The pattern's solutions are found first (:mod:`kgqa.queries.join`), then comparisons, then what
   they are to be ``without``.
 - Rows are sets: a row is a combination of what is given, a class by its things, a property by its
   values; rows in which every property given is missing are left out. A list is given whole.
@@ -28,6 +28,14 @@ from kgqa.graph.model import keys_array
 from kgqa.paths.ground import Fact, Node
 from kgqa.queries.check import SchemaIndex, check
 from kgqa.queries.groups import required, wants_empty
+from kgqa.queries.join import (
+    HopFacts,
+    QueryStore,
+    Solutions,
+    Solver,
+    distinct_rows,
+    unique_rows,
+)
 from kgqa.queries.plan import (
     Aggregate,
     HopRef,
@@ -45,14 +53,6 @@ from kgqa.queries.result import (
     Held,
     QueryLimits,
     QueryResult,
-)
-from kgqa.queries.solve import (
-    HopFacts,
-    QueryStore,
-    Solutions,
-    Solver,
-    distinct_rows,
-    unique_rows,
 )
 from kgqa.queries.values import calculated, satisfies, sort_key
 
