@@ -20,6 +20,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 
 from kgqa.errors import KgqaError, UsageError
+from kgqa.graph.files import stamp_of
 from kgqa.permissions import readable_note
 from kgqa.registry import Options, option, validated
 from kgqa.server.faults import RefusedError, error_json, status_of
@@ -67,13 +68,28 @@ asking: ContextVar[Client] = ContextVar("asking", default=ANYBODY)
 class Keys:
     """The keys of a server: ``key``, which opens all, and those of ``file``, a TOML file.
 
-    Raises UsageError if the file cannot be used.
+    The file is read again when it changes, so that a key that is taken out or replaced opens
+    nothing from the next request on; while it cannot be used, none of it does. Raises UsageError
+    if it cannot be used at first.
     """
 
     def __init__(self, key: str | None = None, file: str | Path | None = None) -> None:
-        self.clients = [ANYBODY.model_copy(update={"key": key, "name": "key"})] if key else []
-        if file is not None:
-            self.clients += _read(Path(file).expanduser())
+        self._own = [ANYBODY.model_copy(update={"key": key, "name": "key"})] if key else []
+        self._file = Path(file).expanduser() if file is not None else None
+        self._stamp = stamp_of(self._file) if self._file else None
+        self._listed = _read(self._file) if self._file else []
+
+    @property
+    def clients(self) -> list[Client]:
+        """Who may ask now."""
+        if self._file and (stamp := stamp_of(self._file)) != self._stamp:
+            self._stamp, self._listed = stamp, []
+            try:
+                self._listed = _read(self._file)
+                _LOG.info("The file of keys %s has changed, and was read.", self._file)
+            except UsageError as error:
+                _LOG.error("%s Until it is mended its keys open nothing.", error)
+        return [*self._own, *self._listed]
 
     def client(self, given: str) -> Client | None:
         """Return whose key it is, None if it is nobody's; anybody's if no keys are set.
@@ -81,9 +97,10 @@ class Keys:
         ``given``: as the header has it, whose bytes are read as Latin-1; a client may send a key
         beyond ASCII as UTF-8 or as Latin-1.
         """
-        match = None if self.clients else ANYBODY
+        clients = self.clients
+        match = None if clients or self._file else ANYBODY
         sent = given.encode("latin-1", "replace")
-        for client in self.clients:  # all of them, so that time says nothing
+        for client in clients:  # all of them, so that time says nothing
             for encoding in ("utf-8", "latin-1"):
                 if secrets.compare_digest(sent, client.key.encode(encoding, "backslashreplace")):
                     match = client
