@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic.dataclasses import dataclass as checked_dataclass
 
-from kgqa.graph.names import normalise_column
+from kgqa.graph.names import name_form_column
 from kgqa.registry import Direction as Direction
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ def normalised_names(nodes: pa.RecordBatch, start: int) -> pa.RecordBatch:
     texts = pa.concat_arrays([rows.column("name"), pc.list_flatten(aliases)])
     keys = pa.concat_arrays([keys, owners])
     there = texts.is_valid()
-    norms, keys = normalise_column(texts.filter(there)), keys.filter(there)
+    norms, keys = name_form_column(texts.filter(there)), keys.filter(there)
     there = pc.greater(pc.binary_length(norms), 0)
     table = pa.table([norms.filter(there), keys.filter(there)], schema=NAME_SCHEMA)
     unique = table.group_by(["norm", "key"]).aggregate([]).combine_chunks()

@@ -10,7 +10,7 @@ import numpy as np
 from kgqa import cypher
 from kgqa.errors import EntityNotFoundError, GraphError, KGNotFoundError
 from kgqa.graph.model import Adjacency, Entities, EntityDetails, Kind, Relations, keys_array
-from kgqa.graph.names import is_storable, normalise
+from kgqa.graph.names import is_storable, name_form, normalise
 from kgqa.graph.neo4j import READ_TIMEOUT, Neo4jConnection, info_of
 from kgqa.graph.neo4j_native import as_json
 from kgqa.graph.neo4j_write import indexed_name
@@ -167,7 +167,7 @@ class Neo4jStore(StoredPropertyGraph):
 
     def find_names(self, names: Sequence[str]) -> tuple[IntArray, IntArray]:
         """Return (position in ``names``, entity key) of every exact match, sorted."""
-        norms = [(row, norm) for row, name in enumerate(names) if (norm := normalise(name))]
+        norms = [(row, norm) for row, name in enumerate(names) if (norm := name_form(name))]
         rows: list[int] = []
         keys: list[int] = []
         for start in range(0, len(norms), CHUNK):
