@@ -54,7 +54,7 @@ class Client(Options):
 
     @property
     def opens_all(self) -> bool:
-        """Whether the client may see every KG, and so what the server says of itself."""
+        """Whether the client may see every KG, and therefore the server's own state."""
         return not self.kgs
 
 
@@ -65,7 +65,7 @@ asking: ContextVar[Client] = ContextVar("asking", default=ANYBODY)
 
 
 class Keys:
-    """The keys of a server: ``key``, which opens all, and those of ``file``, a TOML file.
+    """The keys of a server: ``key``, which opens every KG, and the keys of the TOML file ``file``.
 
     Raises UsageError if the file cannot be used.
     """
@@ -76,7 +76,7 @@ class Keys:
             self.clients += _read(Path(file).expanduser())
 
     def client(self, given: str) -> Client | None:
-        """Return whose key it is, None if it is nobody's; anybody's if no keys are set.
+        """Return the owner of the key, None if it is unknown; without keys any client is accepted.
 
         ``given``: as the header has it, whose bytes are read as Latin-1; a client may send a key
         beyond ASCII as UTF-8 or as Latin-1.
