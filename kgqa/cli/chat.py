@@ -64,7 +64,7 @@ class Chat:
                     self.run.note("Stopped.")
 
     def answer(self, line: str) -> None:
-        """Answer a question, or do what a command says. Raises KgqaError."""
+        """Answer a question, or run a command. Raises KgqaError."""
         name, _, rest = line.partition(" ")
         if line.startswith("/"):
             if name not in self.commands:

@@ -31,7 +31,7 @@ class Other:
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """The entity that is meant; ``others`` share the name, best connected first.
+    """The resolved entity; ``others`` share its name, best connected first.
 
     ``by`` says what the text was: an ``id``, a ``name`` or an ``alias``.
     """

@@ -55,7 +55,7 @@ class Client(Options):
 
     @property
     def opens_all(self) -> bool:
-        """Whether the client may see every KG, and so what the server says of itself."""
+        """Whether the client may see every KG, and therefore the server's own state."""
         return not self.kgs
 
 
@@ -66,7 +66,7 @@ asking: ContextVar[Client] = ContextVar("asking", default=ANYBODY)
 
 
 class Keys:
-    """The keys of a server: ``key``, which opens all, and those of ``file``, a TOML file.
+    """The keys of a server: ``key``, which opens every KG, and the keys of the TOML file ``file``.
 
     The file is read again when it changes, so that a key that is taken out or replaced opens
     nothing from the next request on; while it cannot be used, none of it does. Raises UsageError
@@ -92,7 +92,7 @@ class Keys:
         return [*self._own, *self._listed]
 
     def client(self, given: str) -> Client | None:
-        """Return whose key it is, None if it is nobody's; anybody's if no keys are set.
+        """Return the owner of the key, None if it is unknown; without keys any client is accepted.
 
         ``given``: as the header has it, whose bytes are read as Latin-1; a client may send a key
         beyond ASCII as UTF-8 or as Latin-1.
