@@ -183,7 +183,7 @@ class _InterruptiblePipe(io.RawIOBase):
 
 
 class _Counted(io.BufferedIOBase):
-    """A raw file that reports how many of its bytes have been read."""
+    """A raw file that counts the bytes read from it."""
 
     def __init__(self, file: IO[bytes], task: Task) -> None:
         self._file = file
@@ -296,7 +296,7 @@ class ByteStream:
         return self._next(size)
 
     def check(self) -> None:
-        """Raise what went wrong with the file."""
+        """Raise the error of reading the file, if any."""
         if self._fault is not None:
             raise self._fault
 

@@ -38,7 +38,7 @@ DEFAULT_METHOD = "auto"
 
 @dataclass(frozen=True, slots=True)
 class EntityPaths(Tabular):
-    """Some paths of an entity: those shown, and how many there are ``of``.
+    """The shown paths of an entity; ``of``: the number of all its paths.
 
     ``hops`` is the most edges that a path may have.
     """
@@ -112,7 +112,7 @@ class KG:
 
     @property
     def is_live(self) -> bool:
-        """Whether it is a database that others write to, which each question reads as it is."""
+        """Whether the KG is a live database, which each question reads in its present state."""
         from kgqa.graph.store import LiveStore
 
         return isinstance(self.store, LiveStore)
@@ -175,7 +175,7 @@ class KG:
         return linker.link(self.store, question, limit)
 
     def linked(self, question: str, limit: int = 10) -> dict[str, Any]:
-        """Return what :meth:`link` finds as ``kgqa link --json`` prints it.
+        """Return the results of :meth:`link` as ``kgqa link --json`` prints them.
 
         Each candidate has the parts of its score, and whether it is a topic entity.
         """
@@ -287,7 +287,7 @@ class KG:
         return check(self.store, statement)
 
     def query(self, plan: str | Plan, *, rows: int = 10_000, seconds: float = 30.0) -> QueryResult:
-        """Return what a plan gives: the value itself, rows, and the facts behind each.
+        """Return the result of a plan: its value or rows, with the facts behind each.
 
         ``plan``: its text, as ``docs/queries.md`` has it. ``rows``, ``seconds``: the most that it
         may give and take. Raises PlanError, which says what does not fit; TimeLimitError.

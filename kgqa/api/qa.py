@@ -37,7 +37,7 @@ _OTHERS = 5  # entities of a shared name that are listed
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question as it is asked: its topic entities and choices by id or name.
+    """A question with its given topic entities and choices, by id or name.
 
     ``reading``: which of the readings that its answer offers is meant, from 1; None leaves it open.
     ``after``: the turns before it, the latest last, for what it leaves out. ``stop`` is called now
@@ -331,7 +331,7 @@ class QA:
                     yield this.number, _as_read(store, _chosen(done), this.chosen)
 
     def _readings(self, store: GraphStore, asked: Asked) -> list[Reading]:
-        """Return what a question may ask after the ones before it; of most questions itself."""
+        """Return the readings of a question after the earlier ones; mostly the question itself."""
         from kgqa.linking.followup import Reading, readings
 
         if asked.entities or not asked.after or len(asked.question) > _LONGEST_FOLLOW_UP:
@@ -406,7 +406,7 @@ class QA:
 
 @dataclass(slots=True)
 class _Open:
-    """One reading of a question that is being answered; ``answers`` are those of all of them."""
+    """One reading of a question in progress; ``answers``: the answers of all its readings."""
 
     number: int
     place: int
@@ -423,7 +423,7 @@ class _Open:
 
 
 def turns_of(after: Answer | Sequence[Answer]) -> tuple[Turn, ...]:
-    """Return what later questions may leave out, from the answers to earlier ones."""
+    """Return the earlier questions and answers that a follow-up may refer to."""
     from kgqa.answers.answer import Answer
     from kgqa.linking.followup import Turn
 
@@ -438,7 +438,7 @@ def turns_of(after: Answer | Sequence[Answer]) -> tuple[Turn, ...]:
 
 
 def _counted(answer: Answer) -> tuple[str, ...]:
-    """Return the ids of what the number that is the answer counts, if they are not very many."""
+    """Return the ids of the counted things of an answer that is a number, if they are few."""
     result = answer.result
     ids = result.counted_ids(_MOST_TOPICS + 1) if result and result.value is not None else []
     return tuple(filter(None, ids)) if len(ids) <= _MOST_TOPICS else ()
@@ -473,7 +473,7 @@ def _as_read(
 
 
 def _kept(answer: Answer, reading: Reading) -> Answer:
-    """Return an answer without what a reading leaves out: what was named, what is not one of them.
+    """Return an answer without the entities that a reading excludes.
 
     Its paths are those that lead to what is left.
     """
@@ -577,7 +577,7 @@ def _taken(texts: Sequence[str], resolutions: Sequence[Any]) -> list[str]:
 
 
 def shared_name(asked: str, resolution: Resolution) -> str:
-    """Return the note that other entities have the name ``asked``, too."""
+    """Return the note that other entities share the name ``asked``."""
     return (
         f"Interpreted {said_name(asked)} as {resolution.id}, the best connected one; others: "
         f"{_listed(resolution.others)}."

@@ -22,7 +22,7 @@ from pydantic.dataclasses import dataclass
 from kgqa.errors import GraphError, KgqaError, StoreUnavailableError, without_secrets
 from kgqa.graph.files import stamp_of, toml_key, toml_value, write_whole
 from kgqa.graph.model import Direction, KGInfo, Kind, Relations
-from kgqa.graph.names import normalise
+from kgqa.graph.names import name_form
 from kgqa.graph.schema import GraphSchema  # noqa: TC001 - pydantic reads it
 from kgqa.graph.sqlite_file import SqliteReader, prepare
 
@@ -339,7 +339,7 @@ class SurveyWriter:
         for key, _, name, kind, _, others in rows:
             if kind != Kind.ENTITY:
                 continue
-            forms = [normalise(text) for text in (name or "", *others)]
+            forms = [name_form(text) for text in (name or "", *others)]
             norms.update((form, key) for form in forms if form)
             # normalised, so that a query's words are split as these are
             texts.append((key, forms[0], " ".join(forms[1:])))

@@ -20,7 +20,7 @@ from kgqa.errors import EntityNotFoundError, GraphError
 from kgqa.graph.attached import Attachment, SurveyFile, read_attachment
 from kgqa.graph.literals import LONG_TEXT, XSD, cast_values, read_value, value_id, value_name
 from kgqa.graph.model import Adjacency, Entities, EntityDetails, Kind, Relations, keys_array
-from kgqa.graph.names import is_storable, last_part, normalise
+from kgqa.graph.names import is_storable, last_part, name_form
 from kgqa.graph.schema import Facts, GraphSchema, Value
 from kgqa.graph.sparql_client import SparqlClient, iri, is_term, literal, term_of
 from kgqa.graph.sparql_keys import KeyFile, key_of
@@ -501,7 +501,7 @@ class SparqlStore:
     def _found(self, names: dict[int, str]) -> set[tuple[int, int]]:
         at: dict[str, list[int]] = {}
         for place, name in names.items():
-            if form := normalise(name):
+            if form := name_form(name):
                 at.setdefault(form, []).append(place)
         texts = sorted({change(names[p[0]]) for p in at.values() for change in _VARIANTS})
         tags = ["", self.record.language]
@@ -516,7 +516,7 @@ class SparqlStore:
             ):
                 id_ = self._id_of(row["s"])
                 key = self._intern([id_])[id_]
-                found |= {(place, key) for place in at.get(normalise(row["l"]["value"]), ())}
+                found |= {(place, key) for place in at.get(name_form(row["l"]["value"]), ())}
         return found
 
     def suggest(self, text: str, limit: int = 5, *, prefix: bool = False) -> IntArray:

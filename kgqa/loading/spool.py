@@ -164,7 +164,7 @@ class Spool:
         given |= {relation: [name] for relation, name in named.items()}
 
     def _kinds(self, type_relations: TypeRelations) -> Iterator[Batch]:
-        """Find the relations that say of what kind a thing is; yield the types they give."""
+        """Find the relations that give types; yield the types."""
         named = self.scanned.relation_names
         for relation, number in self._relations.items():
             edges = partial(self._edges_of, number)

@@ -440,7 +440,7 @@ class Query(Method[QueryOptions]):
         notes += [read.said] if read.said else []
         if result.tied:
             notes.append(
-                f"{len(rows)} are equal in this: all are given."
+                f"{len(rows)} tie: all are shown."
                 if len(result) == 1
                 else f"{len(result.tied)} more are equal to the last of the first {len(result)}."
             )

@@ -209,7 +209,7 @@ class LinkedEntity(Entity):
 
 
 class Answered(BaseModel):
-    """The answers to a question; none if the graph does not hold what is asked for."""
+    """The answers to a question; none if the graph does not hold them."""
 
     question: str
     method: str
@@ -249,7 +249,7 @@ class Linked(BaseModel):
 class Checked(BaseModel):
     """Whether a statement is in the graph, each way in which it is; ``missing``: what is not.
 
-    ``near``: what is there instead, if only case, punctuation or signs of names differ.
+    ``near``: the stored edges whose names differ only in case, punctuation or signs.
     """
 
     statement: str

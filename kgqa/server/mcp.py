@@ -333,7 +333,7 @@ async def _paths(
 async def _result(
     work: Callable[[], Awaitable[tuple[dict[str, Any], str]]], full: bool = False
 ) -> CallToolResult:
-    """Return what ``work`` found, structured and as text, compact or in ``full``.
+    """Return the result of ``work``, structured and as text, compact or in ``full``.
 
     Raises ToolError.
     """
@@ -357,7 +357,7 @@ async def _result(
 
 
 def _compact(content: Any) -> Any:
-    """Return what a tool found without the stored facts and the properties of edges."""
+    """Return a tool's result without stored facts and edge properties."""
     if isinstance(content, list):
         return [_compact(member) for member in content]
     if not isinstance(content, dict):
@@ -367,7 +367,7 @@ def _compact(content: Any) -> Any:
 
 
 def bounded(content: Mapping[str, Any], most: int = _MOST_CHARACTERS) -> dict[str, Any]:
-    """Return what a tool found, in JSON of ``most`` characters or not much more.
+    """Return a tool's result, cut to JSON of about ``most`` characters.
 
     Long texts are cut, and say how long they are; then the longest list is halved until all fits.
     """

@@ -71,7 +71,7 @@ def _readings(response: Mapping[str, Any]) -> list[str]:
 
 
 def path_page(kg: KG, form: PathsForm) -> dict[str, Any]:
-    """Return what ``kgqa paths --json`` prints, a page of it."""
+    """Return a page of the output of ``kgqa paths --json``."""
     from kgqa.api.qa import shared_name
 
     paths = kg.paths(
@@ -92,7 +92,7 @@ def path_page(kg: KG, form: PathsForm) -> dict[str, Any]:
 
 
 def visible_status(report: Mapping[str, Any], served: Collection[str]) -> dict[str, Any]:
-    """Return what a client gets of ``kgqa status``; ``served``: the KGs that it may see.
+    """Return the status for a client; ``served``: the KGs that it may see.
 
     A client whose key is bound to KGs gets these alone: folders, dumps and what is missing are the
     server's own, and may name others.
