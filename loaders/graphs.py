@@ -114,7 +114,7 @@ def _batches(nodes: Sequence[Node], edges: Sequence[Edge]) -> Iterator[Batch]:
 
 
 def graph_files(sources: Sequence[Path]) -> list[Path]:
-    """Return those of the sources that are graph files."""
+    """Return the graph files among the sources."""
     return [path for path in sources if path.is_file() and form_of(path) in GRAPHS]
 
 

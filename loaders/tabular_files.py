@@ -83,7 +83,7 @@ def _header_files(files: Sequence[Path]) -> dict[Path, Path]:
 
 def _files(source: Path, progress: Progress) -> list[Path]:
     if not source.exists():
-        raise DumpNotFoundError(f"There is no {source}.", "Check the path.")
+        raise DumpNotFoundError(f"{source} does not exist.", "Check the path.")
     if not source.is_dir():
         return [source]
     known = (*_DELIMITED, *_ARROW, *_PARQUET, *_LINES, *_EXCEL, *_SQLITE)

@@ -263,7 +263,7 @@ _TEXT_FIRST = r"\A(?P<text>[^\n]*\S)\s+(?P<id>[0-9]+)\s*\n\z"
 def read_pairs(
     path: Path | None, what: str, report: Report, rejects: Rejects, progress: Progress
 ) -> Iterator[pa.RecordBatch]:
-    """Yield batches of ``PAIR`` of a file's lines; nothing where there is no file.
+    """Yield batches of ``PAIR`` of a file's lines; nothing if it does not exist.
 
     Raises DumpNotFoundError, DumpMalformedError where no line has the form, UsageError for a
     folder.

@@ -15,7 +15,7 @@ TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
 _TRIPLE = "(0 <urn:kgqa:head> <urn:kgqa:relation> <urn:kgqa:tail>)"
 _PLACES = re.compile(
     rf"(?P<type><{re.escape(TYPE)}>)|(?P<triples>{re.escape(_TRIPLE)})|<urn:kgqa:(?P<term>\w+)>|"
-    r'"(?P<test>[\w ]+)" = "(?P=test)"|(?P<edges>\{ \?s \?p \?o \}(?= \?s|\n))'
+    r'"(?P<test>[\w ]+)" = "(?P=test)"'
 )
 
 
@@ -48,7 +48,7 @@ def query(name: str, **terms: str) -> str:
         found = place["term"] or place["test"] or place.lastgroup or ""
         key = found.replace(" ", "_")
         used.add(key)
-        if key in ("type", "edges"):
+        if key == "type":
             return terms.get(key, place[0])
         if key not in terms:
             raise ValueError(f"query {name}: the place {found!r} has no term")

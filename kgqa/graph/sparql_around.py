@@ -15,7 +15,7 @@ from kgqa.graph.sparql_client import id_of, iri, term_of
 from kgqa.graph.sparql_pages import MOST_ROWS, TooManyRowsError, all_rows
 from kgqa.graph.sparql_profiles import (
     ALIASES,
-    RDF_TYPE,
+    class_path,
     rank_of,
     taken_filter,
     takes,
@@ -53,7 +53,6 @@ class Around:
     def __init__(self, client: SparqlClient, record: Attachment) -> None:
         self._client, self._record = client, record
         self._properties = [*record.labels, *ALIASES]
-        self._type = record.type_property or RDF_TYPE
         self.out: dict[str, Edges] = {}
         self.into: dict[str, Edges] = {}
         self.about: dict[str, About] = {}
@@ -93,6 +92,9 @@ class Around:
             self.out[literal], self.about[literal] = [], About()
         out = [id_ for id_ in out if id_[:1] != '"']
         sides = [self._out(out, whole=whole)] if out else []
+        if out and whole:
+            path = class_path(self._record)
+            sides.append(query("classes_of", nodes=self._terms(out), type=path))
         sides += [self._into(into)] if into else []
         if not sides:
             return True
@@ -119,7 +121,7 @@ class Around:
         record = self._record
         taken, walked = taken_filter(record), walked_literal(record)
         if whole:
-            names = ", ".join(map(iri, (self._type, *self._properties)))
+            names = ", ".join(map(iri, self._properties))
             taken, walked = f"?p IN ({names}) || ({taken})", wanted_language("?o", record.language)
         return query(
             "edges_out", nodes=self._terms(ids), taken_predicate=taken, walked_literal=walked
@@ -143,13 +145,14 @@ class Around:
         if id_ not in self.out:
             return
         about = self.about.get(id_, About())
+        if row["d"]["value"] == "2":
+            about.types.append(other)
+            return
         if predicate in self._properties:
             term = {"l": row["o"], "p": row["p"]}
             rank = rank_of(term, self._properties, self._record.language)
             about.names.append((rank, row["o"]["value"].strip()))
             return
-        if predicate == self._type:
-            about.types.append(other)
         if taken:
             if other[:1] == '"':
                 about.literals.append((relation, other))

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 RDF_TYPE = TYPE
+SUBCLASS = "http://www.w3.org/2000/01/rdf-schema#subClassOf"
+COUNTED = 2_000_000  # triples up to which everything is counted; beyond, a sample
 FREEBASE = "http://rdf.freebase.com/ns/"
 WIKIDATA = "http://www.wikidata.org/"
 LABELS = (
@@ -74,7 +76,7 @@ def wanted_language(variable: str, language: str) -> str:
 def settings_of(record: Attachment) -> str:
     """Return what of a record a survey depends on."""
     held = asdict(record)
-    names = ("url", "database", "labels", "language", "only", "skip", "type_property")
+    names = ("url", "database", "labels", "language", "only", "skip", "classes", "subclasses")
     return repr([held[name] for name in names])
 
 
@@ -84,22 +86,22 @@ def takes(record: Attachment, predicate: str) -> bool:
     ``only`` and ``skip`` name predicates, and the beginnings of such, up to ``/``, ``#`` or ``.``.
     """
     short = predicate.removeprefix(record.prefix)
+    return (not record.only or fits(short, record.only)) and not fits(short, record.skip)
 
-    def fits(names: Sequence[str]) -> bool:
-        return any(
-            short == name or short.startswith(name if name[-1:] in ("/", "#") else f"{name}.")
-            for name in (each.removeprefix(record.prefix) for each in names)
-        )
 
-    return (not record.only or fits(record.only)) and not fits(record.skip)
+def fits(short: str, names: Sequence[str]) -> bool:
+    """Return whether a name, without the record's prefix, is one of some or begins like one."""
+    return any(
+        short == name or short.startswith(name if name[-1:] in ("/", "#") else f"{name}.")
+        for name in names
+    )
 
 
 def profiled(record: Attachment, predicates: dict[str, int]) -> Attachment:
     """Return the record with what is known of Freebase's and Wikidata's endpoints."""
-    if record.prefix or record.type_property:  # it has been, and may have been edited
+    if record.prefix or record.classes:  # it has been, and may have been edited
         return record
     if f"{FREEBASE}type.object.name" in predicates:
-        types = f"{FREEBASE}type.object.type"
         return replace(
             record,
             labels=record.labels or (f"{FREEBASE}type.object.name", *LABELS[:1]),
@@ -107,7 +109,6 @@ def profiled(record: Attachment, predicates: dict[str, int]) -> Attachment:
             skip=record.skip or _SITE,
             mediators=Mediators(pattern=r"[mg]\..*"),
             direction="out",
-            type_property=types if types in predicates else RDF_TYPE,
         )
     if any(name.startswith(f"{WIKIDATA}prop/") for name in predicates):
         return replace(
@@ -115,9 +116,33 @@ def profiled(record: Attachment, predicates: dict[str, int]) -> Attachment:
             labels=record.labels or LABELS[:1],
             skip=record.skip or _WIKIBASE,
             mediators=Mediators(pattern=rf"{re.escape(WIKIDATA)}entity/statement/.*"),
-            type_property=f"{WIKIDATA}prop/direct/P31",
         )
-    return replace(record, labels=record.labels or LABELS)
+    there = tuple(one for one in LABELS if one in predicates)
+    return replace(record, labels=record.labels or there or LABELS[:1])
+
+
+def classed(record: Attachment, predicates: dict[str, int], total: int) -> Attachment:
+    """Return the record with the predicates that say classes, unless it has some.
+
+    A chain of subclasses is followed where all triples are counted: elsewhere it takes too long.
+    """
+    if record.classes:
+        return record
+    known = (f"{FREEBASE}type.object.type", f"{WIKIDATA}prop/direct/P31", RDF_TYPE)
+    classes = tuple(one for one in known if one in predicates) or (RDF_TYPE,)
+    wikidata = classes[0] == known[1]
+    wider = f"{WIKIDATA}prop/direct/P279" if wikidata else SUBCLASS
+    followed = wider in predicates and total <= COUNTED
+    return replace(
+        record, classes=classes[:1] if wikidata else classes, subclasses=wider if followed else ""
+    )
+
+
+def class_path(record: Attachment) -> str:
+    """Return the property path from an entity to its classes."""
+    classes = "|".join(map(iri, record.classes or (RDF_TYPE,)))
+    classes = f"({classes})" if len(record.classes) > 1 else classes
+    return f"{classes}/{iri(record.subclasses)}*" if record.subclasses else classes
 
 
 def taken_filter(record: Attachment) -> str:

@@ -18,9 +18,9 @@ import numpy as np
 
 from kgqa.errors import EntityNotFoundError, GraphError
 from kgqa.graph.attached import Attachment, SurveyFile, read_attachment
-from kgqa.graph.literals import XSD, read_value, value_name
+from kgqa.graph.literals import XSD, cast_values, read_value, value_name
 from kgqa.graph.model import Adjacency, Entities, EntityDetails, Kind, Relations, keys_array
-from kgqa.graph.names import is_storable, last_part, normalise
+from kgqa.graph.names import is_storable, last_part, name_form
 from kgqa.graph.schema import Facts, GraphSchema, Value
 from kgqa.graph.sparql_around import BATCH, FEW, Around
 from kgqa.graph.sparql_client import SparqlClient, id_of, iri, is_term, literal, term_of
@@ -28,8 +28,8 @@ from kgqa.graph.sparql_keys import KeyFile, key_of
 from kgqa.graph.sparql_pages import PAGE, all_rows, number, pages
 from kgqa.graph.sparql_profiles import (
     ALIASES,
-    RDF_TYPE,
     chosen_name,
+    class_path,
     rank_of,
     settings_of,
     taken_filter,
@@ -121,6 +121,12 @@ class SparqlStore:
         names = list(self._survey.relations)
         called = [self._survey.called.get(name) or last_part(name) for name in names]
         self._relations = Relations(names, called, [None] * len(names))
+        self._numbers_as_text = {
+            one.name: one.type
+            for type_ in self._survey.schema.types
+            for one in type_.properties
+            if one.as_text
+        }
         self._steps = {name: 2 * key for key, name in enumerate(names)}
         self._pattern = re.compile(record.mediators.pattern) if record.mediators.pattern else None
         self._around = Around(self.client, record)
@@ -180,7 +186,7 @@ class SparqlStore:
         self._ids |= found
         if lost := [key for key in missing if key not in found]:
             raise EntityNotFoundError(
-                f"There is no entity with the key {lost[0]} in {self.info.name}.",
+                f"{self.info.name} has no entity with the key {lost[0]}.",
                 "The index may be of another KG.",
             )
         return [self._ids[key] for key in keys]
@@ -282,6 +288,11 @@ class SparqlStore:
         """Return the predicates that the survey found."""
         return self._relations
 
+    # ── queries ─────────────────────────────────────────────────────────────────────────────
+
+    def _all(self, pattern: str, variables: str) -> list[dict[str, Any]]:
+        return all_rows(self.client, f"SELECT {variables}\nWHERE {{ {pattern} }}")
+
     # ── edges ───────────────────────────────────────────────────────────────────────────────
 
     def neighbours(self, keys: IntArray, direction: Direction) -> Adjacency:
@@ -367,23 +378,31 @@ class SparqlStore:
         return self._survey.schema
 
     def instances(self, type_: str) -> IntArray:
-        """Return the keys of the entities of a type, ascending; "" is everything with a name."""
-        if not type_:
+        """Return the keys of the entities of a type, ascending; "" is every entity.
+
+        Of an endpoint that is too large to be counted, every one whose name the survey kept.
+        """
+        if not type_ and self._survey.schema.sampled:
             return self.topic_keys(-1, 1 << 40)
         if type_ not in self._instances:
-            type_property = iri(self.record.type_property or RDF_TYPE)
-            text = query("instances", type=type_property, **{"class": self._term(type_)})
-            rows = all_rows(self.client, text)
-            keys = self._intern([self._id_of(row["s"]) for row in rows])
+            ends = ", ".join(map(iri, (*self.record.labels, *ALIASES, *self.record.classes)))
+            text = (
+                query("instances", type=class_path(self.record), **{"class": self._term(type_)})
+                if type_
+                else query("entities", ends=ends)
+            )
+            keys = self._intern([self._id_of(row["s"]) for row in all_rows(self.client, text)])
             self._instances[type_] = np.unique(keys_array(list(keys.values())))
         return self._instances[type_]
 
     def property_values(self, keys: IntArray, name: str) -> tuple[IntArray, list[Value]]:
         """Return (row, value) of the literals of a predicate, by row."""
-        held: dict[str, dict[Value, None]] = {}
+        found: dict[str, dict[Value, None]] = {}
         ids = self._known(keys_array(keys).tolist())
         for id_, _, value in self._of(ids, [name], "values"):
-            held.setdefault(id_, {})[read_value(value)[0]] = None
+            found.setdefault(id_, {})[read_value(value)[0]] = None
+        kind = self._numbers_as_text.get(name)
+        held = {id_: cast_values(list(values), kind) for id_, values in found.items()}
         pairs = [(row, value) for row, id_ in enumerate(ids) for value in held.get(id_, ())]
         return keys_array([row for row, _ in pairs]), [value for _, value in pairs]
 
@@ -448,13 +467,13 @@ class SparqlStore:
     def _found(self, names: dict[int, str]) -> set[tuple[int, int]]:
         at: dict[str, list[int]] = {}
         for place, name in names.items():
-            if form := normalise(name):
+            if form := name_form(name):
                 at.setdefault(form, []).append(place)
         found: set[tuple[int, int]] = set()
         for text in self._searches(at, names):
             for page in pages(self.client, text):
                 for row in page:
-                    if forms := at.get(normalise(row["l"]["value"])):
+                    if forms := at.get(name_form(row["l"]["value"])):
                         id_ = self._id_of(row["s"])
                         found |= {(place, self._intern([id_])[id_]) for place in forms}
         return found

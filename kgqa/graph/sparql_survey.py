@@ -25,26 +25,29 @@ from kgqa.graph.attached import (
 )
 from kgqa.graph.attached_attach import Attached
 from kgqa.graph.backend import is_kg_name
-from kgqa.graph.literals import LONG_TEXT, XSD, read_value, value_id
 from kgqa.graph.model import KGInfo, Kind
 from kgqa.graph.names import is_storable, normalise
-from kgqa.graph.schema import EntityType, GraphSchema, Property, RelationPattern
+from kgqa.graph.schema import GraphSchema
 from kgqa.graph.sparql_client import SparqlClient, iri, is_term, literal
 from kgqa.graph.sparql_keys import KeyFile, key_of
 from kgqa.graph.sparql_pages import all_rows, count_of, number, pages, short
 from kgqa.graph.sparql_profiles import (
     ALIASES,
+    COUNTED,
     FREEBASE,
-    RDF_TYPE,
     WIKIDATA,
     WIKIDATA_PROPERTY,
     chosen_name,
+    class_path,
+    classed,
+    fits,
     profiled,
     rank_of,
     settings_of,
     takes,
     wanted_language,
 )
+from kgqa.graph.sparql_schema import MOST_RELATIONS, bounded, schema_of
 from kgqa.graph.sqlite_file import FILE_NAME as LOADED
 from kgqa.sparql import query
 
@@ -58,9 +61,6 @@ if TYPE_CHECKING:
 
 NAMED = 200_000  # names that are kept here
 BATCH = 500  # terms of one query
-COUNTED = 2_000_000  # triples up to which everything is counted; beyond, a sample
-_SAMPLE = 100_000
-MOST_RELATIONS = 20_000
 _MOST_CLASSES = 500
 _TIMEOUT = 300.0  # seconds for one request of a survey
 _MOST_GRAPHS = 1_000
@@ -181,7 +181,7 @@ def survey_endpoint(
         with progress.task("counting the endpoint's triples"):
             total = count_triples(client)
             predicates, all_counted = _predicates(client, total, progress)
-            record = profiled(record, predicates)
+            record = classed(profiled(record, predicates), predicates, total)
         names = {*record.labels, *ALIASES}
         relations = tuple(
             sorted(
@@ -212,7 +212,9 @@ def survey_endpoint(
         relations=len(relations),
         edges=total,
         loader="attach",
-        type_relations=(RDF_TYPE,) if RDF_TYPE in relations else (),
+        type_relations=tuple(
+            name for p in record.classes if (name := p.removeprefix(record.prefix)) in relations
+        ),
     )
     survey = Survey(
         info,
@@ -272,92 +274,21 @@ def _predicates(
 def _schema(
     client: SparqlClient, record: Attachment, total: int, progress: Progress
 ) -> GraphSchema:
-    """Return classes, what leads from which to which, and their literals; if too slow, less."""
-    sampled = total > COUNTED
-    type_ = {"type": iri(record.type_property or RDF_TYPE)}
-    edges = {"edges": f"{{ SELECT * WHERE {{ ?s ?p ?o }} LIMIT {_SAMPLE} }}"} if sampled else {}
+    """Return the schema; of a large endpoint to which it is too much, none, with a note."""
     try:
-        counts = _bounded(client, query("classes", **type_), _MOST_CLASSES)
-        classes = {row["c"]["value"]: number(row) for row in counts}
-        if not classes:
-            return GraphSchema((), ())
-        between = _bounded(client, query("class_edges", **type_, **edges), MOST_RELATIONS)
-        literals = _bounded(client, query("class_values", **type_, **edges), MOST_RELATIONS)
+        counts = bounded(client, query("classes", type=class_path(record)), _MOST_CLASSES)
+        classes = {
+            name: number(row)
+            for row in counts
+            if not fits((name := row["c"]["value"]).removeprefix(record.prefix), record.skip)
+        }
+        called = _called(client, record, list(classes))
+        return schema_of(client, record, classes, called, total)
     except GraphError as error:
-        if not sampled:
+        if total <= COUNTED:
             raise
         progress.note(f"Classes and datatypes are not known: {error.message}")
-        return GraphSchema((), (), sampled)
-    short_ = {name: name.removeprefix(record.prefix) for name in classes}
-    properties = _properties(record, literals)
-    names = _called(client, record, list(classes))
-    types = tuple(
-        EntityType(
-            short_[name],
-            count,
-            properties.get(name, ()),
-            also=(names[name],) if name in names else (),
-        )
-        for name, count in classes.items()
-    )
-    patterns = tuple(
-        RelationPattern(
-            row["p"]["value"].removeprefix(record.prefix),
-            short_[row["c"]["value"]],
-            short_[row["d"]["value"]],
-            number(row),
-        )
-        for row in between
-        if row["c"]["value"] in short_
-        and row["d"]["value"] in short_
-        and takes(record, row["p"]["value"])
-        and row["p"]["value"] != (record.type_property or RDF_TYPE)
-    )
-    return GraphSchema(types, patterns, sampled)
-
-
-def _bounded(client: SparqlClient, text: str, most: int) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = []
-    for page in pages(client, text):
-        rows += page
-        if len(rows) >= most:
-            break
-    return rows[:most]
-
-
-def _properties(
-    record: Attachment, rows: Sequence[dict[str, Any]]
-) -> dict[str, tuple[Property, ...]]:
-    names = {*record.labels, *ALIASES}
-    found: dict[str, dict[str, list[dict[str, Any]]]] = {}
-    for row in rows:
-        if "t" in row and takes(record, predicate := row["p"]["value"]) and predicate not in names:
-            found.setdefault(row["c"]["value"], {}).setdefault(predicate, []).append(row)
-    held: dict[str, tuple[Property, ...]] = {}
-    for class_, of in found.items():
-        properties = []
-        for predicate, several in sorted(of.items()):
-            several.sort(key=number, reverse=True)
-            given = several[0].get("e")
-            example, kind = read_value(_value_of(given)) if given else ("", "text")
-            walked = not (isinstance(example, str) and len(example) > LONG_TEXT)
-            properties.append(
-                Property(
-                    predicate.removeprefix(record.prefix),
-                    kind,
-                    count=sum(map(number, several)),
-                    examples=(example,) if walked else (),
-                    walked=walked,
-                )
-            )
-        held[class_] = tuple(properties)
-    return held
-
-
-def _value_of(term: dict[str, Any]) -> str:
-    datatype = term.get("datatype")
-    plain = datatype in (None, f"{XSD}string")
-    return value_id(term["value"], term.get("xml:lang"), None if plain else datatype)
+        return GraphSchema((), (), True)
 
 
 def _predicate_names(

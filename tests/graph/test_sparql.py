@@ -15,7 +15,7 @@ import pytest
 
 import kgqa
 from kgqa.errors import GraphError, KgqaError, StoreUnavailableError, UsageError
-from kgqa.graph.model import Kind
+from kgqa.graph.model import Kind, keys_array
 from kgqa.graph.schema import PropertyGraph
 from kgqa.graph.sparql_client import SparqlClient, iri, literal, term_of
 from kgqa.graph.sparql_keys import KeyFile, key_of
@@ -124,6 +124,25 @@ class TestAsItIs:
             assert len(store.facts(people, [knows], inverse=True).row) == 2
             details = store.details(int(store.keys_of([f"{X}apollo"])[0]))
             assert (details.types, details.properties[f"{X}year"]) == ([f"{X}Film"], 1995)
+
+    def test_classes_are_those_that_chains_of_subclasses_lead_to(self, tmp_path: Path) -> None:
+        path = tmp_path / "chain.ttl"
+        path.write_text(
+            FILMS + ":Film rdfs:subClassOf :Work . :Work rdfs:subClassOf :Thing . "
+            ':apollo :cast 3, 4 ; :length "140" ; :seen "1996"^^xsd:gYear .'
+        )
+        with serving(tmp_path, path) as url, opened(url, tmp_path) as store:
+            types = {type_.name: type_ for type_ in store.schema().types}
+            assert {f"{X}Film", f"{X}Work", f"{X}Thing", f"{X}Person"} <= types.keys()
+            (apollo,) = store.instances(f"{X}Thing").tolist()
+            assert store.details(apollo).types == [f"{X}Film", f"{X}Thing", f"{X}Work"]
+            held = {one.name: (one.type, one.many) for one in types[f"{X}Work"].properties}
+            assert held == {
+                f"{X}cast": ("integer", True), f"{X}length": ("integer", False),
+                f"{X}note": ("text", False), f"{X}seen": ("integer", False),
+                f"{X}year": ("integer", False),
+            }  # fmt: skip
+            assert store.property_values(keys_array([apollo]), f"{X}length")[1] == [140]
 
     def test_language_and_label_property(self, films: str, tmp_path: Path) -> None:
         with opened(films, tmp_path, SparqlTaken(default_language="de")) as store:
@@ -306,10 +325,10 @@ class Cutting(SparqlClient):
 
 
 def test_rows_that_a_server_cuts_are_an_error(films: str, tmp_path: Path) -> None:
-    with SparqlClient(films) as client:
+    with SparqlClient(films) as client, Cutting(films) as cutting:
         attach_endpoint(client, tmp_path, "films", SparqlTaken(), Silent())
         with pytest.raises(GraphError, match="cuts its results"):
-            attach_endpoint(Cutting(films), tmp_path, "cut", SparqlTaken(), Silent())
+            attach_endpoint(cutting, tmp_path, "cut", SparqlTaken(), Silent())
     with SparqlStore(Cutting(films), tmp_path / "films") as store:
         key = store.keys_of([f"{X}apollo"])
         with pytest.raises(GraphError, match="cuts its results"):
