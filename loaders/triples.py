@@ -42,8 +42,8 @@ from kgqa.loaders.blocks import (
     nothing_read,
     read_blocks,
 )
-from kgqa.loaders.forms import N_TRIPLES, PARQUET, check_form
-from kgqa.loaders.graphs import graph_files, read_graphs
+from kgqa.loaders.forms import N_TRIPLES, PARQUET
+from kgqa.loaders.graphs import parted, read_graphs
 from kgqa.loaders.ntriples import TRIPLE, is_blank, read_ntriples
 from kgqa.loaders.strings import is_text, lines_at, mask_of, whole_lines
 from kgqa.loaders.triples_cells import read_json, read_parquet
@@ -151,17 +151,11 @@ class TriplesLoader:
         """
         options = self.options
         files = _found(sources)
-        if graphs := graph_files(files):
-            if len(graphs) < len(files):
-                raise DumpMalformedError(
-                    f"{graphs[0]} is a graph file, and others of the sources are not.",
-                    f"Load it by itself: kgqa ingest graph {graphs[0]}",
-                )
-            yield from read_graphs(files, report, rejects, progress)
-            return
         if options.form is None and options.delimiter is None:
-            for file in files:
-                check_form(file, "a file of triples", (N_TRIPLES, PARQUET))
+            graphs, files = parted(files, "a file of triples", (N_TRIPLES, PARQUET))
+            yield from read_graphs(graphs, report, rejects, progress)
+            if not files:
+                return
         mediators = MediatorRule(options.mediators)
         pairs = partial(read_pairs, report=report, rejects=rejects, progress=progress)
         for rows in pairs(options.names, "names"):

@@ -10,9 +10,12 @@ import pytest
 from kgqa.loaders.encodings import above_rows, is_western, wide_encoding
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
-    from tests.loaders.conftest import Load
+    from tests.loaders.conftest import Loaded
+
+    Load = Callable[..., Loaded]
 
 ROWS = "head\trelation\ttail\nZoë\tlives in\tKöln\nAnn\tlives in\tYork\n"
 EDGES = {("Zoë", "lives in", "Köln"), ("Ann", "lives in", "York")}
