@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import heapq
 import time
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,9 @@ from kgqa.errors import GraphError, PlanError
 from kgqa.graph.model import keys_array
 from kgqa.paths.ground import Fact, Node
 from kgqa.queries.check import SchemaIndex, check
+from kgqa.queries.cypher import cypher_of
 from kgqa.queries.groups import required, wants_empty
+from kgqa.queries.implicit_classes import queryable
 from kgqa.queries.join import (
     HopFacts,
     QueryStore,
@@ -66,6 +69,18 @@ if TYPE_CHECKING:
     from kgqa.queries.result import Cell
 
 _NO_KEY = (1, (0, ""))  # of a row that has nothing to be ordered by
+
+
+def rows_of(plan: Plan, store: QueryStore, limits: QueryLimits | None = None) -> QueryResult:
+    """Return what a plan gives on a store as it is, with its Cypher if it is one statement.
+
+    Raises PlanError, TimeLimitError.
+    """
+    graph = queryable(store)
+    result = run_plan(plan, graph, SchemaIndex(graph.schema()), limits)
+    with suppress(PlanError):  # rows are exact on every store
+        result = replace(result, cypher=cypher_of(plan, store.schema()).text)
+    return result
 
 
 def run_plan(
