@@ -74,7 +74,8 @@ def find_sources(sources: Sequence[Path], what: str) -> list[Path]:
             paths.append(source)
         else:
             raise DumpNotFoundError(
-                f"There is no {what} file {source}.", "Check the path; a folder of parts works too."
+                f"The {what} file {source} does not exist.",
+                "Check the path; a folder of parts works too.",
             )
     if not paths:
         raise DumpNotFoundError(f"No {what} file was given.", "Name at least one file.")
@@ -199,7 +200,7 @@ class _InterruptiblePipe(io.RawIOBase):
 
 
 class _Counted(io.BufferedIOBase):
-    """A raw file that reports how many of its bytes have been read."""
+    """A raw file that counts the bytes read from it."""
 
     def __init__(self, file: IO[bytes], task: Task) -> None:
         self._file = file
@@ -339,7 +340,7 @@ class ByteStream:
         return self._next(size)
 
     def check(self) -> None:
-        """Raise what went wrong with the file."""
+        """Raise the error of reading the file, if any."""
         if self._fault is not None:
             raise self._fault
 
@@ -393,7 +394,9 @@ def _open(source: Path, stack: ExitStack, task: Task) -> IO[bytes]:
         try:
             raw = stack.enter_context(source.open("rb"))
         except FileNotFoundError:
-            raise DumpNotFoundError(f"There is no file {source}.", "Check the path.") from None
+            raise DumpNotFoundError(
+                f"The file {source} does not exist.", "Check the path."
+            ) from None
         except OSError as error:
             raise DumpNotFoundError(f"{source} cannot be opened: {_plain(error)}.") from None
     if os.name == "posix" and isinstance(raw.raw, io.FileIO) and not stat.S_ISREG(_mode(raw)):

@@ -42,7 +42,7 @@ class Form:
     loader: str = ""
 
     def hint(self, path: Path) -> str:
-        """Return what to do with a file of this form."""
+        """Return the hint for a file of this form."""
         if self.loader == "text":
             return f"Prose is read by: kgqa ingest text {path}"
         return f"Load it by: kgqa ingest {self.loader} {path}" if self.loader else _NOT_YET

@@ -328,7 +328,7 @@ def _with_blank_node(raw: bytes, scope: str) -> tuple[str, str, str] | None:
 
 
 def read_ntriples(block: Block, language: str, rank: int, scope: str = "") -> TriplesPart:
-    """Return what a block holds.
+    """Return the statements of a block.
 
     ``language``: of the labels and texts that are kept, with its regions, those of every language
     (``mul``) and those without one; of an entity's labels the first of these is its name. A

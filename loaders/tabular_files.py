@@ -82,7 +82,7 @@ def _header_files(files: Sequence[Path]) -> dict[Path, Path]:
 def table_files(source: Path, progress: Progress) -> list[Path]:
     """Return a file, or the tables in a folder. Raises DumpNotFoundError, DumpMalformedError."""
     if not source.exists():
-        raise DumpNotFoundError(f"There is no {source}.", "Check the path.")
+        raise DumpNotFoundError(f"{source} does not exist.", "Check the path.")
     if not source.is_dir():
         check_regular(source)
         return [source]

@@ -83,7 +83,7 @@ class IdTable:
 
 
 def collect_ids(spool: Spool) -> IdTable:
-    """Return the ids of all nodes that a scan found.
+    """Return the ids of all nodes of a scan.
 
     A text id is a node if a batch of entities said so, or as a value that is the tail of an edge
     with a known head; a mid if it is named, or has a mediator's type.
@@ -205,7 +205,7 @@ class NodeTable:
             _add(self._names, keys[kept], text=batch.column("name").take(kept), rank=ranks)
 
     def _add_names(self, spool: Spool, dropped: Counter[str]) -> BoolArray:
-        """Take in all names; return which nodes have one."""
+        """Read all names; return which nodes have one."""
         named = np.zeros(len(self._ids), dtype=np.bool_)
         relations = pa.array(spool.scanned.relations, pa.string())
         for form in ("text", "mid"):
@@ -292,7 +292,7 @@ def _lists(rows: IntArray, values: pa.Array, count: int) -> pa.Array:
 
 
 def _named(held: list[pa.RecordBatch], start: int, count: int) -> tuple[pa.Array, pa.Array]:
-    """Return name and aliases of each row: the text of the lowest rank, and all the others."""
+    """Return the name of each row (the text of the lowest rank) and its aliases (the others)."""
     if not held:
         return pa.nulls(count, pa.string()), _lists(_NOTHING, pa.array([], pa.string()), count)
     table = pa.Table.from_batches(held).group_by(["key", "text"], use_threads=False)

@@ -31,7 +31,13 @@ from kgqa.graph.model import (
 )
 from kgqa.loading.columns import ColumnWriter, read_columns
 from kgqa.loading.facts import entity_values, fact_batches, reified
-from kgqa.loading.kinds import SUBCLASS, TypeRelations, first_names, superclasses, type_batches
+from kgqa.loading.type_relations import (
+    SUBCLASS,
+    TypeRelations,
+    first_names,
+    superclasses,
+    type_batches,
+)
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -158,7 +164,7 @@ class Spool:
         given |= {relation: [name] for relation, name in named.items()}
 
     def _kinds(self, type_relations: TypeRelations) -> Iterator[Batch]:
-        """Find the relations that say of what kind a thing is; yield the types they give."""
+        """Find the relations that give types; yield the types."""
         named = self.scanned.relation_names
         for relation, number in self._relations.items():
             edges = partial(self._edges_of, number)
@@ -210,7 +216,7 @@ class Spool:
         return spool
 
     def read(self, name: str) -> Iterator[pa.RecordBatch]:
-        """Yield the batches of a file of columns, none if there is no such file."""
+        """Yield the batches of a file of columns, none if the file does not exist."""
         for part in ("", ".facts", ".kinds"):
             yield from read_columns(self._path(name, part))
 

@@ -14,8 +14,8 @@ from kgqa.graph.model import Kind, keys_array
 from kgqa.graph.quantities import read_value
 from kgqa.graph.schema import PropertyGraph
 from kgqa.graph.store import schema_version
-from kgqa.linking.around import MOST_CLASSES
 from kgqa.linking.masking import without_name
+from kgqa.linking.neighbourhood_features import MOST_CLASSES
 from kgqa.methods.direction import holds_both_ways
 from kgqa.paths.phrases import phrases_of
 from kgqa.paths.schema import Schema

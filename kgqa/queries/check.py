@@ -38,7 +38,7 @@ NUMBERS = ("integer", "float")
 DATES = ("date", "datetime")
 ORDERED = (*NUMBERS, *DATES, "time", "text")
 _EQUALITY = ("=", "<>", "in", "not in")
-_SHOWN = 8  # names that an error lists
+_MAX_LISTED_NAMES = 8  # names that an error lists
 _CLOCK = r"\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)?"
 _DATE = re.compile(rf"\d{{4}}(?:-Q[1-4]|-\d\d(?:-\d\d(?:[T ]{_CLOCK})?)?)?")
 _TIME = re.compile(_CLOCK)
@@ -175,7 +175,7 @@ def check(plan: Plan, schema: GraphSchema | SchemaIndex) -> None:
     for class_ in plan.nodes:
         if class_ and class_ not in index.types:
             raise PlanError(
-                f"There is no class {quoted_name(class_)}.",
+                f"The graph has no class {quoted_name(class_)}.",
                 _there_is(class_, index.types, "The graph has no classes; `*` is any node."),
             )
     for hop in plan.all_hops:
@@ -193,7 +193,7 @@ def check(plan: Plan, schema: GraphSchema | SchemaIndex) -> None:
 def _check_hop(plan: Plan, hop: Hop, index: SchemaIndex) -> None:
     if hop.relation not in index.relations:
         raise PlanError(
-            f"There is no relation {quoted_name(hop.relation)}.",
+            f"The graph has no relation {quoted_name(hop.relation)}.",
             _there_is(hop.relation, index.relations, "The graph has no relations."),
         )
     source, target = plan.nodes[hop.source], plan.nodes[hop.target]
@@ -205,7 +205,7 @@ def _check_hop(plan: Plan, hop: Hop, index: SchemaIndex) -> None:
         name = quoted_name(hop.relation)
         step = f"<{name}" if hop.inverse else f"{name}>"
         raise PlanError(
-            f"There is no {source or '*'} {step} {target or '*'}.",
+            f"The graph has no {source or '*'} {step} {target or '*'}.",
             f"There is {_some(there)}.",
         )
     if hop.repeated and source != target:
@@ -305,5 +305,5 @@ def _there_is(name: str, there: Iterable[str], otherwise: str) -> str:
 
 
 def _some(names: Sequence[str]) -> str:
-    more = len(names) - _SHOWN
-    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - _MAX_LISTED_NAMES
+    return ", ".join(names[:_MAX_LISTED_NAMES]) + (f" and {more} more" if more > 0 else "")

@@ -2,13 +2,13 @@
 
 Names of the schema stand in backticks where they are more than letters, and values are parameters
 or literals: neither can be read as Cypher. What the statement means is what
-:mod:`kgqa.queries.run` says; where Cypher's own habits differ, the statement says more:
+:mod:`kgqa.queries.execute` says; where Cypher's own habits differ, the statement says more:
 
 - along a chain nodes are different (``<>``), which Cypher asks of relationships only;
 - each chain is a ``MATCH`` of its own, as one relationship may be in two chains;
 - null comes last in every order, and text is compared by ``toLower`` for ``contains``;
 - dates are compared as ISO 8601 text, which fits dates of every type and dates kept as text;
-- text such as ``NULL`` is no value where one is missing, and in an order;
+- text such as ``NULL`` counts as a missing value, also in an order;
 - a sum or an average takes each thing once, and a division by 0 gives no value.
 """
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TEXT = {"contains": "CONTAINS", "starts with": "STARTS WITH", "ends with": "ENDS WITH"}
 _FUNCTIONS = {"least": "min", "most": "max", "sum": "sum", "average": "avg"}
-_NULLS = r"['', 'NULL', 'null', '\\N']"  # texts that exports leave where there is no value
+_NULLS = r"['', 'NULL', 'null', '\\N']"  # texts that exports write for a missing value
 _CASTS = {"integer": "toInteger", "float": "toFloat"}  # of numbers that are kept as text
 _WHOLE = 1 << 63  # what an integer of Cypher is below
 
@@ -95,7 +95,7 @@ class _Values:
 
 
 def quoted(name: str) -> str:
-    """Return a name as Cypher has it, in backticks where it needs them."""
+    """Return a name in Cypher syntax, in backticks if it needs them."""
     return name if _PLAIN.fullmatch(name) else f"`{cypher.escaped(name)}`"
 
 
@@ -156,7 +156,7 @@ class _Statement:
         return lines
 
     def _averages(self) -> list[str]:
-        """Return what binds the averages of a whole class that something is compared with."""
+        """Return the clause that binds averages over a whole class for comparisons."""
         found = [one.right for one in self.plan.where if isinstance(one.right, Aggregate)]
         if found and self.plan.first is not None:
             raise PlanError("This plan cannot be written as one statement of Cypher.")
@@ -329,7 +329,7 @@ class _Statement:
         return lines
 
     def _rows(self) -> list[str]:
-        """Return what makes rows different, with what they are ordered by."""
+        """Return the items that make rows distinct, with their sort keys."""
         plan = self.plan
         extra = [sort for sort in plan.order if sort.by not in plan.give or self._many(sort.by)]
         plain = all(isinstance(item, PropertyRef | Arithmetic | float | int) for item in plan.give)
@@ -348,7 +348,7 @@ class _Statement:
         return ["WITH " + ", ".join(with_), *([f"WHERE {some}"] if plain and values else [])]
 
     def _named(self, items: Iterable[Item]) -> list[str]:
-        """Return items for a WITH, and note what they are called after it."""
+        """Return items for a WITH, and record their names after it."""
         texts, names = [], {}
         for item in items:
             text = self.item(item)
@@ -424,7 +424,7 @@ class _Statement:
         return list(dict.fromkeys(texts))
 
     def best(self, item: Item, descending: bool) -> str:
-        """Return what a row is ordered by: of a list the greatest or the least."""
+        """Return the sort key of a row: of a list, its greatest or least value."""
         if isinstance(item, NodeRef):
             return self._called(item)
         text = self.item(item)

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from kgqa.errors import PlanError
 from kgqa.queries.cypher import cypher_of, quoted
+from kgqa.queries.execute import run_plan
 from kgqa.queries.plan import Comparison, Hop, HopRef, NodeRef, Plan, PropertyRef
-from kgqa.queries.run import run_plan
 from kgqa.queries.text import parse_plan
 from tests.queries.made import graphs, plans
 from tests.queries.memory import Link, MemoryGraph, Thing, schema_of
 from tests.queries.shop import SCHEMA
-from tests.queries.test_run import cells, same
+from tests.queries.test_execute import cells, same
 
 if TYPE_CHECKING:
     from kgqa.graph.neo4j import Neo4jConnection
@@ -53,7 +53,7 @@ def test_things_of_one_class_are_different() -> None:
 
 
 def test_what_does_not_fit_is_not_written() -> None:
-    with pytest.raises(PlanError, match="There is no class Films"):
+    with pytest.raises(PlanError, match="The graph has no class Films"):
         shown("Films")
 
 

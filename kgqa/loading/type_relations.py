@@ -31,7 +31,7 @@ _HIERARCHY = 0.1  # the part of the classes above which they are classified them
 
 
 def is_named_so(relation: str) -> bool:
-    """Return whether a relation is called as those that say of what kind a thing is.
+    """Return whether a relation's name says that it gives types.
 
     >>> is_named_so("instanceOf"), is_named_so("http://x.org/is%20a"), is_named_so("blood type")
     (True, True, False)
@@ -62,7 +62,7 @@ def classes_of(edges: Callable[[], Iterable[pa.RecordBatch]]) -> pa.Array | None
 
 @dataclass(frozen=True, slots=True)
 class TypeRelations:
-    """Which relations say of what kind a thing is.
+    """The relations that give types.
 
     Those ``given`` by id or name; if ``found``, others that are called so and whose tails are few
     and are classes, unless they are ``settled``: a change sees only some edges of these.
