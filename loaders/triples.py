@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -30,7 +30,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgqa.errors import DumpMalformedError, UsageError
+from kgqa.errors import UsageError
 from kgqa.graph.model import EdgeBatch, Kind, NameBatch, TypeBatch, ValueBatch
 from kgqa.loaders.base import Rejects, Report, data_lines, entity_batch, relation_batch
 from kgqa.loaders.blocks import (
@@ -45,13 +45,11 @@ from kgqa.loaders.blocks import (
 from kgqa.loaders.forms import N_TRIPLES, PARQUET
 from kgqa.loaders.graphs import parted, read_graphs
 from kgqa.loaders.ntriples import TRIPLE, is_blank, read_ntriples
-from kgqa.loaders.strings import is_text, lines_at, mask_of, whole_lines
+from kgqa.loaders.strings import mask_of
 from kgqa.loaders.triples_cells import read_json, read_parquet
 from kgqa.loaders.triples_pairs import read_pairs
-from kgqa.loaders.triples_rows import QUOTED, Columns, TriplesPart, is_count, split_record
+from kgqa.loaders.triples_rows import Columns, TriplesPart
 from kgqa.loaders.triples_table import (
-    COUNT_LINE,
-    HEADER,
     find_layout,
     first_lines,
     opened,
@@ -66,7 +64,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kgqa.graph.model import Batch, BoolArray
-    from kgqa.loaders.triples_table import Record
     from kgqa.progress import Progress
 
 _ENDINGS = {
