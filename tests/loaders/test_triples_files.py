@@ -280,3 +280,20 @@ PATTERNS += [r"\[", "a*+b", "m{1}", "[[]", r"\w", "(m|g).", "m.?", "^^m", "x$"]
 def test_a_pattern_means_what_it_means_to_python(pattern: str) -> None:
     expected = [re.match(pattern, ident) is not None for ident in IDS]
     assert MediatorRule(pattern).match(pa.array(IDS)).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("file", "lines"),
+    [
+        ("n.csv", ["id,name,type", 'a,"York, UK",city', "b,Zoe,person"]),
+        ("n.tsv", ["entity_id\tentity_type\tentity_name", "a\tcity\tYork, UK", "b\tperson\tZoe"]),
+        ("n.csv", ["name;nodeId", "York, UK;a", "Zoe;b"]),
+        ("n.csv", ['a,"York, UK"', 'b,"Zoe"']),
+    ],
+)
+def test_a_header_says_which_columns_of_a_file_of_names_are_read(
+    load: Load, write: Write, file: str, lines: list[str]
+) -> None:
+    loaded = load("triples", write("kg.tsv", "a\tr\tb"), names=write(file, *lines))
+    assert loaded.names() == {"a": "York, UK", "b": "Zoe"}
+    assert loaded.report.rejected == 0
