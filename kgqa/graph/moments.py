@@ -114,6 +114,21 @@ def length(text: str) -> Moment | None:
     return parts, part
 
 
+def length_text(seconds: float) -> str:
+    """Return a number of seconds as a duration, ISO 8601.
+
+    >>> length_text(7200), length_text(5400.5), length_text(0)
+    ('PT2H', 'PT1H30M0.5S', 'PT0S')
+    """
+    whole, part = divmod(abs(seconds), 1)
+    minutes, left = divmod(int(whole), 60)
+    hours, minutes = divmod(minutes, 60)
+    parts = [f"{count}{unit}" for count, unit in ((hours, "H"), (minutes, "M")) if count]
+    if left or part or not parts:
+        parts.append(f"{left}{f'{part:.9f}'.rstrip('0').lstrip('0').rstrip('.')}S")
+    return f"{'-' if seconds < 0 else ''}PT{''.join(parts)}"
+
+
 def date_text(days: int) -> str:
     """Return the date that is ``days`` after 1970-01-01, ISO 8601, of any year.
 

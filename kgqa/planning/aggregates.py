@@ -198,7 +198,7 @@ class WholeSearch:
         if place.property.many:
             many = said and not _COMMON.search(question)
             return replace(place.ref, part="size"), weight + 4.0 if many else -MOST_ODDS
-        if place.property.type in ("boolean", "point", "duration") or (is_id(place) and not said):
+        if place.property.type in ("boolean", "point") or (is_id(place) and not said):
             return place.ref, -MOST_ODDS
         if _AGED.search(question) and known.aged:  # nothing else is meant
             own = [one for one in known.places if _BODILY.search(one.property.name)]
