@@ -22,7 +22,7 @@ from pydantic.dataclasses import dataclass
 from kgqa.errors import GraphError, KgqaError, StoreUnavailableError, without_secrets
 from kgqa.graph.files import stamp_of, toml_key, toml_value, write_whole
 from kgqa.graph.model import Direction, KGInfo, Kind, Relations
-from kgqa.graph.names import normalise
+from kgqa.graph.names import name_form
 from kgqa.graph.schema import GraphSchema  # noqa: TC001 - pydantic reads it
 from kgqa.graph.sqlite_file import SqliteReader, prepare
 
@@ -83,7 +83,9 @@ class Attachment:
     ``only`` and ``skip``: labels, relationship types, ``Label.property``. ``values``: the label of
     nodes that are literals, where walks end. Of a SPARQL endpoint alone: ``database`` is the named
     graph, ``labels`` are the properties that are names, ``language`` is the wanted one, ``prefix``
-    stands before short ids, and a mediator is what has no name and an id that the pattern matches.
+    stands before short ids, and a mediator is what has no name and an id that the pattern matches;
+    ``classes`` are the predicates that say the class, ``subclasses`` the one that leads from a
+    class to a wider one.
     """
 
     url: str  # without credentials
@@ -99,6 +101,8 @@ class Attachment:
     labels: tuple[str, ...] = ()
     language: str = ""
     prefix: str = ""
+    classes: tuple[str, ...] = ()
+    subclasses: str = ""
 
     @property
     def is_endpoint(self) -> bool:
@@ -148,7 +152,7 @@ def as_toml(record: Attachment) -> str:
     ]
     plain: tuple[str, ...] = ("url", "database", "attached", "direction", "only", "skip", "values")
     if record.is_endpoint:
-        plain += ("labels", "language", "prefix")
+        plain += ("labels", "language", "prefix", "classes", "subclasses")
     lines += [f"{name} = {toml_value(getattr(record, name))}" for name in plain]
     lines.append(f"mediators = {toml_value(asdict(record.mediators))}")
     for label, type_ in record.types.items():
@@ -335,7 +339,7 @@ class SurveyWriter:
         for key, _, name, kind, _, others in rows:
             if kind != Kind.ENTITY:
                 continue
-            forms = [normalise(text) for text in (name or "", *others)]
+            forms = [name_form(text) for text in (name or "", *others)]
             norms.update((form, key) for form in forms if form)
             # normalised, so that a query's words are split as these are
             texts.append((key, forms[0], " ".join(forms[1:])))

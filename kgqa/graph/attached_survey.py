@@ -514,7 +514,7 @@ class _Reading:
 
 
 def settings_of(record: Attachment) -> str:
-    """Return what tells a record from an edited one."""
+    """Return a digest by which an edited record is recognised."""
     return hashlib.sha256(repr(replace(record, attached="")).encode()).hexdigest()
 
 

@@ -32,7 +32,7 @@ _WHOLE = range(-(1 << 63), 1 << 63)
 
 
 def label_names(types: Iterable[str], taken: Set[str]) -> dict[str, str]:
-    """Return the label of each type, none if there are too many; ``taken``: ours, and KGs'."""
+    """Return a label for each type, none if they are too many; ``taken`` labels are avoided."""
     names = sorted({type_ for type_ in types if type_ and "\0" not in type_})
     if len(names) > MAX_LABELS:
         return {}

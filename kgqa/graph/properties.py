@@ -64,7 +64,7 @@ class StoredPropertyGraph(PropertyGraph, ABC):
 
     @abstractmethod
     def described(self, keys: IntArray) -> Iterable[Described]:
-        """Return key, id, name, kind, types and properties (JSON) of ``keys`` that are there."""
+        """Return key, id, name, kind, types and properties (JSON) of the ``keys`` that exist."""
 
     @abstractmethod
     def neighbours(self, keys: IntArray, direction: Direction) -> Adjacency:
@@ -198,7 +198,7 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def _value_of(id_: str, name: str | None, kind: int) -> Value:
-    """Return what a value node, or an entity whose name is a value, stands for."""
+    """Return the value of a value node, or of an entity whose name is a value."""
     return read_value(id_)[0] if kind == Kind.VALUE else (name or id_)
 
 
@@ -242,7 +242,7 @@ class _Values:
             self.examples.setdefault(example)
 
     def number_type(self) -> ValueType | None:
-        """Return the type of the numbers that all the texts are, None if they are not."""
+        """Return the number type that all texts parse as, None if they do not."""
         texts, numbers = self.types["text"], sum(self.numbers.values())
         others = set(self.types) - {"text", "integer", "float"}
         if not texts or others or numbers < READ * texts:

@@ -95,7 +95,7 @@ class GraphSchema:
 
 
 def described_schema(schema: GraphSchema, most: int = 20) -> dict[str, Any]:
-    """Return a schema as JSON for who asks first what there is: the ``most`` frequent of each.
+    """Return a schema as JSON, cut to the ``most`` frequent types, relations and properties.
 
     A property with its type and an example; a relation with the types at its ends; ``more``: how
     many types and relations are left out.

@@ -37,7 +37,7 @@ _VALUE_ID = re.compile(r'"(.*)"(?:@([\w-]+)|\^\^(?:xsd:(\w+)|<(.*)>))?', re.DOTA
 
 
 def iri(text: str) -> str:
-    """Return an IRI as a query has it. Raises GraphError if it holds what no IRI can.
+    """Return an IRI in SPARQL syntax. Raises GraphError if it has forbidden characters.
 
     >>> iri("http://x.org/a")
     '<http://x.org/a>'

@@ -18,9 +18,9 @@ import numpy as np
 
 from kgqa.errors import EntityNotFoundError, GraphError
 from kgqa.graph.attached import Attachment, SurveyFile, read_attachment
-from kgqa.graph.literals import LONG_TEXT, XSD, read_value, value_id, value_name
+from kgqa.graph.literals import LONG_TEXT, XSD, cast_values, read_value, value_id, value_name
 from kgqa.graph.model import Adjacency, Entities, EntityDetails, Kind, Relations, keys_array
-from kgqa.graph.names import is_storable, last_part, normalise
+from kgqa.graph.names import is_storable, last_part, name_form
 from kgqa.graph.schema import Facts, GraphSchema, Value
 from kgqa.graph.sparql_client import SparqlClient, iri, is_term, literal, term_of
 from kgqa.graph.sparql_keys import KeyFile, key_of
@@ -30,6 +30,7 @@ from kgqa.graph.sparql_survey import (
     PAGE,
     RDF_TYPE,
     chosen_name,
+    class_path,
     count_all,
     number,
     rank_of,
@@ -111,6 +112,12 @@ class SparqlStore:
         self._file = self._names
         names = list(self._survey.relations)
         self._relations = Relations(names, list(map(last_part, names)), [None] * len(names))
+        self._numbers_as_text = {
+            one.name: one.type
+            for type_ in self._survey.schema.types
+            for one in type_.properties
+            if one.as_text
+        }
         self._steps = {name: 2 * key for key, name in enumerate(names)}
         self._pattern = re.compile(record.mediators.pattern) if record.mediators.pattern else None
         self._named.clear()
@@ -253,20 +260,25 @@ class SparqlStore:
         id_, kind = entity.ids[0], Kind(int(entity.kinds[0]))
         if kind == Kind.VALUE:
             return EntityDetails(id_, entity.names[0], kind, [], [], {})
+        classes = f"{self._term(id_)} {class_path(self.record)} ?o BIND({iri(RDF_TYPE)} AS ?p)"
         rows = self._all(
-            f"{self._term(id_)} ?p ?o FILTER(isLiteral(?o) || ?p = {iri(RDF_TYPE)})", "?p ?o"
+            f"{{ {self._term(id_)} ?p ?o FILTER(isLiteral(?o) && "
+            f"{wanted_language('?o', self.record.language)}) }} UNION "
+            f"{{ {classes} FILTER(isIRI(?o)) }}",
+            "?p ?o",
         )
         types, held = [], dict[str, list[Any]]()
+        names = {*self.record.labels, *ALIASES}
         for row in rows:
             predicate = row["p"]["value"]
             if predicate == RDF_TYPE:
                 types.append(self._id_of(row["o"]))
-            elif takes(self.record, predicate):
+            elif takes(self.record, predicate) and predicate not in names:
                 value = read_value(self._id_of(row["o"]))[0]
                 held.setdefault(predicate.removeprefix(self.record.prefix), []).append(value)
         properties = {name: v[0] if len(v) == 1 else v for name, v in held.items()}
         others = self._named.get(key, (None, 0, []))[2]
-        return EntityDetails(id_, entity.names[0], kind, others, sorted(types), properties)
+        return EntityDetails(id_, entity.names[0], kind, others, sorted(set(types)), properties)
 
     def relations(self) -> Relations:
         """Return the predicates that the survey found."""
@@ -412,10 +424,19 @@ class SparqlStore:
         return self._survey.schema
 
     def instances(self, type_: str) -> IntArray:
-        """Return the keys of the entities of a type, ascending; "" is everything with a name."""
-        if not type_:
+        """Return the keys of the entities of a type, ascending; "" is every entity.
+
+        Of an endpoint that is too large to be counted, every one whose name the survey kept.
+        """
+        if not type_ and self._survey.schema.sampled:
             return self.topic_keys(-1, 1 << 40)
-        rows = self._all(f"?s {iri(RDF_TYPE)} {self._term(type_)} FILTER(isIRI(?s))", "?s")
+        ends = ", ".join(map(iri, (*self.record.labels, *ALIASES, *self.record.classes)))
+        pattern = (
+            f"?s {class_path(self.record)} {self._term(type_)}"
+            if type_
+            else f"{{ ?s ?p ?o }} UNION {{ ?o ?p ?s FILTER(?p NOT IN ({ends})) }}"
+        )
+        rows = self._all(f"{{ SELECT DISTINCT ?s WHERE {{ {pattern} FILTER(isIRI(?s)) }} }}", "?s")
         keys = self._intern([self._id_of(row["s"]) for row in rows])
         return np.unique(keys_array(list(keys.values())))
 
@@ -423,8 +444,11 @@ class SparqlStore:
         """Return (row, value) of the literals of a predicate, by row."""
         held: dict[str, list[Value]] = {}
         ids = self._known(keys_array(keys).tolist())
-        for row in self._of(ids, [name], "?s ?p ?o", "isLiteral(?o)"):
+        wanted = f"isLiteral(?o) && {wanted_language('?o', self.record.language)}"
+        for row in self._of(ids, [name], "?s ?p ?o", wanted):
             held.setdefault(self._id_of(row["s"]), []).append(read_value(self._id_of(row["o"]))[0])
+        kind = self._numbers_as_text.get(name)
+        held = {id_: cast_values(values, kind) for id_, values in held.items()}
         pairs = [(row, value) for row, id_ in enumerate(ids) for value in held.get(id_, ())]
         return keys_array([row for row, _ in pairs]), [value for _, value in pairs]
 
@@ -477,7 +501,7 @@ class SparqlStore:
     def _found(self, names: dict[int, str]) -> set[tuple[int, int]]:
         at: dict[str, list[int]] = {}
         for place, name in names.items():
-            if form := normalise(name):
+            if form := name_form(name):
                 at.setdefault(form, []).append(place)
         texts = sorted({change(names[p[0]]) for p in at.values() for change in _VARIANTS})
         tags = ["", self.record.language]
@@ -492,7 +516,7 @@ class SparqlStore:
             ):
                 id_ = self._id_of(row["s"])
                 key = self._intern([id_])[id_]
-                found |= {(place, key) for place in at.get(normalise(row["l"]["value"]), ())}
+                found |= {(place, key) for place in at.get(name_form(row["l"]["value"]), ())}
         return found
 
     def suggest(self, text: str, limit: int = 5, *, prefix: bool = False) -> IntArray:

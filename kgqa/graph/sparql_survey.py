@@ -8,6 +8,7 @@ that are names; the survey is the same file, too (:mod:`kgqa.graph.attached`).
 from __future__ import annotations
 
 import time
+from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,15 @@ from kgqa.graph.attached import (
 )
 from kgqa.graph.attached_attach import Attached
 from kgqa.graph.backend import is_kg_name
-from kgqa.graph.literals import LONG_TEXT, XSD, read_value, value_id
+from kgqa.graph.literals import (
+    LONG_TEXT,
+    READ,
+    XSD,
+    cast_values,
+    common_type,
+    read_value,
+    value_id,
+)
 from kgqa.graph.model import KGInfo, Kind
 from kgqa.graph.names import is_storable
 from kgqa.graph.schema import EntityType, GraphSchema, Property, RelationPattern
@@ -40,9 +49,11 @@ if TYPE_CHECKING:
 
     from kgqa.graph.attached import Node
     from kgqa.graph.model import Direction
+    from kgqa.graph.schema import Value, ValueType
     from kgqa.progress import Progress
 
 RDF_TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
+SUBCLASS = "http://www.w3.org/2000/01/rdf-schema#subClassOf"
 FREEBASE = "http://rdf.freebase.com/ns/"
 WIKIDATA = "http://www.wikidata.org/"
 LABELS = (
@@ -62,6 +73,8 @@ _COUNTED = 2_000_000  # triples up to which everything is counted; beyond, a sam
 _SAMPLE = 100_000
 _MOST_RELATIONS = 20_000
 _MOST_CLASSES = 500
+_NUMBER = r"^[+-]?([1-9][0-9]*|0)?\.?[0-9]*([eE][+-]?[0-9]+)?$"  # texts that read as numbers
+_WHOLE = "^[+-]?([1-9][0-9]*|0)$"
 _SITE = (
     "type",
     "common",
@@ -196,10 +209,11 @@ def survey_endpoint(
             f"LIMIT {_MOST_RELATIONS}"
         )
         predicates = {row["p"]["value"]: number(row) for row in counts}
-        record = profiled(record, predicates)
+        record = classed(profiled(record, predicates), predicates, total)
         classes = client.select(
-            f"SELECT ?c (COUNT(?s) AS ?n) WHERE {{ ?s {iri(RDF_TYPE)} ?c FILTER(isIRI(?c)) }} "
-            f"GROUP BY ?c ORDER BY DESC(?n) ?c LIMIT {_MOST_CLASSES}"
+            f"SELECT ?c (COUNT(DISTINCT ?s) AS ?n) WHERE {{ ?s {class_path(record)} ?c "
+            f"FILTER(isIRI(?s) && isIRI(?c)) }} GROUP BY ?c ORDER BY DESC(?n) ?c "
+            f"LIMIT {_MOST_CLASSES}"
         )
     names = {*record.labels, *ALIASES}
     relations = tuple(
@@ -208,7 +222,11 @@ def survey_endpoint(
         )
     )
     with progress.task("reading classes and datatypes"):
-        of = {row["c"]["value"]: number(row) for row in classes}
+        of = {
+            name: number(row)
+            for row in classes
+            if not _fits((name := row["c"]["value"]).removeprefix(record.prefix), record.skip)
+        }
         schema = _schema(client, record, of, total)
     with progress.task("reading names"):
         nodes = _names(client, record)
@@ -227,7 +245,9 @@ def survey_endpoint(
         relations=len(relations),
         edges=total,
         loader="attach",
-        type_relations=(RDF_TYPE,) if RDF_TYPE in relations else (),
+        type_relations=tuple(
+            name for p in record.classes if (name := p.removeprefix(record.prefix)) in relations
+        ),
     )
     survey = Survey(
         info,
@@ -253,7 +273,8 @@ def survey_endpoint(
 def settings_of(record: Attachment) -> str:
     """Return what of a record a survey depends on."""
     held = asdict(record)
-    return repr([held[n] for n in ("url", "database", "labels", "language", "only", "skip")])
+    names = ("url", "database", "labels", "language", "only", "skip", "classes", "subclasses")
+    return repr([held[n] for n in names])
 
 
 def takes(record: Attachment, predicate: str) -> bool:
@@ -262,14 +283,14 @@ def takes(record: Attachment, predicate: str) -> bool:
     ``only`` and ``skip`` name predicates, and the beginnings of such, up to ``/``, ``#`` or ``.``.
     """
     short = predicate.removeprefix(record.prefix)
+    return (not record.only or _fits(short, record.only)) and not _fits(short, record.skip)
 
-    def fits(names: Sequence[str]) -> bool:
-        return any(
-            short == name or short.startswith(name if name[-1:] in ("/", "#") else f"{name}.")
-            for name in names
-        )
 
-    return (not record.only or fits(record.only)) and not fits(record.skip)
+def _fits(short: str, names: Sequence[str]) -> bool:
+    return any(
+        short == name or short.startswith(name if name[-1:] in ("/", "#") else f"{name}.")
+        for name in names
+    )
 
 
 def profiled(record: Attachment, predicates: dict[str, int]) -> Attachment:
@@ -298,66 +319,169 @@ def profiled(record: Attachment, predicates: dict[str, int]) -> Attachment:
             skip=record.skip or (*meta, *other, f"{WIKIDATA}prop/novalue/"),
             mediators=Mediators(pattern=rf"{WIKIDATA}entity/statement/.*"),
         )
-    return replace(record, labels=LABELS)
+    return replace(record, labels=tuple(one for one in LABELS if one in predicates) or LABELS[:1])
+
+
+def classed(record: Attachment, predicates: dict[str, int], total: int) -> Attachment:
+    """Return the record with the predicates that say classes, unless it has some.
+
+    A chain of subclasses is followed where all triples are counted: elsewhere it takes too long.
+    """
+    if record.classes:
+        return record
+    known = (f"{FREEBASE}type.object.type", f"{WIKIDATA}prop/direct/P31", RDF_TYPE)
+    classes = tuple(one for one in known if one in predicates) or (RDF_TYPE,)
+    wikidata = classes[0] == known[1]
+    wider = f"{WIKIDATA}prop/direct/P279" if wikidata else SUBCLASS
+    followed = wider in predicates and total <= _COUNTED
+    return replace(
+        record, classes=classes[:1] if wikidata else classes, subclasses=wider if followed else ""
+    )
+
+
+def class_path(record: Attachment) -> str:
+    """Return the property path from an entity to its classes."""
+    classes = "|".join(map(iri, record.classes or (RDF_TYPE,)))
+    classes = f"({classes})" if len(record.classes) > 1 else classes
+    return f"{classes}/{iri(record.subclasses)}*" if record.subclasses else classes
 
 
 def _schema(
     client: SparqlClient, record: Attachment, classes: dict[str, int], total: int
 ) -> GraphSchema:
-    if not classes:
-        return GraphSchema((), ())
     sampled = total > _COUNTED
     triples = (
-        f"{{ SELECT ?s ?p ?o WHERE {{ ?s ?p ?o }} LIMIT {_SAMPLE} }}" if sampled else "?s ?p ?o ."
+        f"{{ SELECT ?s ?p ?o WHERE {{ ?s ?p ?o }} LIMIT {_SAMPLE} }}" if sampled else "?s ?p ?o"
     )
-    type_ = iri(RDF_TYPE)
-    edges = client.select(
-        f"SELECT ?c ?p ?d (COUNT(*) AS ?n) WHERE {{ {triples} ?s {type_} ?c . ?o {type_} ?d }} "
-        f"GROUP BY ?c ?p ?d ORDER BY DESC(?n) LIMIT {_MOST_RELATIONS}"
+    names = {*record.labels, *ALIASES}
+    left_out = ", ".join(map(iri, sorted({*names, *record.classes, record.subclasses} - {""})))
+    literals = (
+        f"{triples} FILTER(isIRI(?s) && isLiteral(?o) && ?p NOT IN ({left_out}) && "
+        f"{wanted_language('?o', record.language)}) {_of_class(record, '?s', '?c')}"
     )
     values = client.select(
-        f"SELECT ?c ?p ?t (COUNT(*) AS ?n) (SAMPLE(?o) AS ?e) WHERE {{ {triples} ?s {type_} ?c "
-        "FILTER(isLiteral(?o)) BIND(DATATYPE(?o) AS ?t) } "
+        "SELECT ?c ?p ?t (COUNT(*) AS ?n) (SAMPLE(?o) AS ?e) "
+        f"(SUM(IF(REGEX(STR(?o), {literal(_NUMBER)}), 1, 0)) AS ?r) "
+        f"(SUM(IF(REGEX(STR(?o), {literal(_WHOLE)}), 1, 0)) AS ?w) WHERE "
+        f"{{ {literals} BIND(DATATYPE(?o) AS ?t) }} "
         f"GROUP BY ?c ?p ?t ORDER BY ?c ?p DESC(?n) LIMIT {_MOST_RELATIONS}"
     )
-    short = {name: name.removeprefix(record.prefix) for name in classes}
-    names = {*record.labels, *ALIASES}
+    owners = {
+        (_class_in(row, "c"), row["p"]["value"]): number(row)
+        for row in client.select(
+            f"SELECT ?c ?p (COUNT(DISTINCT ?s) AS ?n) WHERE {{ {literals} }} GROUP BY ?c ?p "
+            f"ORDER BY ?c ?p LIMIT {_MOST_RELATIONS}"
+        )
+    }
+    edges = client.select(
+        f"SELECT ?c ?p ?d (COUNT(*) AS ?n) WHERE {{ {triples} FILTER(isIRI(?s) && isIRI(?o) && "
+        f"?p NOT IN ({left_out})) {_of_class(record, '?s', '?c')} "
+        f"{_of_class(record, '?o', '?d')} }} "
+        f"GROUP BY ?c ?p ?d ORDER BY DESC(?n) LIMIT {_MOST_RELATIONS}"
+    )
+    numbers = _number_types(values)
+    short = {name: name.removeprefix(record.prefix) for name in classes} | {"": ""}
     properties: dict[str, list[Property]] = {}
     for (class_, predicate), group in groupby(
-        values, key=lambda row: (row["c"]["value"], row["p"]["value"])
+        values, key=lambda row: (_class_in(row, "c"), row["p"]["value"])
     ):
-        rows = list(group)
-        if predicate in names or not takes(record, predicate) or class_ not in classes:
-            continue
-        example, kind = read_value(_value_of(rows[0]["e"])) if "e" in rows[0] else ("", "text")
-        walked = not (isinstance(example, str) and len(example) > LONG_TEXT)
-        properties.setdefault(class_, []).append(
-            Property(
-                predicate.removeprefix(record.prefix),
-                kind,
-                count=sum(map(number, rows)),
-                examples=(example,) if walked else (),
-                walked=walked,
+        if takes(record, predicate) and class_ in short:
+            name = predicate.removeprefix(record.prefix)
+            property_ = _property(
+                name, list(group), owners.get((class_, predicate), 0), numbers.get(predicate)
             )
-        )
-    types = tuple(
+            properties.setdefault(class_, []).append(property_)
+    types = [
         EntityType(short[name], count, tuple(properties.get(name, ())))
         for name, count in classes.items()
-    )
+    ]
+    if "" in properties or not types:
+        types.append(EntityType("", 0, tuple(properties.get("", ()))))
     patterns = tuple(
         RelationPattern(
             row["p"]["value"].removeprefix(record.prefix),
-            short[row["c"]["value"]],
-            short[row["d"]["value"]],
+            short[_class_in(row, "c")],
+            short[_class_in(row, "d")],
             number(row),
         )
         for row in edges
-        if row["c"]["value"] in short
-        and row["d"]["value"] in short
+        if {_class_in(row, "c"), _class_in(row, "d")} <= short.keys()
         and takes(record, row["p"]["value"])
-        and row["p"]["value"] != RDF_TYPE
     )
-    return GraphSchema(types, patterns, sampled)
+    return GraphSchema(tuple(types), patterns, sampled)
+
+
+def _of_class(record: Attachment, entity: str, class_: str) -> str:
+    """Return the pattern that binds each class of an entity, or leaves it open if it has none."""
+    found = f"{entity} {class_path(record)} {class_} FILTER(isIRI({class_}))"
+    if record.subclasses or len(record.classes) > 1:  # a path may lead to a class in several ways
+        found = f"{{ SELECT DISTINCT {entity} {class_} WHERE {{ {found} }} }}"
+    return f"OPTIONAL {{ {found} }}"
+
+
+def _class_in(row: dict[str, Any], variable: str) -> str:
+    return str(row[variable]["value"]) if variable in row else ""
+
+
+def _number_types(rows: list[dict[str, Any]]) -> dict[str, ValueType]:
+    """Return the type of the numbers that the texts of a predicate are, if nearly all are."""
+    counts: dict[str, Counter[str]] = {}
+    for row in rows:
+        kind = _read(row)[1]
+        held = counts.setdefault(row["p"]["value"], Counter())
+        held[kind] += number(row)
+        if kind == "text" or row.get("t", {}).get("value") in (None, f"{XSD}string"):
+            held["read"] += number(row, "r")
+            held["whole"] += number(row, "w")
+    found: dict[str, ValueType] = {}
+    for predicate, held in counts.items():
+        texts = held["text"]
+        others = held.total() - held["read"] - held["whole"] - texts
+        if texts and others == held["integer"] + held["float"] and held["read"] >= READ * texts:
+            whole = held["whole"] == held["read"] and not held["float"]
+            found[predicate] = "integer" if whole else "float"
+    return found
+
+
+def _read(row: dict[str, Any]) -> tuple[Value, ValueType]:
+    return read_value(_value_of(row["e"])) if "e" in row else ("", "text")
+
+
+def _property(
+    name: str, rows: list[dict[str, Any]], owners: int, as_number: ValueType | None
+) -> Property:
+    """Return the property of a class that rows of datatypes with counts and an example make.
+
+    ``owners``: how many of the class have it. ``as_text``: numbers that SPARQL does not calculate
+    with, as those of ``xsd:gYear``, or that are texts, which are read ``as_number``. ``unread``:
+    how many values are of another type.
+    """
+    read = [_read(row) for row in rows]
+    kind = as_number or common_type([type_ for _, type_ in read])
+    numeric = kind in ("integer", "float")
+    plain = [value for value, _ in read]
+    examples = cast_values(plain[:1], as_number) if as_number else plain[:1]
+    short = not any(isinstance(one, str) and len(one) > LONG_TEXT for one in examples)
+    years = any(row.get("t", {}).get("value") == f"{XSD}gYear" for row in rows)
+    others = (
+        0
+        if as_number
+        else sum(
+            number(row)
+            for (_, type_), row in zip(read, rows, strict=True)
+            if type_ != kind and not (numeric and type_ == "integer")
+        )
+    )
+    return Property(
+        name,
+        kind,
+        many=sum(map(number, rows)) > owners,
+        count=owners,
+        examples=tuple(examples) if short else (),
+        walked=short,
+        as_text=as_number is not None or (numeric and years),
+        unread=others,
+    )
 
 
 def _value_of(term: dict[str, Any]) -> str:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 NUMBERS = ("integer", "float")
 ORDERED = (*NUMBERS, *MOMENTS, "duration", "text")
 _EQUALITY = ("=", "<>", "in", "not in")
-_SHOWN = 8  # names that an error lists
+_MAX_LISTED_NAMES = 8  # names that an error lists
 _CLOCK = r"\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)?"
 _DATE = re.compile(rf"-?\d{{4,}}(?:-Q[1-4]|-\d\d(?:-\d\d(?:[T ]{_CLOCK})?)?)?")
 _TIME = re.compile(_CLOCK)
@@ -312,5 +312,5 @@ def _there_is(name: str, there: Iterable[str], otherwise: str) -> str:
 
 
 def _some(names: Sequence[str]) -> str:
-    more = len(names) - _SHOWN
-    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - _MAX_LISTED_NAMES
+    return ", ".join(names[:_MAX_LISTED_NAMES]) + (f" and {more} more" if more > 0 else "")

@@ -99,7 +99,7 @@ class _Values:
 
 
 def quoted(name: str) -> str:
-    """Return a name as Cypher has it, in backticks where it needs them."""
+    """Return a name in Cypher syntax, in backticks if it needs them."""
     return name if _PLAIN.fullmatch(name) else f"`{cypher.escaped(name)}`"
 
 
@@ -160,7 +160,7 @@ class _Statement:
         return lines
 
     def _averages(self) -> list[str]:
-        """Return what binds the averages of a whole class that something is compared with."""
+        """Return the clause that binds averages over a whole class for comparisons."""
         found = [one.right for one in self.plan.where if isinstance(one.right, Aggregate)]
         if found and self.plan.first is not None:
             raise PlanError("This plan cannot be written as one statement of Cypher.")
@@ -333,7 +333,7 @@ class _Statement:
         return lines
 
     def _rows(self) -> list[str]:
-        """Return what makes rows different, with what they are ordered by."""
+        """Return the items that make rows distinct, with their sort keys."""
         plan = self.plan
         extra = [sort for sort in plan.order if sort.by not in plan.give or self._many(sort.by)]
         plain = all(isinstance(item, PropertyRef | Arithmetic | float | int) for item in plan.give)
@@ -352,7 +352,7 @@ class _Statement:
         return ["WITH " + ", ".join(with_), *([f"WHERE {some}"] if plain and values else [])]
 
     def _named(self, items: Iterable[Item]) -> list[str]:
-        """Return items for a WITH, and note what they are called after it."""
+        """Return items for a WITH, and record their names after it."""
         texts, names = [], {}
         for item in items:
             text = self.item(item)
@@ -427,7 +427,7 @@ class _Statement:
         return list(dict.fromkeys(texts))
 
     def best(self, item: Item, descending: bool) -> str:
-        """Return what a row is ordered by: of a list the greatest or the least."""
+        """Return the sort key of a row: of a list, its greatest or least value."""
         if isinstance(item, NodeRef):
             return self._called(item)
         text = self.item(item)

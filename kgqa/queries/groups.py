@@ -34,7 +34,7 @@ def _holds_empty(one: Comparison) -> bool:
 
 
 def required(plan: Plan) -> set[NodeRef | HopRef] | None:
-    """Return the nodes and hops of the pattern that groups need, without what is counted in them.
+    """Return the nodes and hops that groups need, without the counted ones.
 
     None if no group can be without what is counted: that lies between what is grouped by, or is it.
     """

@@ -103,7 +103,7 @@ class PlanLanguage:
         return parse_plan(state.text)
 
     def options(self, state: PlanState) -> tuple[Option, ...]:
-        """Return what may come next and the state that it leads to; "" ends the plan."""
+        """Return the possible continuations with their states; "" ends the plan."""
         if state not in self._options:
             self._options[state] = tuple(dict(self._following(state)).items())
         return self._options[state]
@@ -161,7 +161,7 @@ class PlanLanguage:
             yield option
 
     def _plan(self, text: str) -> Plan:
-        """Return the plan that a prefix is where it ends now: it gives its first node."""
+        """Return the plan of a prefix that ends here: it gives its first node."""
         plan = parse_plan(text)
         check(plan, self.index)
         return plan
@@ -207,7 +207,7 @@ class PlanLanguage:
         owned: Owned,
         there: Collection[tuple[str, str]],
     ) -> Iterator[Option]:
-        """Yield how something may be compared, each way once."""
+        """Yield the possible comparisons of a property or node, each once."""
         held = self.stated.texts.get(owned, ())
         found: list[tuple[str, str]] = []
         if kind is None or kind.type == "text":

@@ -176,7 +176,7 @@ def _rank(value: Value) -> int:
 
 
 def sort_key(value: Value) -> tuple[int, Any]:
-    """Return what values are ordered by: text before truth before numbers, as in Cypher."""
+    """Return the sort key of values: text before truth before numbers, as in Cypher."""
     return _rank(value), value
 
 
@@ -189,7 +189,7 @@ def order_key(value: Value, type_: str = "") -> tuple[int, Any] | None:
 
 
 def calculated(kind: str, values: list[Value], type_: str = "") -> Value | None:
-    """Return an aggregate of values of a type; None if there is no value to calculate it of."""
+    """Return an aggregate of values of a type; None without values."""
     if kind == "count":
         return len(set(map(sort_key, values)))
     if kind in ("least", "most"):

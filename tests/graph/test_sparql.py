@@ -125,6 +125,25 @@ class TestAsItIs:
             details = store.details(int(store.keys_of([f"{X}apollo"])[0]))
             assert (details.types, details.properties[f"{X}year"]) == ([f"{X}Film"], 1995)
 
+    def test_classes_are_those_that_chains_of_subclasses_lead_to(self, tmp_path: Path) -> None:
+        path = tmp_path / "chain.ttl"
+        path.write_text(
+            FILMS + ":Film rdfs:subClassOf :Work . :Work rdfs:subClassOf :Thing . "
+            ':apollo :cast 3, 4 ; :length "140" ; :seen "1996"^^xsd:gYear .'
+        )
+        with serving(tmp_path, path) as url, opened(url, tmp_path) as store:
+            types = {type_.name: type_ for type_ in store.schema().types}
+            assert {f"{X}Film", f"{X}Work", f"{X}Thing", f"{X}Person"} <= types.keys()
+            (apollo,) = store.instances(f"{X}Thing").tolist()
+            assert store.details(apollo).types == [f"{X}Film", f"{X}Thing", f"{X}Work"]
+            held = {one.name: (one.type, one.many) for one in types[f"{X}Work"].properties}
+            assert held == {
+                f"{X}cast": ("integer", True), f"{X}length": ("integer", False),
+                f"{X}note": ("text", False), f"{X}seen": ("integer", False),
+                f"{X}year": ("integer", False),
+            }  # fmt: skip
+            assert store.property_values(keys_array([apollo]), f"{X}length")[1] == [140]
+
     def test_language_and_label_property(self, films: str, tmp_path: Path) -> None:
         with opened(films, tmp_path, SparqlTaken(default_language="de")) as store:
             assert store.entities(store.keys_of([f"{X}apollo"])).names == ["Apollo dreizehn"]
