@@ -27,7 +27,7 @@ from kgqa.planning.question_words import (
     superlative,
 )
 from kgqa.planning.two_step_plans import best_first, counted_after
-from kgqa.queries.check import DATES, NUMBERS
+from kgqa.queries.check import NUMBERS
 from kgqa.queries.plan import (
     Aggregate,
     AggregateKind,
@@ -43,6 +43,7 @@ from kgqa.queries.plan import (
     Without,
     owners,
 )
+from kgqa.queries.values import DATES
 from kgqa.understanding.asked import asks_best, asks_either
 
 if TYPE_CHECKING:

@@ -30,8 +30,9 @@ from kgqa.planning.question_words import (
     says,
 )
 from kgqa.planning.schema_parts import ENTITY, FoundValue, Owned
-from kgqa.queries.check import DATES, NUMBERS, operators
+from kgqa.queries.check import NUMBERS, operators
 from kgqa.queries.plan import Aggregate, Comparison, NodeRef, PropertyRef, owners
+from kgqa.queries.values import DATES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
