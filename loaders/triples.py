@@ -44,7 +44,7 @@ from kgqa.loaders.blocks import (
 )
 from kgqa.loaders.forms import N_TRIPLES, PARQUET
 from kgqa.loaders.graphs import parted, read_graphs
-from kgqa.loaders.ntriples import TRIPLE, is_blank, read_ntriples
+from kgqa.loaders.ntriples import TRIPLE, is_blank, is_unnamed, read_ntriples
 from kgqa.loaders.strings import mask_of
 from kgqa.loaders.triples_cells import read_json, read_parquet
 from kgqa.loaders.triples_pairs import read_pairs
@@ -171,7 +171,7 @@ class TriplesLoader:
                     yield EdgeBatch(edges)
                 for ids, unless in ((part.ends, False), (part.described, True)):
                     if len(ids):
-                        is_mediator = mediators.match(ids) | mask_of(pc.starts_with(ids, "_:"))
+                        is_mediator = mediators.match(ids) | is_unnamed(ids)
                         kinds = np.where(is_mediator, Kind.MEDIATOR, Kind.ENTITY)
                         batch = entity_batch(ids, kind=pa.array(kinds.astype(np.uint8)))
                         yield replace(batch, by_id=True, unless_relation=unless)

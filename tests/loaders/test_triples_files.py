@@ -297,3 +297,30 @@ def test_a_header_says_which_columns_of_a_file_of_names_are_read(
     loaded = load("triples", write("kg.tsv", "a\tr\tb"), names=write(file, *lines))
     assert loaded.names() == {"a": "York, UK", "b": "Zoe"}
     assert loaded.report.rejected == 0
+
+
+def test_labels_of_wikidata_s_properties_name_relations(load: Load, write: Write) -> None:
+    w, label = "http://www.wikidata.org", "<http://www.w3.org/2000/01/rdf-schema#label>"
+    statement = f"<{w}/entity/statement/s1>"
+    loaded = load(
+        "triples",
+        write(
+            "w.nt",
+            f'<{w}/entity/P19> {label} "place of birth"@en .',
+            f'<{w}/entity/P19> {label} "Geburtsort"@de .',
+            f"<{w}/entity/P19> <http://wikiba.se/ontology#directClaim> <{w}/prop/direct/P19> .",
+            f"<{w}/entity/Q1> <{w}/prop/direct/P19> <{w}/entity/Q2> .",
+            f"<{w}/entity/Q1> <{w}/prop/P19> {statement} .",
+            f"{statement} <{w}/prop/statement/P19> <{w}/entity/Q2> .",
+            f'<{w}/entity/Q1> {label} "Mira"@de .',
+            f'<{w}/entity/Q1> {label} "Myra"@fr .',
+            f'<{w}/entity/Q2> {label} "Hamar"@de .',
+            f'<{w}/entity/Q2> {label} "Hamar, Norway"@en-GB .',
+        ),
+    )
+    assert {*loaded.relations.values()} == {"place of birth"}
+    assert {name for name in loaded.names().values() if name} == {"Mira", "Hamar, Norway"}
+    assert not any(row["aliases"] for row in loaded.entities.values())
+    assert loaded.kinds() == {"ENTITY": 2, "MEDIATOR": 1}
+    assert loaded.report.dropped["statement on how a property is written"] == 1
+    assert loaded.report.dropped["other language"] == 2  # Myra, Hamar in German
