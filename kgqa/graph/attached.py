@@ -179,7 +179,7 @@ def _called(names: Naming | Called) -> list[str]:
 
 FILE_NAME = "survey.sqlite"
 APPLICATION_ID = 0x6B674174  # "kgAt"
-USER_VERSION = 3
+USER_VERSION = 4
 TABLES = """
 CREATE TABLE survey (content TEXT NOT NULL);
 CREATE TABLE node (

@@ -26,7 +26,9 @@ from kgqa.answers.general import ask_which
 from kgqa.deadline import check_deadline
 from kgqa.display import NOT_HERE, said_name
 from kgqa.errors import PlanError, TimeLimitError, UsageError
+from kgqa.graph.moments import length
 from kgqa.graph.names import normalise
+from kgqa.graph.quantities import BASES
 from kgqa.graph.schema import PropertyGraph
 from kgqa.lexicon.lemmas import stem
 from kgqa.linking.neighbourhood_features import MOST_CLASSES, stems_of
@@ -802,7 +804,16 @@ def _joins(plan: Plan) -> bool:
 
 def _names(plan: Plan) -> list[str]:
     """Return the names and values that a plan speaks of."""
-    return re.findall(r"[^\W\d][\w/:#.-]*", str(plan))
+    lasting = any(
+        isinstance(value, str) and length(value) is not None
+        for one in plan.where
+        if isinstance(one.right, tuple)
+        for value in one.right
+    )
+    return [
+        *re.findall(r"[^\W\d][\w/:#.-]*", str(plan)),
+        *(" ".join(BASES["s"]).split() if lasting else ()),  # "hours", of PT2H
+    ]
 
 
 def _gives(result: QueryResult) -> bool:
