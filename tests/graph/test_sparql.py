@@ -14,13 +14,14 @@ import pytest
 
 import kgqa
 from kgqa.errors import GraphError, KgqaError, StoreUnavailableError, UsageError
-from kgqa.graph.model import keys_array
+from kgqa.graph.model import Kind, keys_array
 from kgqa.graph.sparql_client import SparqlClient, iri, literal, term_of
 from kgqa.graph.sparql_keys import KeyFile, key_of
 from kgqa.graph.sparql_store import SparqlStore
 from kgqa.graph.sparql_survey import SparqlTaken, attach_endpoint
 from kgqa.progress import Silent
 from tests.graph.attached_conformance import HOSTILE, TURTLE, AttachedConformance
+from tests.graph.attached_conformance import key_of as the_key
 from tests.graph.sparql_server import serving
 from tests.graph.virtuoso_server import serving_virtuoso
 
@@ -136,6 +137,57 @@ class TestAsItIs:
                 answer = kg.ask(question, entities=["Apollo 13"], method="rank", hops=hops)
                 assert answer.paths
                 assert store.client.requests - before <= most
+
+
+WIKI = """@prefix wd: <http://www.wikidata.org/entity/> .
+@prefix wds: <http://www.wikidata.org/entity/statement/> .
+@prefix wdt: <http://www.wikidata.org/prop/direct/> . @prefix p: <http://www.wikidata.org/prop/> .
+@prefix ps: <http://www.wikidata.org/prop/statement/> .
+@prefix pq: <http://www.wikidata.org/prop/qualifier/> .
+@prefix wikibase: <http://wikiba.se/ontology#> . @prefix schema: <http://schema.org/> .
+@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+@prefix skos: <http://www.w3.org/2004/02/skos/core#> .
+@prefix xsd: <http://www.w3.org/2001/XMLSchema#> .
+wd:P31 a wikibase:Property ; rdfs:label "instance of"@en ; wikibase:directClaim wdt:P31 .
+wd:P39 a wikibase:Property ; rdfs:label "position held"@en, "Amt"@de ; wikibase:claim p:P39 .
+wd:P580 a wikibase:Property ; rdfs:label "start time"@en .
+wd:Q5 rdfs:label "human"@en . wd:Q11696 rdfs:label "President"@en ; schema:version 7 .
+wd:Q1 wdt:P31 wd:Q5 ; rdfs:label "Ann Birch"@en, "Anna Birke"@de ; skos:altLabel "A. Birch"@en ;
+  wdt:P39 wd:Q11696 ; p:P39 wds:Q1-a ; schema:dateModified "2020-01-01"^^xsd:date .
+wds:Q1-a a wikibase:Statement, wikibase:BestRank ; wikibase:rank wikibase:NormalRank ;
+  ps:P39 wd:Q11696 ; pq:P580 "2009-01-20T00:00:00Z"^^xsd:dateTime .
+"""
+
+
+def test_wikidata_is_read_by_its_profile(tmp_path: Path) -> None:
+    path = tmp_path / "wiki.ttl"
+    path.write_text(WIKI)
+    with serving(tmp_path, path) as url:
+        with opened(url, tmp_path) as store:
+            ann = the_key(store, "Ann Birch")
+            assert store.find_names(["a birch"])[1].tolist() == ann.tolist()
+            near = store.neighbours(ann, "out")
+            ends, names = store.entities(near.target), store.relations().names
+            edges = [
+                (names[step // 2], end)
+                for step, end in zip(near.step.tolist(), ends.names, strict=True)
+            ]
+            assert sorted(edges, key=str) == [
+                ("instance of", "human"), ("position held", "President"), ("position held", None),
+            ]  # fmt: skip
+            fact = near.target[near.kind == Kind.MEDIATOR]
+            qualified = store.neighbours(fact, "out")
+            assert {names[step // 2] for step in qualified.step.tolist()} == {
+                "position held", "start time",
+            }  # fmt: skip
+            classes = {type_.name: type_.also for type_ in store.schema().types if type_.name}
+            assert classes == {"http://www.wikidata.org/entity/Q5": ("human",)}
+        with kgqa.open(kg="films", home=tmp_path) as kg:
+            found = {path.text for path in kg.paths("Ann Birch", hops=2).paths}
+            assert "Ann Birch -> position held -> President" in found
+            assert any("start time -> 2009-01-20" in one for one in found)
+            answer = kg.ask("What position did Ann Birch hold?", method="rank")
+            assert answer.answers[0].name == "President"
 
 
 def test_terms_hold_nothing_but_data() -> None:
