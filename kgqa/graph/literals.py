@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kgqa.graph.amounts import NumberForm
     from kgqa.graph.schema import Value, ValueType
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
@@ -45,7 +46,7 @@ _FORMS: tuple[tuple[ValueType, re.Pattern[str]], ...] = (
 _MARKS = frozenset("0123456789PS-")  # what a text of one of these forms begins with
 _VALUE_ID = re.compile(r'"(.*)"(?:@[\w-]+|\^\^(?:xsd:(\w+)|<.*>))?', re.DOTALL)
 _MOST_DIGITS = 15  # beyond, a float would change the number
-_MOST_WHOLE = 18  # digits of a whole number that every store holds
+_MOST_WHOLE = 300  # digits of a whole number
 
 
 def value_type(value: Value) -> ValueType:
@@ -81,14 +82,16 @@ def number_in(text: str) -> int | float | None:
     return number if abs(number) < 1e300 else None
 
 
-def cast_values(values: Sequence[Value], type_: ValueType | None) -> list[Value]:
-    """Return the values of a numeric property as numbers; some may be stored as texts.
+def cast_values(values: Sequence[Value], form: NumberForm | ValueType | None) -> list[Value]:
+    """Return values of a property of numbers, of which some may be texts, as numbers.
 
     Texts that are not numbers are left out; of a property of another type all values are kept.
+    ``form``: how texts are read, or the type of numbers that are written as programs write them.
     """
-    if type_ not in ("integer", "float"):
+    if form is None or (isinstance(form, str) and form not in ("integer", "float")):
         return list(values)
-    numbers = (number_in(value) if isinstance(value, str) else value for value in values)
+    read, type_ = (number_in, form) if isinstance(form, str) else (form.read, form.type)
+    numbers = (read(value) if isinstance(value, str) else value for value in values)
     known = [number for number in numbers if number is not None]
     return [float(number) for number in known] if type_ == "float" else list(known)
 
