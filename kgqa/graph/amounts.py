@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from kgqa.graph.literals import LONG_TEXT, READ, number_in
 from kgqa.graph.quantities import UNITS
 from kgqa.lexicon.english import words
 
@@ -27,6 +26,9 @@ MISSING = (
     "nil",
 )  # fmt: skip
 """Words that stand for no value where the others are numbers, in small letters."""
+READ = 0.99  # the part of a property's texts that must read as a type, so that it is of it
+_MOST_WHOLE = 300  # digits of a whole number
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _HALF = 0.5  # the part of numbers from which a property that is no number has no order as text
 _LONGEST = 40  # characters of an amount
 _WHOLE = 1 << 63  # what a whole number of 64 bits is below
@@ -89,6 +91,20 @@ class NumberForm:
         return int(exact) if exact == exact.to_integral_value() else float(exact)
 
 
+def number_in(text: str) -> int | float | None:
+    """Return the number that a text is, None if it is not one; "007" is a text.
+
+    >>> number_in("18.0"), number_in("-3"), number_in("007"), number_in("1e999")
+    (18.0, -3, None, None)
+    """
+    if not _NUMBER.fullmatch(text) or re.match(r"[+-]?0\d", text):
+        return None
+    if text.lstrip("+-").isdigit():
+        return int(text) if len(text) <= _MOST_WHOLE else None
+    number = float(text)
+    return number if abs(number) < 1e300 else None
+
+
 def _split(text: str) -> tuple[str, int, str] | None:
     """Return the digits of an amount with their sign, the zeros after them, and the unit."""
     match = _PARTS.fullmatch(text)
@@ -137,7 +153,7 @@ class NumberTexts:
             return
         if len(self.lengths) < _HALF * _LONGEST:
             self.lengths.add(len(text))
-        if len(text) > LONG_TEXT or not any(map(str.isdigit, text)):
+        if len(text) > _MOST_WHOLE or not any(map(str.isdigit, text)):
             return
         number = number_in(text)
         self.powers |= number is not None and bool(re.search(r"\.|[eE][+-]", text))

@@ -17,16 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from kgqa.cypher.attached import attached
 from kgqa.errors import GraphError
-from kgqa.graph.amounts import NumberTexts
+from kgqa.graph.amounts import READ, NumberForm, NumberTexts
 from kgqa.graph.attached import Attachment, Called, Naming, Survey, TextIndex, new_survey, source_of
 from kgqa.graph.attached_reader import NULLS, NodeReader, selection_of, values_of
-from kgqa.graph.literals import (
-    READ,
-    cast_values,
-    common_type,
-    is_walked,
-    value_type,
-)
+from kgqa.graph.literals import cast_values, common_type, is_walked, value_type
 from kgqa.graph.model import KGInfo
 from kgqa.graph.moments import needs_reading
 from kgqa.graph.neo4j_native import plain
@@ -116,7 +110,8 @@ class Column:
         texts, said = self.types["text"], Counter(self.read)
         unread = said.pop("text", 0)
         others = set(self.types) - {"text"}
-        form, read = None, "text"
+        form: NumberForm | None = None
+        read: ValueType = "text"
         if texts and not is_name and not others - {"integer", "float"}:
             form = self.texts.form(self.name, others)
         if form is not None:

@@ -6,6 +6,8 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from kgqa.graph.amounts import number_in
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -14,7 +16,6 @@ if TYPE_CHECKING:
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 LONG_TEXT = 200  # characters beyond which a text is shown and searched, and not walked
-READ = 0.99  # the part of a property's texts that must read as a type, so that it is of it
 _LONG_LIST = 16  # numbers beyond which a list is an embedding
 _NUMBERS = frozenset({"decimal", "integer", "int", "long", "float", "double", "nonNegativeInteger"})
 _DATATYPES = {  # of the types of JSON's values
@@ -46,7 +47,6 @@ _FORMS: tuple[tuple[ValueType, re.Pattern[str]], ...] = (
 _MARKS = frozenset("0123456789PS-")  # what a text of one of these forms begins with
 _VALUE_ID = re.compile(r'"(.*)"(?:@[\w-]+|\^\^(?:xsd:(\w+)|<.*>))?', re.DOTALL)
 _MOST_DIGITS = 15  # beyond, a float would change the number
-_MOST_WHOLE = 300  # digits of a whole number
 
 
 def value_type(value: Value) -> ValueType:
@@ -66,20 +66,6 @@ def value_type(value: Value) -> ValueType:
             if form.fullmatch(value):
                 return name
     return "text"
-
-
-def number_in(text: str) -> int | float | None:
-    """Return the number that a text is, None if it is not one; "007" is a text.
-
-    >>> number_in("18.0"), number_in("-3"), number_in("007"), number_in("1e999")
-    (18.0, -3, None, None)
-    """
-    if not _NUMBER.fullmatch(text) or re.match(r"[+-]?0\d", text):
-        return None
-    if text.lstrip("+-").isdigit():
-        return int(text) if len(text) <= _MOST_WHOLE else None
-    number = float(text)
-    return number if abs(number) < 1e300 else None
 
 
 def cast_values(values: Sequence[Value], form: NumberForm | ValueType | None) -> list[Value]:

@@ -17,10 +17,9 @@ import numpy as np
 import orjson
 
 from kgqa.errors import GraphError
-from kgqa.graph.amounts import MISSING, NumberForm, NumberTexts
+from kgqa.graph.amounts import MISSING, READ, NumberForm, NumberTexts
 from kgqa.graph.literals import (
     LONG_TEXT,
-    READ,
     cast_values,
     common_type,
     is_walked,
