@@ -134,6 +134,7 @@ class KG:
         entities: Sequence[str] = (),
         choices: Sequence[str] = (),
         after: Answer | Sequence[Answer] = (),
+        reading: int | None = None,
         method: str = DEFAULT_METHOD,
         **options: Any,
     ) -> Answer:
@@ -142,13 +143,17 @@ class KG:
         ``entities`` are topic entities, by id or name, instead of those that linking finds;
         ``choices`` are the possible answers, by id or name. ``after``: the answers to earlier
         questions, the latest last, from which "and her children?" or "which of them …" is filled
-        in; notes say how. Raises LinkingError, EntityNotFoundError, EmptyLanguageError,
+        in; notes say how. ``reading``: which one of ``answer.readings`` is meant, from 1, where
+        the answer offers some. Raises LinkingError, EntityNotFoundError, EmptyLanguageError,
         TimeLimitError, ModelError, UsageError.
         """
         key = repr((method, sorted(options.items())))
         if key not in self._sessions:
             self._sessions[key] = self.qa(method, **options)
-        return self._sessions[key].ask(question, entities=entities, choices=choices, after=after)
+        session = self._sessions[key]
+        return session.ask(
+            question, entities=entities, choices=choices, after=after, reading=reading
+        )
 
     def qa(self, method: str = DEFAULT_METHOD, **options: Any) -> QA:
         """Return a session: this KG and a method whose models stay loaded for many questions.
@@ -287,23 +292,12 @@ class KG:
         ``plan``: its text, as ``docs/queries.md`` has it. ``rows``, ``seconds``: the most that it
         may give and take. Raises PlanError, which says what does not fit; TimeLimitError.
         """
-        from dataclasses import replace
-
-        from kgqa.errors import PlanError
-        from kgqa.queries.check import SchemaIndex
-        from kgqa.queries.execute import run_plan
-        from kgqa.queries.implicit_classes import queryable
+        from kgqa.queries.execute import rows_of
         from kgqa.queries.result import QueryLimits
         from kgqa.queries.text import parse_plan
 
-        store = queryable(self._property_graph())
-        index = SchemaIndex(store.schema())
         read = parse_plan(plan) if isinstance(plan, str) else plan
-        result = run_plan(read, store, index, QueryLimits(rows=rows, seconds=seconds))
-        try:
-            return replace(result, cypher=self.cypher(read))
-        except PlanError:  # rows are exact on every store; some plans are not one statement
-            return result
+        return rows_of(read, self._property_graph(), QueryLimits(rows=rows, seconds=seconds))
 
     def cypher(self, plan: str | Plan) -> str:
         """Return a plan as Cypher that runs in Neo4j Browser as it stands. Raises PlanError."""

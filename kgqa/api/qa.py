@@ -7,7 +7,7 @@ from contextlib import closing
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 from kgqa.deadline import deadline
 from kgqa.display import NOT_HERE, said_entity, said_name
@@ -39,6 +39,7 @@ _OTHERS = 5  # entities of a shared name that are listed
 class Asked:
     """A question with its given topic entities and choices, by id or name.
 
+    ``reading``: which of the readings that its answer offers is meant, from 1; None leaves it open.
     ``after``: the turns before it, the latest last, for what it leaves out. ``stop`` is called now
     and then, in the thread that answers, and raises KgqaError when nobody waits any more.
     ``watch`` is called in the thread that answers, with a stage and what is known then: ``linked``
@@ -52,6 +53,7 @@ class Asked:
     watch: Watch | None = None
     after: tuple[Turn, ...] = ()
     stop: Callable[[], None] | None = None
+    reading: int | None = None
 
 
 class QA:
@@ -114,10 +116,11 @@ class QA:
         entities: Sequence[str] = (),
         choices: Sequence[str] = (),
         after: Answer | Sequence[Answer] = (),
+        reading: int | None = None,
     ) -> Answer:
         """Answer one question; see :meth:`kgqa.KG.ask`."""
         turns = turns_of(after)
-        asked = Asked(question, tuple(entities), tuple(choices), after=turns)
+        asked = Asked(question, tuple(entities), tuple(choices), after=turns, reading=reading)
         ((_, answer),) = self._answers(self._kg(), [asked])
         if isinstance(answer, KgqaError):
             raise answer
@@ -275,7 +278,7 @@ class QA:
                 meant = self._readings(store, asked)
                 answers: list[Answer | KgqaError | None] = [None] * len(meant)
                 for place, reading in enumerate(meant):
-                    this = open_[at] = _Open(number, place, reading, answers)
+                    this = open_[at] = _Open(number, place, reading, answers, asked.reading)
                     at += 1
                     said = reading.entities or asked.entities
                     one_asked = replace(asked, question=reading.question, entities=said)
@@ -325,7 +328,7 @@ class QA:
                 this.answers[this.place] = answer
                 done = [result for result in this.answers if result is not None]
                 if len(done) == len(this.answers):
-                    yield this.number, _chosen(done)
+                    yield this.number, _as_read(store, _chosen(done), this.chosen)
 
     def _readings(self, store: GraphStore, asked: Asked) -> list[Reading]:
         """Return the readings of a question after the earlier ones; mostly the question itself."""
@@ -409,6 +412,7 @@ class _Open:
     place: int
     reading: Reading
     answers: list[Answer | KgqaError | None]
+    chosen: int | None = None  # of the readings as plans that the answer offers
     notes: list[str] = field(default_factory=list)
     topics: tuple[TopicEntity, ...] = ()
     read: str = ""  # the question in the wording that is read
@@ -451,6 +455,21 @@ def _chosen(answers: Sequence[Answer | KgqaError]) -> Answer | KgqaError:
 
     surest = max(map(sure, answers))
     return next(answer for answer in answers if sure(answer) >= surest - _ABOUT_AS_SURE)
+
+
+def _as_read(
+    store: GraphStore, answer: Answer | KgqaError, number: int | None
+) -> Answer | KgqaError:
+    """Return an answer in the reading that a person chose; in its own if ``number`` is None."""
+    from kgqa.methods.query import as_read
+    from kgqa.queries.execute import rows_of
+
+    if number is None or isinstance(answer, KgqaError):
+        return answer
+    try:
+        return as_read(answer, number, lambda plan: rows_of(plan, cast("Any", store)))
+    except KgqaError as error:
+        return error
 
 
 def _kept(answer: Answer, reading: Reading) -> Answer:

@@ -185,6 +185,7 @@ def show_answer(answer: Answer, browser_url: str | None = None) -> None:
             say(_joined((f"  {met.asked}: ", "dim")) + path_line(met.grounding))
     else:
         say(refusal(answer.notes, answer.confidence), style="bold")
+    _show_readings(answer)
     rest = len(answer.paths) - (1 if answer.answers and answer.answers[0].paths else 0)
     parts = []
     if answer.answers and answer.confidence is not None:
@@ -239,7 +240,16 @@ def _show_plan(answer: Answer, result: QueryResult) -> None:
             say(line.append(names.get(tail, shown_name(tail))))
     show_counted(behind.counted)
     show_next(result)
-    say(f"  read as: {result.sentence}", style="dim")
+    if not answer.readings:
+        say(f"  read as: {result.sentence}", style="dim")
+
+
+def _show_readings(answer: Answer) -> None:
+    """Print the plans that a question may mean, to choose from."""
+    if answer.readings:
+        say("  It may mean, to choose with --reading:", style="dim")
+    for number, reading in enumerate(answer.readings, 1):
+        say(f"    {number}. {reading.text}", style="dim")
 
 
 def show_counted(counted: Sequence[Any]) -> None:

@@ -417,13 +417,13 @@ class AttachedStore(AttachedReader):
             some = nodes[start : start + CHUNK]
             for each in self.ask("values", ids=self.refs(some), names=[name], **self.taken):
                 properties = self.taken_properties(each["labels"], {name: each["values"][0]})
-                read = self._number_types(each["labels"]).get(name)
+                read = self.number_forms(each["labels"]).get(name)
                 held[some[each["row"]]] = cast_values(values_of(properties.get(name)), read)
         for key, (_, type_, _, properties) in self.facts_of(
             [key for key in listed if FACTS <= key < VALUES]
         ).items():
             if not self.record.hides(type_, name):
-                read = self._number_types([type_]).get(name)
+                read = self.number_forms([type_]).get(name)
                 held[key] = cast_values(values_of(properties.get(name)), read)
         rows: list[int] = []
         values: list[Value] = []

@@ -148,6 +148,9 @@ class ValueBatch:
 
 
 ALIAS = 1 << 40  # the rank of a text that is never the name
+FALLBACK = (
+    4 << 36
+)  # ranks from here to ALIAS: of a text that is the name where no other is, or left out
 Batch: TypeAlias = (
     EntityBatch | NameBatch | TypeBatch | TypeRules | ValueBatch | RelationBatch | EdgeBatch
 )

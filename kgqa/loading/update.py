@@ -41,7 +41,8 @@ from kgqa.graph.model import (
 )
 from kgqa.graph.schema import Value, fact_id, read_fact_id
 from kgqa.loaders.base import Loader, Rejects, Report, edge_batch, entity_batch
-from kgqa.loaders.triples import MediatorRule, read_pairs
+from kgqa.loaders.triples import MediatorRule
+from kgqa.loaders.triples_pairs import read_pairs
 from kgqa.loading.edges import REPEATED, preference
 from kgqa.loading.facts import entity_values, expanded, fact_number, reified
 from kgqa.loading.pipeline import REJECTS_FILE, assemble, type_relations_of

@@ -18,7 +18,6 @@ from kgqa.errors import PlanError, TimeLimitError
 from kgqa.graph.model import keys_array
 from kgqa.graph.schema import PropertyGraph
 from kgqa.graph.store import GraphStore
-from kgqa.queries.check import DATES, SchemaIndex
 from kgqa.queries.plan import (
     Aggregate,
     Arithmetic,
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
 
     from kgqa.graph.model import BoolArray, IntArray
     from kgqa.graph.schema import Value
+    from kgqa.queries.check import SchemaIndex
     from kgqa.queries.result import QueryLimits
 
 
@@ -302,7 +302,7 @@ class Solver:
             called = self._are_called(rows[:, 0], [str(value) for value in comparison.right])  # type: ignore[union-attr]
             return (~called if comparison.negated else called)[back]
         kind = self.index.kind(self.plan, comparison.left)
-        dates = kind is not None and kind.type in DATES
+        type_ = kind.type if kind is not None else ""
         left = self.values(comparison.left, refs, rows)
         right = (
             [comparison.right] * len(rows)
@@ -310,7 +310,7 @@ class Solver:
             else self.values(comparison.right, refs, rows)
         )
         truth = [
-            satisfies(values, comparison, others, dates=dates)
+            satisfies(values, comparison, others, type_)
             for values, others in zip(left, right, strict=True)
         ]
         return np.array(truth, dtype=np.bool_)[back]
@@ -342,7 +342,7 @@ class Solver:
             case Arithmetic(left, operator, right):
                 sides = (self.values(left, refs, rows), self.values(right, refs, rows))
                 return [combined(one, operator, two) for one, two in zip(*sides, strict=True)]
-            case Aggregate(kind, PropertyRef(NodeRef(node), name)):
+            case Aggregate(kind, PropertyRef(NodeRef(node), name)):  # an average
                 all_values = self._property(name, self._of_class(self.plan.nodes[node]))
                 one = calculated(kind, [value for values in all_values for value in values])
                 return [[] if one is None else [one]] * len(rows)

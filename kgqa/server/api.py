@@ -321,6 +321,7 @@ class Api:
             form.choices,
             options,
             after=[earlier.turn for earlier in form.after],
+            reading=form.reading,
             watched=stream,
         )
         if stream:

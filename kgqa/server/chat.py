@@ -115,6 +115,7 @@ class Chat:
             form.choices,
             options,
             after=after,
+            reading=form.reading,
             watched=bool(given.get("stream")),
         )
         if given.get("stream"):

@@ -93,13 +93,22 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
             list[TurnForm],
             Field(max_length=4, description="Earlier questions that this one leaves things to."),
         ] = [],  # noqa: B006
+        reading: Annotated[
+            int | None,
+            Field(ge=1, le=9, description="Which of the readings that an answer offered is meant."),
+        ] = None,
         full: Full = False,
     ) -> Annotated[CallToolResult, Answered]:
         """Answer a question from the graph, with the checked path of facts behind each answer."""
 
         async def work() -> tuple[dict[str, Any], str]:
             waiting = await sessions.ask(
-                question, kg, method, entities, after=[earlier.turn for earlier in after]
+                question,
+                kg,
+                method,
+                entities,
+                after=[earlier.turn for earlier in after],
+                reading=reading,
             )
             content: dict[str, Any] = {}
             async for event, known in sessions.events(waiting):
@@ -297,6 +306,7 @@ def capped(content: Mapping[str, Any], limit: int) -> dict[str, Any]:
         "answers": answers,
         "paths": [_path(content["paths"][place]) for place in kept],
         "notes": notes,
+        "readings": list(content.get("readings", ())),
     }
 
 

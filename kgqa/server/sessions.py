@@ -227,6 +227,7 @@ class Sessions:
         options: Mapping[str, Any] | None = None,
         *,
         after: Sequence[Turn] = (),
+        reading: int | None = None,
         watched: bool = True,
     ) -> Waiting:
         """Put a question into the queue; :meth:`events` yields its events.
@@ -242,7 +243,9 @@ class Sessions:
         home = self._homes[name]
         session = await asyncio.to_thread(request_session, home, method, given, self.options)
         state = (await asyncio.to_thread(self.kgs))[name].version
-        asked = Asked(question, tuple(entities), tuple(choices), after=tuple(after))
+        asked = Asked(
+            question, tuple(entities), tuple(choices), after=tuple(after), reading=reading
+        )
         deadline = time.monotonic() + self.options.time_limit
         job = Job(next(self._numbers), name, method, given, asked, deadline, watched)
         key = session_key(name, session)

@@ -38,7 +38,7 @@ def answer_text(response: Mapping[str, Any]) -> str:
     if not answers:
         rest = [note for note in response["notes"] if not note.startswith(REFUSED)]
         said = [refusal(response["notes"], response["confidence"]), *rest]
-        return "\n\n".join(map(markdown, said))
+        return "\n\n".join([*map(markdown, said), *_readings(response)])
     names = [
         code_span(said_name(answer["name"])) + ("" if answer["grounded"] else " (in no path)")
         for answer in answers
@@ -59,7 +59,15 @@ def answer_text(response: Mapping[str, Any]) -> str:
     parts = [first]
     if lines:
         parts.append("\n".join(["Paths, each edge checked in the graph:", *lines]))
-    return "\n\n".join([*parts, *map(markdown, response["notes"])])
+    return "\n\n".join([*parts, *map(markdown, response["notes"]), *_readings(response)])
+
+
+def _readings(response: Mapping[str, Any]) -> list[str]:
+    """Return the plans that a question may mean as a numbered list; nothing where it is sure."""
+    if not response.get("readings"):
+        return []
+    lines = [f"{at}. {markdown(one['text'])}" for at, one in enumerate(response["readings"], 1)]
+    return ["\n".join(["It may mean (choose by `reading`):", "", *lines])]
 
 
 def path_page(kg: KG, form: PathsForm) -> dict[str, Any]:
