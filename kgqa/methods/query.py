@@ -31,6 +31,7 @@ from kgqa.graph.names import normalise
 from kgqa.graph.quantities import BASES
 from kgqa.graph.schema import PropertyGraph
 from kgqa.lexicon.lemmas import stem
+from kgqa.linking.linker import may_name
 from kgqa.linking.neighbourhood_features import MOST_CLASSES, stems_of
 from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.direction import holds_both_ways
@@ -254,8 +255,10 @@ class Query(Method[QueryOptions]):
         unknown, passed = list[str](), list[str]()
         if worth:
             one = worth[0][1]
-            part, unknown, passed = self._left(question, bare, one, found, literals, parts)
+            part, missing, passed = self._left(question, bare, one, found, literals, parts)
             confidence *= part
+            for name in missing:  # of what is there it is not said that it is not
+                (passed if may_name(store, name) else unknown).append(name)
         ranked = [(one, result) for _, one, result in worth]
         chosen_by, said = None, ""
         if self._chooses is not None and ranked:
