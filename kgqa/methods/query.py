@@ -30,7 +30,6 @@ from kgqa.graph.schema import PropertyGraph
 from kgqa.lexicon.lemmas import stem
 from kgqa.linking.around import MOST_CLASSES, stems_of
 from kgqa.methods.base import LinkedQuestion, Method
-from kgqa.methods.direction import holds_both_ways
 from kgqa.methods.options import QueryOptions
 from kgqa.paths.ground import Node
 from kgqa.paths.words import relation_phrase
@@ -73,6 +72,7 @@ from kgqa.queries.result import QueryLimits, QueryResult
 from kgqa.queries.run import run_plan
 from kgqa.queries.sentence import plural, sentence
 from kgqa.understanding.asked import as_superlative
+from kgqa.understanding.clock import today_of
 from kgqa.understanding.literals import stated
 
 if TYPE_CHECKING:
@@ -199,7 +199,8 @@ class Query(Method[QueryOptions]):
         scores = scorer.read(question, texts)
         quoted = {str(one.value) for one in literals.literals if one.kind == "text"}
         lacking = {text: values.lacking(text) for text in quoted}
-        reading = Reading(question, parts, refs, scores, literals, found, lacking)
+        today = str(today_of(self.options.today, self.options.zone)[0])
+        reading = Reading(question, parts, refs, scores, literals, found, lacking, today=today)
         plans = self._planned(reading)
         temperature = scorer.card.temperature
         plans = [replace(one, plan=giving(one.plan, items, parts)) for one in plans]
@@ -321,7 +322,6 @@ class Query(Method[QueryOptions]):
             part *= UNKNOWN ** ("same" in without_place and not _joins(plan))
             part *= PASSED ** self._guesses(bare, plan, literals, parts)
         part *= PASSED ** (best.vain <= VAIN)
-        part *= PASSED ** _walks_one_way(plan)
         things = plan.is_bare and not any(isinstance(one, PropertyRef) for one in plan.give)
         known = set() if self.nouns or _HAVING.search(question) else _known(parts)
         if things and known & {one[:5] for one in words}:
@@ -513,15 +513,6 @@ def within(plan: Plan, ids: Set[str], types: Set[str]) -> Plan | None:
         return None
     one = Comparison(NodeRef(nodes[0]), "in", tuple(sorted(ids)))
     return replace(plan, where=(*plan.where, one))
-
-
-def _walks_one_way(plan: Plan) -> bool:
-    """Return whether a plan walks a relation that holds both ways from a named thing, one way.
-
-    Facts of the other direction are as true, and a plan has no word for both: paths have.
-    """
-    named = any(isinstance(one.left, NodeRef) for one in plan.where)
-    return named and any(holds_both_ways(hop.relation) for hop in plan.hops)
 
 
 def _named_in(plan: Plan) -> frozenset[str]:

@@ -8,6 +8,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from kgqa.graph.names import ABBREVIATIONS
+from kgqa.lexicon.english import words as english_words
+from kgqa.lexicon.lemmas import stem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +44,22 @@ def relation_phrase(name: str) -> str:
         name = name.rstrip(".").rpartition(".")[2]
     words = ABBREVIATIONS.get(name.lower()) or re.sub(r"[\W_]+", " ", _CAMEL.sub(" ", name))
     return " ".join(ABBREVIATIONS.get(word, word) for word in words.lower().split()) or name.lower()
+
+
+@lru_cache(65_536)
+def holds_both_ways(relation: str) -> bool:
+    """Return whether a relation's name says that it holds both ways.
+
+    >>> holds_both_ways("MARRIED_TO"), holds_both_ways("married by"), holds_both_ways("reports to")
+    (True, False, False)
+    """
+    said = relation_phrase(relation).split()
+    if {*pairwise(said)} & {("next", "to"), ("same", "as")}:
+        return True
+    return any(
+        stem(word) in english_words("both_ways") and after not in english_words("one_way")
+        for word, after in zip(said, [*said[1:], ""], strict=True)
+    )
 
 
 def relation_path_text(

@@ -322,6 +322,7 @@ class ConditionSearch:
                 elif type_ in NUMBERS and not many:
                     timeless = year and not is_dated(place.property)
                     near -= _TIMELESS * bool(timeless)
+                    near += _COMPARED * bool(year and not timeless)
                     added = self._add(state, place, operator, value, near)
                     yield added
                     for other in self._beside(place, literal, places):

@@ -534,7 +534,9 @@ TIME = re.compile(
 def is_dated(property_: Property) -> bool:
     """Return whether a property says when something was."""
     name = relation_phrase(property_.name)  # ``built_yr`` is a year
-    return property_.type in ("date", "datetime") or bool(TIME.search(name))
+    years = property_.type == "integer" and bool(property_.examples)
+    years = years and all(map(is_year, property_.examples))
+    return years or property_.type in ("date", "datetime") or bool(TIME.search(name))
 
 
 @lru_cache(8192)

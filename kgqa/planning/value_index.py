@@ -210,7 +210,8 @@ def _singulars(text: str) -> list[str]:
     """
     if not text.endswith("s") or text.endswith("ss"):
         return []
-    return [text[:-1], *([f"{text[:-3]}y"] if text.endswith("ies") else [])]
+    others = {"ies": ("y",), "ves": ("f", "fe")}.get(text[-3:], ())
+    return [text[:-1], *(text[:-3] + one for one in others)]
 
 
 def _looks_meant(text: str, fields: dict[Owned, tuple[str, ...]]) -> bool:

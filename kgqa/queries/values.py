@@ -12,6 +12,8 @@ import operator
 import re
 from typing import TYPE_CHECKING, Any
 
+from kgqa.queries.plan import OPEN
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -70,8 +72,8 @@ def satisfies(
     if one.affirmed == "missing":
         return bool(values) == one.negated
     if not values or not right:
-        return False
-    sign = "=" if one.affirmed == "in" else one.affirmed
+        return not values and one.operator.startswith(OPEN)
+    sign = "=" if one.affirmed == "in" else one.affirmed.removeprefix(OPEN)
     spans = dates and isinstance(one.right, tuple)
     holds = any(
         _in_interval(str(value), sign, *interval(str(other)))

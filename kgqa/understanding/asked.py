@@ -44,7 +44,7 @@ def asks_whether(question: str) -> bool:
 
 
 _WHOLE = re.compile(
-    r"\bhow many\b|\b(?:the )?(?:number|count) of\b|\b(?:on )?average\b"
+    r"\bhow (?:many|often)\b|\b(?:the )?(?:number|count) of\b|\b(?:on )?average\b"
     r"|\bmean (?!s\b)\w|\btotal\b|\bsum of\b",
     re.IGNORECASE,
 )
@@ -57,6 +57,18 @@ def asks_calculated(question: str) -> bool:
     (True, False)
     """
     return bool(_WHOLE.search(question))
+
+
+_TIMES = re.compile(r"\bhow (?:many times|often)\b", re.IGNORECASE)
+
+
+def asks_times(question: str) -> bool:
+    """Return whether a question asks how often something happened.
+
+    >>> asks_times("How many times did Ann visit Bonn?"), asks_times("How many visits?")
+    (True, False)
+    """
+    return bool(_TIMES.search(question))
 
 
 _COMPARED = re.compile(
@@ -184,7 +196,8 @@ BEST = re.compile(
     r"\b(?!(?:inter|b|qu|w|t|r|n|gu|v|f|ch|for|p|arr|prot|cont|har|inv|requ|sugg|j|z|cr)est\b)"
     r"(?:\w{2,}est|most|least(?! \d)|fewest)\b(?<!at least)"
     r"|\b(?:best|worst)[ -]\w+ed\b"
-    r"|\b(?:\w+ed|came|began|born|left|won|built|expires) (?:first|last)\b",
+    r"|\b(?:\w+ed|came|began|born|left|won|built|expires) (?:first|last)\b"
+    r"|\bwhen (?:did|was|were|has|have)\b.*\b(?:first|last)\b",
     re.I,
 )
 
