@@ -13,7 +13,10 @@ import re
 import time
 from contextlib import suppress
 from dataclasses import replace
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import numpy as np
 
 from kgqa.answers.answer import (
     Findings,
@@ -120,6 +123,7 @@ _ASKED = re.compile(
     r"\W*(?:which|what|list|show me)(?: all)?(?: the)? (?!is |was )([a-z]+s)\b", re.IGNORECASE
 )
 _HAVING = re.compile(r"\b(?:ha(?:s|ve|ving)|with)\b", re.IGNORECASE)
+_MOST_MENTIONED = 4  # classes, of which it is read whether they have things in common
 _LISTED = 8  # things that a sentence names
 
 
@@ -200,7 +204,10 @@ class Query(Method[QueryOptions]):
         quoted = {str(one.value) for one in literals.literals if one.kind == "text"}
         lacking = {text: values.lacking(text) for text in quoted}
         today = str(today_of(self.options.today, self.options.zone)[0])
-        reading = Reading(question, parts, refs, scores, literals, found, lacking, today=today)
+        both = _of_two_classes(graph, question, parts)
+        reading = Reading(
+            question, parts, refs, scores, literals, found, lacking, today=today, beside=both
+        )
         plans = self._planned(reading)
         temperature = scorer.card.temperature
         plans = [replace(one, plan=giving(one.plan, items, parts)) for one in plans]
@@ -513,6 +520,18 @@ def within(plan: Plan, ids: Set[str], types: Set[str]) -> Plan | None:
         return None
     one = Comparison(NodeRef(nodes[0]), "in", tuple(sorted(ids)))
     return replace(plan, where=(*plan.where, one))
+
+
+def _of_two_classes(graph: Any, question: str, parts: SchemaParts) -> frozenset[str]:
+    """Return the classes that a question mentions and that have things of another one, or none."""
+    mentions = Mentions(question)
+    said = [one for one in parts.index.types if mentions.share(one) == 1]
+    if len(said) < 2 or len(said) > _MOST_MENTIONED or isinstance(graph, PlainGraph):
+        return frozenset()
+    keys = {name: graph.instances(name) for name in said}
+    pairs = [(one, other) for one, other in combinations(said, 2)
+             if len(np.intersect1d(keys[one], keys[other], assume_unique=True))]  # fmt: skip
+    return frozenset(name for pair in pairs for name in pair)
 
 
 def _named_in(plan: Plan) -> frozenset[str]:

@@ -109,6 +109,7 @@ class Reading:
     said: dict[tuple[str, str, str], bool] = field(default_factory=dict)
     phrases: dict[tuple[str, str, str], str] = field(default_factory=dict)  # of relations
     today: str = ""  # YYYY-MM-DD
+    beside: frozenset[str] = frozenset()  # classes, of things that are of another one, too
     plain: bool = False  # whether classes are what relations make them
     columns: set[str] = field(default_factory=set)  # classes that are mere values, of a stated one
     mentions: Mentions = field(init=False)
@@ -271,7 +272,7 @@ class Reading:
     def unused(self, value: FoundValue) -> float:
         """Return what it costs to pass over a value: an entity's name is seldom said in vain."""
         named = value.start > 0 and self.question[value.start].isupper()
-        entity = any(kind == ENTITY for kind, *_ in value.fields)
+        entity = bool(value.things) or any(kind == ENTITY for kind, *_ in value.fields)
         if entity and not value.quoted:
             return UNUSED["name" if named else "value" if self.plain else "entity"]
         return UNUSED["quoted" if value.quoted else "value"]

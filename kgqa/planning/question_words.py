@@ -141,6 +141,10 @@ class Mentions:
         """Return the number of the word at a letter of the question."""
         return sum(start <= position for start in self._starts) - 1
 
+    def start_of(self, word: int) -> int:
+        """Return the letter at which a word begins."""
+        return self._starts[word]
+
     def of(self, name: str, owner: str = "") -> list[int]:
         """Return the words that say a name; ``owner``: whose words say nothing of it.
 

@@ -305,6 +305,8 @@ class PlanSearch:
         names = [leaf.name for one in items for leaf in leaves(one)
                  if isinstance(leaf, PropertyRef)]  # fmt: skip
         for one in (plan, plan.first) if plan.first else (plan,):
+            names += [str(each.right[0]) for each in one.where
+                      if each.affirmed == "is a" and isinstance(each.right, tuple)]  # fmt: skip
             names += [*one.nodes, *(hop.relation for hop in one.all_hops)]
         return names
 
