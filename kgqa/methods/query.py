@@ -65,6 +65,7 @@ from kgqa.queries.plan import (
     Aggregate,
     Arithmetic,
     Comparison,
+    HopRef,
     NodeRef,
     Plan,
     PropertyRef,
@@ -74,7 +75,7 @@ from kgqa.queries.plan import (
 from kgqa.queries.result import QueryLimits, QueryResult
 from kgqa.queries.run import run_plan
 from kgqa.queries.sentence import plural, sentence
-from kgqa.understanding.asked import as_superlative
+from kgqa.understanding.asked import as_of, as_superlative, asked_of_one
 from kgqa.understanding.clock import today_of
 from kgqa.understanding.literals import stated
 
@@ -99,6 +100,7 @@ LOST = 0.5  # and for each further one of them that asks for something
 NOTHING_FOUND = 4.0  # off the score of a plan that finds nothing
 NOTHING_THERE = 1.0  # and says every word of the question
 _NEAR, _COMPARED = 3.0, 6  # temperatures, and readings, that rows are compared of
+OTHERWISE = 0.35  # cosine below which a noun is not what a property or relation is called
 ABOUT = 0.55  # cosine from which a noun is a class in other words: film and movie, town and city
 IDLE = 5.0  # and of a superlative that tells nothing apart
 FAILED = 8.0  # off the score of one that exceeds the limits
@@ -191,7 +193,7 @@ class Query(Method[QueryOptions]):
 
         Raises GraphError, UsageError.
         """
-        began, question = time.perf_counter(), as_superlative(question)
+        began, question = time.perf_counter(), as_of(as_superlative(question))
         graph = queryable(_property_graph(store))
         stored = SchemaIndex(_property_graph(store).schema())  # the classes that Cypher knows
         parts, values = self._of(graph)
@@ -280,6 +282,8 @@ class Query(Method[QueryOptions]):
                 ranked.insert(0, (one, result))
         ran = time.perf_counter()
         strange = self._strange(question, *ranked[0], parts) if ranked else ""
+        if ranked and not strange:
+            strange = self._lacking(bare, ranked[0][0], found, parts)
         if strange in {question[one.start : one.end].lower() for one in found}:
             strange = ""  # a value that the graph holds is a kind of thing in it
         unsaid = unsayable(question, parts.words)
@@ -413,6 +417,38 @@ class Query(Method[QueryOptions]):
         names += [item.name for item in plan.give if isinstance(item, PropertyRef)]
         noun, *known = self.resources.sentence_encoder(None).encode([kind, *names])
         return "" if max(float(noun @ one) for one in known) >= ABOUT else kind
+
+    def _lacking(
+        self, bare: str, best: Candidate, found: Sequence[FoundValue], parts: SchemaParts
+    ) -> str:
+        """Return what is asked for of a named thing, if a plan gives the thing, or something else.
+
+        "What is Bo's salary?" is never answered with Bo, nor with the nearest that is known of Bo.
+        ``bare``: the question without the values that were found.
+        """
+        plan = best.plan
+        noun = asked_of_one(bare, [(one.start, one.end) for one in found])
+        if not noun or len(plan.give) != 1 or plan.grouped or self._reads_noun(noun, best, parts):
+            return ""
+        given = plan.give[0]
+        itself = isinstance(given, NodeRef) and any(
+            ref == given for one in plan.where for ref in owners(one.left)
+        )
+        if itself or isinstance(given, HopRef):
+            return noun
+        names = [given.name] if isinstance(given, PropertyRef) else []
+        names += [hop.relation for hop in plan.hops] if not names else []
+        asked, *vectors = self.resources.sentence_encoder(None).encode(
+            [noun, *map(relation_phrase, names)]
+        )
+        return noun if max(float(asked @ one) for one in vectors) < OTHERWISE else ""
+
+    @staticmethod
+    def _reads_noun(noun: str, best: Candidate, parts: SchemaParts) -> bool:
+        """Return whether the names of a plan account for what is asked for: for its last word."""
+        types = [parts.index.types[one] for one in best.plan.nodes if one]
+        called = [name for one in types for name in one.names]
+        return not unexplained(noun.split()[-1], [*_names(best.plan), *best.nouns, *called])
 
     def findings_of(self, read: Read) -> Findings:
         """Return what was found out, of the best plan."""

@@ -18,6 +18,7 @@ TOPIC = "x"  # the topic entity, in a relation path and in a question without it
 _STATIONS = "yzuvw"  # the entities between it and the last one
 _WANTED = "?"  # the last one: what the question asks for
 _LONGEST_EXAMPLE = 40  # characters
+_PREFIXED = re.compile(r"[a-z][\w-]*:[A-Za-z]\w*")  # schema:birthPlace
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
@@ -25,7 +26,7 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 def relation_phrase(name: str) -> str:
     """Return the words of a relation's name, whatever style it is written in.
 
-    Of an IRI, a path or a name with dots only the last part counts.
+    Of an IRI, a path, a name with a prefix or with dots only the last part counts.
 
     >>> relation_phrase("http://example.org/kitchen#hasIngredient")
     'has ingredient'
@@ -38,6 +39,8 @@ def relation_phrase(name: str) -> str:
     """
     if "://" in name:
         name = re.split(r"[#/]", name.rstrip("/#"))[-1]
+    elif _PREFIXED.fullmatch(name):
+        name = name.partition(":")[2]
     elif name.startswith("/"):
         name = " ".join(part.rstrip("/").rpartition("/")[2] for part in name.split("./"))
     elif "." in name and " " not in name:

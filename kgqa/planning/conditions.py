@@ -170,7 +170,10 @@ class ConditionSearch:
             if own and said and max(said) > min(own):
                 start = self._read.mentions.start_of(max(said))
                 operator: Operator = "is no" if denies(self._read.question, start) else "is a"
-                yield state.also(Comparison(NodeRef(0), operator, (name,)), _OF_BOTH)
+                worth, odds = _OF_BOTH, self._read.whole["without"]
+                if operator == "is no":  # as what there must not be
+                    worth += max(0.0, odds["yes"] - odds["no"]) + _DENIED
+                yield state.also(Comparison(NodeRef(0), operator, (name,)), worth)
 
     @staticmethod
     def _best(options: Iterator[Iterator[State]]) -> list[State]:

@@ -233,11 +233,11 @@ class Solver:
         self, keys: IntArray, hop: Hop, *, inverse: bool
     ) -> tuple[IntArray, IntArray, HopFacts]:
         """Return (row, other, facts) of what a relation leads to: one way, or the other as well."""
-        found = []
+        found: list[tuple[IntArray, ...]] = []
         for back in (inverse, not inverse) if hop.either else (inverse,):
             near = self.store.facts(keys, [self.relations[hop.relation]], inverse=back)
             ends = (near.other, keys[near.row]) if back else (keys[near.row], near.other)
-            parts = (near.row, near.other, *ends, near.fact)
+            parts: tuple[IntArray, ...] = (near.row, near.other, *ends, near.fact)
             if found:  # a fact of a thing with itself is found once
                 parts = tuple(part[near.other != keys[near.row]] for part in parts)
             found.append(parts)
