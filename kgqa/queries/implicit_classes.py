@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from kgqa.graph.model import EntityDetails, IntArray
     from kgqa.graph.schema import Value, ValueType
-    from kgqa.queries.solve import QueryStore
+    from kgqa.queries.join import QueryStore
 
 _MOST_RELATIONS = 400
 _MOST_EDGES = 1_500_000
@@ -93,7 +93,8 @@ class PlainGraph:
         self._values: dict[str, dict[int, Value]] = {}  # by relation, by key of the tail
         self._properties: dict[str, Property] = {}
         self._read_properties(every)
-        self._class_of = _classes(self._slots(every), store.info.next_key)
+        self._keys = np.unique(np.concatenate([keys, self._tails]))  # on a server's store far apart
+        self._class_of = _classes(self._slots(every), len(self._keys))
         self._entities = store.entities(keys)
         self._join_ids()
         self._schema = self._made(schema)
@@ -111,12 +112,13 @@ class PlainGraph:
             return self.base.instances("")
         if type_ not in self._numbers:  # one that is stated
             return self.base.instances(type_)
-        return np.flatnonzero(self._class_of == self._numbers[type_]).astype(np.int64)
+        there: IntArray = self._keys[self._class_of == self._numbers[type_]]
+        return there
 
     def details(self, key: int) -> EntityDetails:
         """Return an entity with its class."""
         found = self.base.details(key)
-        number = int(self._class_of[key])
+        number = int(self._classes_of(np.array([key]))[0])
         types = [name for name, one in self._numbers.items() if one == number]
         return replace(found, types=types) if types else found
 
@@ -153,13 +155,23 @@ class PlainGraph:
         for relation in relations.tolist():
             here = self._relation == relation
             name = self._ids[relation]
-            found.append(_Slot(name, True, np.unique(self._heads[here])))
+            sides = [(True, self._heads)]
             if name not in self._properties:
-                found.append(_Slot(name, False, np.unique(self._tails[here])))
+                sides.append((False, self._tails))
+            for is_head, ends in sides:
+                places = np.searchsorted(self._keys, np.unique(ends[here]))
+                found.append(_Slot(name, is_head, places))
         return [one for one in found if len(one.keys)]
 
+    def _classes_of(self, keys: IntArray) -> IntArray:
+        """Return the class number of each key, -1 for a key without relations."""
+        places = np.searchsorted(self._keys, keys).clip(max=max(0, len(self._keys) - 1))
+        if not len(self._keys):
+            return np.full(len(keys), -1, dtype=np.int64)
+        return np.where(self._keys[places] == keys, self._class_of[places], -1)
+
     def _join_ids(self) -> None:
-        """Make one class of those whose entities' ids begin with the same word."""
+        """Join the classes whose ids begin with the same word."""
         first: dict[str, int] = {}
         for number, places in self._members().items():
             if word := _of_ids([self._entities.ids[place] for place in places]):
@@ -169,9 +181,9 @@ class PlainGraph:
     def _members(self) -> dict[int, list[int]]:
         """Return the places in ``_entities`` of each class, the largest first."""
         found: dict[int, list[int]] = {}
-        for place, key in enumerate(self._entities.keys.tolist()):
-            if self._class_of[key] >= 0:
-                found.setdefault(int(self._class_of[key]), []).append(place)
+        for place, number in enumerate(self._classes_of(self._entities.keys).tolist()):
+            if number >= 0:
+                found.setdefault(number, []).append(place)
         return dict(sorted(found.items(), key=lambda one: (-len(one[1]), one[0])))
 
     def _made(self, schema: GraphSchema) -> GraphSchema:
@@ -180,7 +192,7 @@ class PlainGraph:
         used: dict[int, Counter[str]] = {}  # properties by class
         patterns: Counter[tuple[str, int, int]] = Counter()
         total: Counter[str] = Counter()
-        of_head, of_tail = self._class_of[self._heads], self._class_of[self._tails]
+        of_head, of_tail = self._classes_of(self._heads), self._classes_of(self._tails)
         as_head: dict[int, Counter[str]] = {}
         as_tail: dict[int, Counter[str]] = {}
         triples = np.stack([self._relation, of_head, of_tail], axis=1)
@@ -236,7 +248,7 @@ _TYPED: WeakKeyDictionary[QueryStore, str] = WeakKeyDictionary()  # versions tha
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """The entities that a relation's heads are, or its tails."""
+    """The entities that a relation's heads are, or its tails, by their places."""
 
     relation: str
     head: bool
@@ -244,7 +256,7 @@ class _Slot:
 
 
 def _classes(slots: Sequence[_Slot], count: int) -> IntArray:
-    """Return the number of each entity's class, -1 for what has no relation. Shape ``[count]``."""
+    """Return each entity's class number, -1 without relations. Shape ``[count]``."""
     class_of = np.full(count, -1, dtype=np.int64)
     if not slots:
         return class_of
@@ -283,7 +295,7 @@ def _classes(slots: Sequence[_Slot], count: int) -> IntArray:
 def _split(
     class_of: IntArray, number: int, slots: Sequence[_Slot], within: NDArray[np.float32]
 ) -> None:
-    """Make classes of the parts of one that share only what nearly all of it has.
+    """Split a class whose members share only near-universal relations.
 
     Rivers and cities have a country; what else rivers have, no city has.
     """
@@ -309,7 +321,7 @@ def _split(
 
 
 def _read(texts: dict[int, str]) -> tuple[ValueType, dict[int, Value]] | None:
-    """Return the type of some texts and what each is, None if they are not of one type.
+    """Return the common type of the texts and their values, None without a common type.
 
     Amounts of one unit are numbers of it, of several the base unit's.
     """
@@ -339,7 +351,7 @@ def _iso(first: float, last: float) -> str:
 
 
 def _of_ids(ids: Sequence[str]) -> str:
-    """Return what most ids of a class begin with, if that is a word: ``…/branch/1``."""
+    """Return the word that most ids of a class begin with: ``…/branch/1``."""
     found = Counter(match[1].strip() for id_ in ids if (match := _SEGMENT.fullmatch(id_)))
     word, count = next(iter(found.most_common(1)), ("", 0))
     return word if len(word) > 3 and 2 * count > len(ids) else ""
@@ -366,7 +378,7 @@ _VERB = re.compile(
 
 
 def described(as_head: Counter[str], as_tail: Counter[str]) -> list[str]:
-    """Return what the entities of a class are called by their relations, what says most first.
+    """Return names for a class from its relations, the most telling first.
 
     >>> described(Counter(running_time=30), Counter(directed_by=40))
     ['director', 'running time']
@@ -386,7 +398,7 @@ def described(as_head: Counter[str], as_tail: Counter[str]) -> list[str]:
 
 
 def _agent(phrase: str) -> str:
-    """Return who does what a verb says, "" if it is not one.
+    """Return the agent noun of a verb ("writes": "writer"), "" for other words.
 
     >>> [_agent(one) for one in ("manages", "acted in", "wrote", "plays for", "running time")]
     ['manager', 'actor', 'writer', 'player', '']
@@ -399,7 +411,7 @@ def _agent(phrase: str) -> str:
 
 
 def _noun(phrase: str) -> str:
-    """Return what a relation's tail is called by it, "" if its words do not say."""
+    """Return the noun that a relation gives its tail, "" if its words have none."""
     words = phrase.split()
     if len(words) == 1 and _agent(phrase):
         return ""
