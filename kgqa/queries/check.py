@@ -27,6 +27,7 @@ from kgqa.queries.plan import (
     Plan,
     PropertyRef,
     quoted_name,
+    quoted_value,
 )
 from kgqa.queries.values import DATES, MOMENTS, interval
 
@@ -165,6 +166,7 @@ class SchemaIndex:
                 if found.many and kind in ("sum", "average"):
                     raise PlanError(f"{plan.text_of(item)}: {found.name} is {_a(found)}.")
                 allowed = NUMBERS if kind in ("sum", "average") else ORDERED
+                _check_order(plan, of, found)
                 if found.type not in allowed:
                     raise PlanError(f"{plan.text_of(item)}: {found.name} is {_a(found)}.")
                 return Property("", "float" if kind == "average" else found.type)
@@ -194,6 +196,16 @@ def check(plan: Plan, schema: GraphSchema | SchemaIndex) -> None:
         kind = index.kind(plan, sort.by)
         if isinstance(sort.by, HopRef) or (kind is not None and kind.type not in ORDERED):
             raise PlanError(f"Nothing can be ordered by {plan.text_of(sort.by)}.")
+        _check_order(plan, sort.by, kind)
+
+
+def _check_order(plan: Plan, item: object, kind: Property | None) -> None:
+    if kind is not None and kind.unordered:
+        raise PlanError(
+            f"{plan.text_of(item)} has numbers in its texts that cannot be compared, such as "
+            f"{' and '.join(map(quoted_value, kind.examples[:2]))}: nothing can be ordered by it.",
+            "Write them in one unit, as numbers alone, and load again.",
+        )
 
 
 def _check_hop(plan: Plan, hop: Hop, index: SchemaIndex) -> None:
@@ -226,6 +238,8 @@ def _check_comparison(plan: Plan, one: Comparison, index: SchemaIndex) -> None:
     text = plan.text_of(one)
     if isinstance(one.left, HopRef):
         raise PlanError(f"{text}: compare a property of {plan.text_of(one.left)}.")
+    if one.affirmed in ("<", "<=", ">", ">="):
+        _check_order(plan, one.left, kind)
     if one.operator.endswith("missing"):
         if kind is None or one.right != () or isinstance(one.left, Arithmetic):
             raise PlanError(f"{text}: only a property can be missing.")

@@ -506,6 +506,8 @@ class _Statement:
                 kept = self.index.property_of(self.plan, item)
                 if part == "size":
                     return f"size({text})"
+                if kept.form is not None and not kept.form.plain:
+                    raise PlanError("This plan cannot be written as one statement of Cypher.")
                 if kept.as_text and kept.type in _CASTS and not part:
                     return f"{_CASTS[kept.type]}{'List' * kept.many}({text})"
                 if part:
