@@ -85,8 +85,8 @@ _OWN = re.compile(
 def as_of(question: str) -> str:
     """Return a question for what is asked of one thing with "of" in place of the possessive.
 
-    >>> as_of("What is Bo Hart's phone number?"), as_of("What's new?")
-    ('What is the phone number of Bo Hart?', "What's new?")
+    >>> as_of("What is Bo Lind's phone number?"), as_of("What's new?")
+    ('What is the phone number of Bo Lind?', "What's new?")
     """
     found = _OWN.fullmatch(question)
     return f"{found[1]} the {found[3]} of {found[2]}{found[4]}" if found else question
