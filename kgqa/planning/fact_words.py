@@ -19,7 +19,7 @@ from kgqa.lexicon.lemmas import stem
 from kgqa.lexicon.tokens import tokens
 from kgqa.paths.words import holds_both_ways, relation_phrase
 from kgqa.planning.question_words import says
-from kgqa.queries.check import DATES, NUMBERS
+from kgqa.queries.check import NUMBERS
 from kgqa.queries.plan import (
     Aggregate,
     Comparison,
@@ -30,6 +30,7 @@ from kgqa.queries.plan import (
     Sort,
 )
 from kgqa.queries.sentence import PAST_VERBS
+from kgqa.queries.values import DATES
 from kgqa.understanding.asked import asks_times
 
 if TYPE_CHECKING:
