@@ -45,6 +45,7 @@ from kgqa.queries.cypher import cypher_of
 from kgqa.queries.execute import run_plan
 from kgqa.queries.plan import quoted_name, quoted_value
 from kgqa.queries.text import parse_plan
+from tests.graph.attached_conformance import CYPHER, HOSTILE, AttachedConformance
 from tests.graph.neo4j_server import ask
 from tests.graph.tables import HOSTILE_CYPHER
 
@@ -157,6 +158,19 @@ def use(store: AttachedStore) -> None:
         store.property_values(store.instances(type_.name), "name")
     store.facts(keys, range(len(store.relations())), inverse=True)
     store.refresh()
+
+
+@neo4j_test
+class TestSuite(AttachedConformance):
+    """What every attached database must do."""
+
+    @pytest.fixture
+    def attached(self, neo4j_server: Neo4jServer, tmp_path: Path) -> Iterator[AttachedStore]:
+        clean(neo4j_server)
+        run(neo4j_server, CYPHER, hostile=HOSTILE)
+        with opened(neo4j_server, tmp_path) as store:
+            yield store
+        clean(neo4j_server)
 
 
 @neo4j_test
