@@ -5,7 +5,10 @@ from __future__ import annotations
 import tomllib
 from functools import lru_cache
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 @lru_cache(maxsize=1)
@@ -32,3 +35,15 @@ def words(name: str) -> frozenset[str]:
     True
     """
     return frozenset(english()["words"][name].split())
+
+
+def is_part_of_name(header: Sequence[str], part: str) -> bool:
+    """Return whether a header, given by its words, is a part of people's names.
+
+    >>> is_part_of_name(["name", "first"], "first_name"), is_part_of_name(["name"], "last_name")
+    (True, False)
+    """
+    said = words(part)
+    if "name" in header and said.intersection(header):
+        return True
+    return bool(header) and bool({header[0], "".join(header)} & said)

@@ -477,8 +477,17 @@ class _Statement:
         )
 
     def _called(self, item: NodeRef) -> str:
-        names = [f"{self.item(item)}.{quoted(name)}" for name in self._names(item)]
+        names = self._name_texts(item)
         return names[0] if len(names) == 1 else f"coalesce({', '.join(names)})"
+
+    def _name_texts(self, item: NodeRef) -> list[str]:
+        """Return the expressions of what a node is known by, the name first."""
+        node, class_ = self.item(item), self.plan.nodes[item.node]
+        types = [self.index.types[class_]] if class_ else self.index.schema.types
+        parts = [type_.parts for type_ in types if type_.parts]
+        names = [] if parts and self._names(item) == ["name"] else self._names(item)
+        joined = [" + ' ' + ".join(f"{node}.{quoted(one)}" for one in some) for some in parts]
+        return [*joined, *(f"{node}.{quoted(name)}" for name in names)]
 
     def _names(self, item: NodeRef) -> list[str]:
         """Return the properties that a node is known by, the name first."""
@@ -532,7 +541,7 @@ class _Statement:
             (class_,) = one.right  # type: ignore[misc]
             return f"{'NOT ' * one.negated}{self.item(one.left)}:{quoted(str(class_))}"
         if isinstance(one.left, NodeRef):
-            names = [f"{self.item(one.left)}.{quoted(name)}" for name in self._names(one.left)]
+            names = self._name_texts(one.left)
             values = self.values.put([str(value) for value in one.right])  # type: ignore[union-attr]
             some = " OR ".join(f"{name} IN {values}" for name in names)
             if one.negated:
