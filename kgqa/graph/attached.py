@@ -47,6 +47,8 @@ class Words:
 class Naming:
     """How nodes of a label are known; ``name``: properties, the name first, then other names.
 
+    ``parts``: properties that are the name together, as a first and a last name.
+
     ``id``: a property whose value is unique, or "" for the server's own element id; None if the
     survey is to choose.
     """
@@ -56,6 +58,7 @@ class Naming:
     also: tuple[str, ...] = ()
     description: str = ""
     properties: dict[str, Words] = field(default_factory=dict)
+    parts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, config=_STRICT)
@@ -161,6 +164,7 @@ def as_toml(record: Attachment) -> str:
             f"[types.{toml_key(label)}]",
             f"name = {toml_value(type_.name)}",
             f"id = {toml_value(type_.id or '')}",
+            *([f"parts = {toml_value(type_.parts)}"] if type_.parts else []),
         ]
         lines += _called(type_)
     for name, called in record.relations.items():
@@ -179,7 +183,7 @@ def _called(names: Naming | Called) -> list[str]:
 
 FILE_NAME = "survey.sqlite"
 APPLICATION_ID = 0x6B674174  # "kgAt"
-USER_VERSION = 3
+USER_VERSION = 4
 TABLES = """
 CREATE TABLE survey (content TEXT NOT NULL);
 CREATE TABLE node (
@@ -212,7 +216,9 @@ class Survey:
     """What a survey of a database found; ``state``: the database's when it was read.
 
     ``relations``: relationship types and walked properties, the relations of walks, by key.
-    ``named``: how many nodes it holds the names of; ``seconds``: how long it took.
+    ``named``: how many nodes it holds the names of; ``seconds``: how long it took. Of an endpoint
+    alone: ``called`` is what relations are called by their labels, ``all_relations`` whether these
+    are all predicates, and ``text_indexes`` has one if the server finds names by words.
     """
 
     info: KGInfo
@@ -226,6 +232,8 @@ class Survey:
     read: float  # Unix time
     seconds: float
     named: int
+    called: dict[str, str] = field(default_factory=dict)
+    all_relations: bool = True
 
 
 # key, id, name, kind, degree, other names

@@ -1,9 +1,8 @@
 """Checks a plan against the schema of a KG: what does not fit it is never run.
 
-Operators by type: numbers, dates and text are compared and ordered; ``contains`` and its kind take
-text; booleans, points and durations are equal or not; a node is equal to a name or an id. Of a
-list every operator asks whether a member fits it, a negated one (``<>``, ``not …``) whether none
-does.
+Operators by type: numbers, dates, durations and text are compared and ordered; ``contains`` and its
+kind take text; booleans and points are equal or not; a node is equal to a name or an id. Of a list
+every operator asks whether a member fits it, a negated one (``<>``, ``not …``) whether none does.
 """
 
 from __future__ import annotations
@@ -15,8 +14,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from kgqa.errors import PlanError
+from kgqa.graph.moments import length
 from kgqa.graph.schema import Property
 from kgqa.queries.plan import (
+    OPEN,
     TEXT_OPERATORS,
     Aggregate,
     Arithmetic,
@@ -26,7 +27,9 @@ from kgqa.queries.plan import (
     Plan,
     PropertyRef,
     quoted_name,
+    quoted_value,
 )
+from kgqa.queries.values import DATES, MOMENTS, interval
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -35,13 +38,16 @@ if TYPE_CHECKING:
     from kgqa.queries.plan import Hop
 
 NUMBERS = ("integer", "float")
-DATES = ("date", "datetime")
-ORDERED = (*NUMBERS, *DATES, "time", "text")
+ORDERED = (*NUMBERS, *MOMENTS, "duration", "text")
 _EQUALITY = ("=", "<>", "in", "not in")
 _MAX_LISTED_NAMES = 8  # names that an error lists
 _CLOCK = r"\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)?"
-_DATE = re.compile(rf"\d{{4}}(?:-Q[1-4]|-\d\d(?:-\d\d(?:[T ]{_CLOCK})?)?)?")
+_DATE = re.compile(rf"-?\d{{4,}}(?:-Q[1-4]|-\d\d(?:-\d\d(?:[T ]{_CLOCK})?)?)?")
 _TIME = re.compile(_CLOCK)
+_WRITTEN = dict.fromkeys(
+    DATES,
+    'A date is written as "1997-12-31", a month "1997-12", a quarter "1997-Q4", a year "1997".',
+) | {"duration": 'A duration is written as ISO 8601 has it: "PT1H30M", "P2D".'}
 Kind: TypeAlias = Property
 """What an operand is: the property itself, or one that stands for what is calculated."""
 
@@ -69,12 +75,13 @@ class SchemaIndex:
         return [
             pattern
             for pattern in self.relations.get(hop.relation, [])
-            if head in ("", pattern.head) and tail in ("", pattern.tail)
+            if (head in ("", pattern.head) and tail in ("", pattern.tail))
+            or (hop.either and tail in ("", pattern.head) and head in ("", pattern.tail))
         ]
 
     def leads_only_to(self, hop: Hop, nodes: Sequence[str], to: int) -> bool:
         """Return whether what a hop leads to at node ``to`` is of that node's class, always."""
-        if self.schema.sampled or hop.repeated:
+        if self.schema.sampled or hop.repeated or hop.either:
             return False
         at_source = to == hop.source
         other = nodes[hop.target if at_source else hop.source]
@@ -159,6 +166,7 @@ class SchemaIndex:
                 if found.many and kind in ("sum", "average"):
                     raise PlanError(f"{plan.text_of(item)}: {found.name} is {_a(found)}.")
                 allowed = NUMBERS if kind in ("sum", "average") else ORDERED
+                _check_order(plan, of, found)
                 if found.type not in allowed:
                     raise PlanError(f"{plan.text_of(item)}: {found.name} is {_a(found)}.")
                 return Property("", "float" if kind == "average" else found.type)
@@ -188,6 +196,16 @@ def check(plan: Plan, schema: GraphSchema | SchemaIndex) -> None:
         kind = index.kind(plan, sort.by)
         if isinstance(sort.by, HopRef) or (kind is not None and kind.type not in ORDERED):
             raise PlanError(f"Nothing can be ordered by {plan.text_of(sort.by)}.")
+        _check_order(plan, sort.by, kind)
+
+
+def _check_order(plan: Plan, item: object, kind: Property | None) -> None:
+    if kind is not None and kind.unordered:
+        raise PlanError(
+            f"{plan.text_of(item)} has numbers in its texts that cannot be compared, such as "
+            f"{' and '.join(map(quoted_value, kind.examples[:2]))}: nothing can be ordered by it.",
+            "Write them in one unit, as numbers alone, and load again.",
+        )
 
 
 def _check_hop(plan: Plan, hop: Hop, index: SchemaIndex) -> None:
@@ -203,7 +221,7 @@ def _check_hop(plan: Plan, hop: Hop, index: SchemaIndex) -> None:
             for pattern in index.relations[hop.relation]
         ]
         name = quoted_name(hop.relation)
-        step = f"<{name}" if hop.inverse else f"{name}>"
+        step = f"{'<' * (hop.inverse or hop.either)}{name}{'>' * (hop.either or not hop.inverse)}"
         raise PlanError(
             f"The graph has no {source or '*'} {step} {target or '*'}.",
             f"There is {_some(there)}.",
@@ -220,9 +238,19 @@ def _check_comparison(plan: Plan, one: Comparison, index: SchemaIndex) -> None:
     text = plan.text_of(one)
     if isinstance(one.left, HopRef):
         raise PlanError(f"{text}: compare a property of {plan.text_of(one.left)}.")
+    if one.affirmed in ("<", "<=", ">", ">="):
+        _check_order(plan, one.left, kind)
     if one.operator.endswith("missing"):
         if kind is None or one.right != () or isinstance(one.left, Arithmetic):
             raise PlanError(f"{text}: only a property can be missing.")
+        return
+    if one.affirmed == "is a":
+        class_ = str(one.right[0]) if isinstance(one.right, tuple) and one.right else ""
+        if not isinstance(one.left, NodeRef) or class_ not in index.types:
+            raise PlanError(
+                f"{text}: only a thing can be of a class of the graph.",
+                _there_is(class_, index.types, "The graph has no classes."),
+            )
         return
     if not isinstance(one.right, tuple):
         if isinstance(one.left, Aggregate):
@@ -252,10 +280,7 @@ def _check_comparison(plan: Plan, one: Comparison, index: SchemaIndex) -> None:
         if not (isinstance(value, str) if kind is None else fits(value, kind.type)):
             raise PlanError(
                 f"{text}: {'a name or an id in quotes' if kind is None else _a(kind)} is needed.",
-                'A date is written as "1997-12-31", a month "1997-12", a quarter "1997-Q4", '
-                'a year "1997".'
-                if kind is not None and kind.type in DATES
-                else "",
+                _WRITTEN.get(kind.type, "") if kind is not None else "",
             )
 
 
@@ -265,7 +290,7 @@ def operators(type_: str) -> tuple[str, ...]:
         return _EQUALITY
     ordered = (*_EQUALITY, "<", "<=", ">", ">=")
     if type_ != "text":
-        return ordered
+        return (*ordered, *(OPEN + one for one in ("<=", ">", ">=")))
     return (*ordered, *TEXT_OPERATORS, *(f"not {word}" for word in TEXT_OPERATORS))
 
 
@@ -275,8 +300,14 @@ def fits(value: Value, type_: str) -> bool:
         return isinstance(value, bool) and type_ == "boolean"
     if type_ in NUMBERS:
         return isinstance(value, int | float)
+    if not isinstance(value, str):
+        return False
+    if type_ == "duration":
+        return length(value) is not None
     pattern = _DATE if type_ in DATES else _TIME if type_ == "time" else None
-    return isinstance(value, str) and (pattern is None or pattern.fullmatch(value) is not None)
+    if pattern is None:
+        return True
+    return pattern.fullmatch(value) is not None and interval(value) is not None
 
 
 def _first(properties: Iterable[Property]) -> dict[str, Property]:

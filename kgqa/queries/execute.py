@@ -57,7 +57,7 @@ from kgqa.queries.result import (
     QueryLimits,
     QueryResult,
 )
-from kgqa.queries.values import calculated, satisfies, sort_key
+from kgqa.queries.values import calculated, order_key, satisfies, sort_key
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from kgqa.queries.plan import Item
     from kgqa.queries.result import Cell
 
-_NO_KEY = (1, (0, ""))  # of a row that has nothing to be ordered by
+_NO_KEY = (1, (-1, ""))  # of a row that has nothing to be ordered by
 
 
 def rows_of(plan: Plan, store: QueryStore, limits: QueryLimits | None = None) -> QueryResult:
@@ -223,9 +223,9 @@ class _Run:
         for one in plan.having:
             value = self.aggregates[one.left][row]  # type: ignore[index]
             kind = self.index.kind(plan, one.left)
-            dates = kind is not None and kind.type in ("date", "datetime")
+            type_ = kind.type if kind is not None else ""
             right = one.right if isinstance(one.right, tuple) else ()
-            if not satisfies([] if value is None else [value], one, right, dates=dates):
+            if not satisfies([] if value is None else [value], one, right, type_):
                 return False
         return True
 
@@ -239,7 +239,9 @@ class _Run:
         sets: list[list[Value]] = [[] for _ in self.keys]
         for group, values in self._by_row(item.of):
             sets[group] += values
-        return [calculated(item.kind, values) for values in sets]
+        kind = self.index.kind(self.plan, item)
+        type_ = kind.type if kind is not None else ""
+        return [calculated(item.kind, values, type_) for values in sets]
 
     def _by_row(self, item: Item) -> list[tuple[int, list[Value]]]:
         """Return an item's values with their rows; an owner's value counts once in a row."""
@@ -379,10 +381,13 @@ class _Run:
         if isinstance(item, NodeRef):
             names = self._described({key for _, several in listed for key in several})
             listed = [(row, [names[key].name for key in several]) for row, several in listed]
+        kind = self.index.kind(self.plan, item)
+        type_ = kind.type if kind is not None else ""
         for row, several in listed:
             for one in several:
-                key = (0, sort_key(one))
-                if one is not None:
+                ordered_by = None if one is None else order_key(one, type_)
+                if ordered_by is not None:
+                    key = (0, ordered_by)
                     keys[row] = best(keys.get(row, key), key)
         return keys
 

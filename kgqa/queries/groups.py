@@ -30,7 +30,7 @@ def _holds_empty(one: Comparison) -> bool:
     if not isinstance(one.left, Aggregate) or not isinstance(one.right, tuple):
         return False
     values: list[Value] = [0] if one.left.kind in ("count", "sum") else []
-    return satisfies(values, one, one.right, dates=False)
+    return satisfies(values, one, one.right)
 
 
 def required(plan: Plan) -> set[NodeRef | HopRef] | None:

@@ -19,7 +19,7 @@ import numpy as np
 
 from kgqa.errors import PlanError
 from kgqa.paths.walk import empty_paths
-from kgqa.queries.check import DATES, NUMBERS, ORDERED, SchemaIndex, check
+from kgqa.queries.check import NUMBERS, ORDERED, SchemaIndex, check
 from kgqa.queries.plan import (
     ANY,
     TEXT_OPERATORS,
@@ -31,6 +31,7 @@ from kgqa.queries.plan import (
     quoted_value,
 )
 from kgqa.queries.text import parse_plan
+from kgqa.queries.values import DATES
 from kgqa.trie.constraint import Expansion
 
 if TYPE_CHECKING:
@@ -247,7 +248,7 @@ class PlanLanguage:
         return [
             text
             for text, kind, _ in self._fields(plan)
-            if kind is not None and kind.type in ORDERED
+            if kind is not None and kind.type in ORDERED and not kind.unordered
         ]
 
     def _numbers(self, plan: Plan, kinds: Sequence[str]) -> list[str]:
