@@ -496,7 +496,9 @@ class Query(Method[QueryOptions]):
             schema = store.schema()
             called = None
             if isinstance(store, PlainGraph):
-                called = class_words(store, schema, self.resources.sentence_encoder(None))
+                folder = self.resources.settings.kg_folder(store.info.name)
+                encoder = self.resources.sentence_encoder(None)
+                called = class_words(store, schema, encoder, folder)
             self._parts = SchemaParts(schema, called, value_nodes(store, schema))
             self._values = ValueIndex(store, schema)
             self._version = version
