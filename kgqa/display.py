@@ -192,7 +192,7 @@ NO_EVIDENCE = "This graph seems to hold no answer"
 
 
 def refusal(notes: Sequence[str], confidence: float | None) -> str:
-    """Return in words that there is no answer and how sure that is, given an answer's notes.
+    """Return in words that the graph has no answer and how sure that is, given an answer's notes.
 
     >>> refusal(['Not in this graph: "Ada" has no fact that answers this.'], 0.97)
     'Not in this graph (fairly sure): "Ada" has no fact that answers this.'

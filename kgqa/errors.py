@@ -100,7 +100,7 @@ class IndexFault(KgqaError):  # noqa: N818 - "IndexError" is taken
 
 
 class IndexMissingError(IndexFault, LookupError):
-    """There is no trie index for this KG."""
+    """A KG has no trie index."""
 
 
 class IndexStaleError(IndexFault):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def make_loader(name: str, **options: Any) -> Loader:
     """Return the loader ``name`` with ``options``; one that is None keeps its default.
 
-    Raises UsageError if there is no such loader or option, or an option does not fit.
+    Raises UsageError if the loader or option does not exist, or an option does not fit.
     """
     loader: Loader = LOADERS.entry(name).load()(LOADERS.options(name, options))
     return loader

@@ -99,7 +99,7 @@ class _Marks:
 
     @classmethod
     def of(cls, archive: zipfile.ZipFile, part: str) -> _Marks:
-        """Read them from a part of the archive; nothing if there is no such part."""
+        """Read them from a part of the archive; nothing if the archive lacks it."""
         if part.lstrip("/") not in archive.namelist():
             return cls()
         text = archive.read(part.lstrip("/"))

@@ -42,7 +42,7 @@ def sqlite_tables(path: Path) -> Iterator[tuple[str, pa.Table]]:
     Raises DumpNotFoundError, DumpMalformedError.
     """
     if not path.exists():
-        raise DumpNotFoundError(f"There is no database {path}.", "Check the path.")
+        raise DumpNotFoundError(f"The database {path} does not exist.", "Check the path.")
     check_regular(path)
     budget = Budget(path.name)
     try:
@@ -149,7 +149,7 @@ def _tables_by_url(sqlalchemy: Any, url: str) -> dict[str, pa.Table]:
     backend = parsed.get_backend_name()
     if backend in _FILES and (not parsed.database or not Path(parsed.database).is_file()):
         raise DumpNotFoundError(
-            f"There is no database {parsed.database or 'in the URL'}.", "Check the path."
+            f"The database {parsed.database or 'in the URL'} does not exist.", "Check the path."
         )
     options = {"postgresql_readonly": True} if backend == "postgresql" else {}
     tables: dict[str, pa.Table] = {}

@@ -260,7 +260,7 @@ class TextLoader:
         if not total:
             names = ", ".join(name for _, name in files[:3])
             raise DumpMalformedError(
-                f"There is no paragraph in {names}.", "Give files that hold text."
+                f"No paragraph was found in {names}.", "Give files that hold text."
             )
         if others:
             report.dropped[OTHER_FILE] += len(others)

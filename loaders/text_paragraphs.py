@@ -143,7 +143,7 @@ def _opened(path: Path) -> IO[bytes]:
     try:
         return path.open("rb")
     except FileNotFoundError:
-        raise DumpNotFoundError(f"There is no file {path}.", "Check the path.") from None
+        raise DumpNotFoundError(f"The file {path} does not exist.", "Check the path.") from None
     except OSError as error:
         raise DumpNotFoundError(f"{path} cannot be opened: {error.strerror or error}.") from None
 
@@ -199,7 +199,7 @@ def files_of(sources: Sequence[Path]) -> tuple[list[tuple[Path, str]], list[Path
         if source == STDIN:
             raise UsageError("Text is not read from standard input.", "Name the files.")
         if not source.exists():
-            raise DumpNotFoundError(f"There is no {source}.", "Check the path.")
+            raise DumpNotFoundError(f"{source} does not exist.", "Check the path.")
         if not source.is_dir():
             files.append((source, source.name))
             continue

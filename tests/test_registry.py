@@ -145,7 +145,9 @@ def test_options_of_a_part_are_given_beside_those_of_the_whole(
 
 
 def test_an_unknown_name_gets_the_nearest_and_the_list() -> None:
-    with pytest.raises(UsageError, match=r"no method 'gcc'.*Did you mean 'gcr'.*kg-cot"):
+    with pytest.raises(
+        UsageError, match=r"The method 'gcc' does not exist.*Did you mean 'gcr'.*kg-cot"
+    ):
         registry.METHODS.entry("gcc")
 
 

@@ -56,7 +56,7 @@ class RankingOptions:
     relation path with more is not expanded. ``answer_threshold`` (0 to 1): an entity is an answer
     if it weighs at least that part of the first one; ``answer_threshold_several``: the same for
     questions with several topic entities, which mostly ask for what they have in common.
-    ``min_confidence`` (0 to 1): with a lower confidence there is no answer. ``slope`` (above 0) and
+    ``min_confidence`` (0 to 1): an answer of lower confidence is withheld. ``slope`` (above 0) and
     ``shift`` make a confidence of the evidence: its log-odds times the one plus the other. Raises
     UsageError.
     """
@@ -354,7 +354,7 @@ def weigh(
     """Return what decoded, grounded ``paths`` out of ``topics`` say together.
 
     Relation paths that are sure enough are expanded to all their tails; ``expanded`` has a path for
-    each entity that no decoded one ends in. With insufficient evidence there is no answer, and all
+    each entity that no decoded one ends in. With insufficient evidence no answer is given, and all
     stand in ``others``. Scores sum to at most 1 over both. ``rules`` and ``form`` are those that
     the paths were walked by and are written in. Raises GraphError.
     """

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from kgqa.paths.format import PathFormat
     from kgqa.paths.ground import GroundedPath
     from kgqa.paths.walk import WalkRules
+    from kgqa.queries.join import QueryStore
     from kgqa.queries.language import PlanConstraint
     from kgqa.queries.plan import Plan
-    from kgqa.queries.solve import QueryStore
     from kgqa.trie.constraint import Constraint
     from kgqa.trie.lexicon import PathLexicon
 
@@ -147,13 +147,13 @@ def processor(
     """Return one ``LogitsProcessor`` for a batch, with one language for each prompt.
 
     ``prompt`` is the batch that the tokenizer returned, padded on the left, or its number of
-    columns. Raises UsageError if there is no language.
+    columns. Raises UsageError if the language is empty.
     """
     from kgqa.decoding.generate import ConstraintLogitsProcessor
     from kgqa.errors import UsageError
 
     if not languages:
-        raise UsageError("There is no language, and without one anything could be written.")
+        raise UsageError("The language is missing, and without one anything could be written.")
     end = languages[0].lexicon.encoder.eos_id if eos_token_id is None else eos_token_id
     constraints = [language.constraint for language in languages]
     return ConstraintLogitsProcessor(constraints, prompt, eos_token_id=end)

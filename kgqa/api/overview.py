@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from kgqa.graph.model import KGInfo
     from kgqa.models.adapter import AdapterCard
     from kgqa.models.kg_llm import LoadedEncoder
+    from kgqa.queries.join import QueryStore
     from kgqa.queries.result import QueryResult
-    from kgqa.queries.solve import QueryStore
 
 _EXAMPLED = 100_000  # things of a type among which an example is looked for
 _TRIED = (50, 5_000)  # of them, for an example of a relation
@@ -29,7 +29,7 @@ def about(store: QueryStore, most: int) -> dict[str, Any]:
     """Return what a KG holds: see :meth:`kgqa.KG.about`."""
     from kgqa.graph.model import keys_array
     from kgqa.graph.schema import described_schema
-    from kgqa.queries.plain import queryable
+    from kgqa.queries.implicit_classes import queryable
     from kgqa.queries.plan import ANY, quoted_name
 
     def written(name: str) -> str:
@@ -121,7 +121,7 @@ def _encoder(home: Home) -> LoadedEncoder:
 
 
 def _model(home: Home, encoder: LoadedEncoder) -> dict[str, Any]:
-    """Return the KG-LLM, and how it was found to run on the device; None if it never ran."""
+    """Return the KG-LLM and its measured plan on the device; None if it never ran."""
     from kgqa.models.device import pick_device
     from kgqa.models.kg_llm import PLANS_FILE, adapter_folder
     from kgqa.models.profile import known_plan
@@ -205,7 +205,7 @@ def _kg(
 
 
 def _ranker(home: Home, info: KGInfo) -> dict[str, Any] | None:
-    """Return what is known of the KG's own path ranker, None if it has none."""
+    """Return a description of the KG's own path ranker, None without one."""
     from kgqa.models.path_ranker import RANKERS, own_ranker
 
     folder = own_ranker(home.folder(info.name))

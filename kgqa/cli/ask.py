@@ -39,6 +39,10 @@ def ask(
         str | None,
         typer.Option(help="Choose one of these answers: a,b,c (a comma inside one: \\,)."),
     ] = None,
+    reading: Annotated[
+        int | None,
+        typer.Option(min=1, help="Which of the readings that the answer offered is meant."),
+    ] = None,
     method: Annotated[
         str | None, typer.Option(help="How answers are found; see kgqa options. [auto]")
     ] = None,
@@ -65,7 +69,7 @@ def ask(
 
     questions = _in_quotes(question or [])
     if not questions and not chat:
-        raise UsageError("There is no question.", "Ask one in quotes. See: kgqa ask --help")
+        raise UsageError("A question is missing.", "Ask one in quotes. See: kgqa ask --help")
     if chat and run.as_json:
         raise UsageError("A chat is not JSON.", "Leave out --json, or ask by lines: kgqa ask -")
     method = method or options.pop("method", None) or DEFAULT_METHOD
@@ -74,6 +78,7 @@ def ask(
     if one_at_a_time and "together" in METHODS.entry(method).options_model().model_fields:
         options.setdefault("together", 1)
     given: dict[str, Any] = {"entities": tuple(entity or ()), "choices": _choices(choices)}
+    given |= {} if reading is None else {"reading": reading}
     with ExitStack() as stack:
         session = QA(run.home, None, method, options)
         kg = stack.enter_context(run.kg())

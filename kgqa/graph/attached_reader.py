@@ -317,7 +317,7 @@ class AttachedReader:
             raise self._no_key(key) from None
 
     def _name_nodes(self, keys: Sequence[int]) -> None:
-        """Read the names of nodes that are not known yet; those that are gone stay unknown."""
+        """Read the names of unknown nodes; deleted ones stay unknown."""
         if len(self._known) > KEPT:
             self._known.clear()
         wanted = [key for key in dict.fromkeys(keys) if key not in self._known]
@@ -330,7 +330,7 @@ class AttachedReader:
                 self._known[some[row]] = self.nodes.named(some[row], labels, values)
 
     def there(self, keys: Sequence[int]) -> dict[int, NamedNode]:
-        """Return those of the nodes ``keys`` that are there now."""
+        """Return the nodes among ``keys`` that exist now."""
         self._name_nodes(keys)
         return {key: self._known[key] for key in keys if key in self._known}
 
@@ -352,7 +352,7 @@ class AttachedReader:
     def facts_of(
         self, keys: Sequence[int], *, again: bool = False
     ) -> dict[int, tuple[int, str, int, dict[str, Any]]]:
-        """Return head, type, tail and properties of those facts that are there."""
+        """Return head, type, tail and properties of the facts that exist."""
         facts = {} if again else {key: self._facts[key] for key in keys if key in self._facts}
         wanted = [key for key in dict.fromkeys(keys) if key not in facts]
         for start in range(0, len(wanted), CHUNK):
@@ -469,6 +469,6 @@ class AttachedReader:
         ]
 
     def shown(self, held: dict[str, Any]) -> dict[str, Any]:
-        """Return properties as JSON has them; what JSON has not is left out."""
+        """Return properties as JSON values; values of other types are left out."""
         values = {name: plain(value) for name, value in held.items()}
         return {name: value for name, value in values.items() if value is not None}

@@ -1,4 +1,4 @@
-"""A Neo4j database as it is, read-only and live: a ``GraphStore`` over what is there now.
+"""A Neo4j database as it is, read-only and live: a ``GraphStore`` over its present content.
 
 Edges, names and properties come from the server (:mod:`kgqa.graph.attached_reader`); only look-ups
 by name use the survey, and what they find is read again.
@@ -76,7 +76,7 @@ class AttachedStore(AttachedReader):
     # ── states ──────────────────────────────────────────────────────────────────────────────
 
     def refresh(self) -> None:
-        """Read the database as it is now; what was kept of an earlier state is forgotten."""
+        """Read the database as it is now, and drop caches of an earlier state."""
         self._read_record()
         state = self._marked()
         stamp = stamp_of(self.folder / FILE_NAME)
@@ -158,7 +158,7 @@ class AttachedStore(AttachedReader):
         return True
 
     def _say(self, tokens: Any) -> None:
-        """Note what has come into the database since the survey."""
+        """Note labels and types that were added to the database since the survey."""
         survey = self.survey
         if survey.state == self._state:
             return
@@ -176,7 +176,7 @@ class AttachedStore(AttachedReader):
                 self._remarks.append(f"New in the database, {what}: {', '.join(new)}.")
 
     def remarks(self) -> list[str]:
-        """Return what an answer from this state should say about it."""
+        """Return the notes that an answer from this state should carry."""
         return list(self._remarks)
 
     @property

@@ -28,6 +28,7 @@ from kgqa.graph.literals import (
     value_type,
 )
 from kgqa.graph.model import KGInfo
+from kgqa.graph.moments import needs_reading
 from kgqa.graph.neo4j_native import plain
 from kgqa.graph.schema import EntityType, GraphSchema, Property, RelationPattern, ValueType
 
@@ -69,6 +70,7 @@ class Column:
     types: Counter[ValueType] = field(default_factory=Counter)  # as they are kept
     read: Counter[ValueType] = field(default_factory=Counter)  # of texts, as what they say
     distinct: Counter[Any] = field(default_factory=Counter)
+    instants: bool = False
 
     def add(self, value: Any) -> None:
         """Count one value."""
@@ -88,6 +90,7 @@ class Column:
                 number = number_in(member)
                 self.read[value_type(member if number is None else number)] += 1
             if isinstance(member, str):
+                self.instants |= needs_reading(member)
                 self.characters += len(member)
                 self.letters += sum(map(str.isalpha, member))
 
@@ -126,6 +129,7 @@ class Column:
             as_text=as_text,
             unread=unread if as_text else 0,
             nulls=self.nulls,
+            instants=self.instants,
         )
 
 
@@ -510,7 +514,7 @@ class _Reading:
 
 
 def settings_of(record: Attachment) -> str:
-    """Return what tells a record from an edited one."""
+    """Return a digest by which an edited record is recognised."""
     return hashlib.sha256(repr(replace(record, attached="")).encode()).hexdigest()
 
 

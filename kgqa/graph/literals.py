@@ -82,7 +82,7 @@ def number_in(text: str) -> int | float | None:
 
 
 def cast_values(values: Sequence[Value], type_: ValueType | None) -> list[Value]:
-    """Return values of a property of numbers, of which some may be texts, as numbers.
+    """Return the values of a numeric property as numbers; some may be stored as texts.
 
     Texts that are not numbers are left out; of a property of another type all values are kept.
     """

@@ -32,6 +32,7 @@ from kgqa.graph.literals import (
     value_type,
 )
 from kgqa.graph.model import Kind, distinct, keys_array
+from kgqa.graph.moments import needs_reading
 from kgqa.graph.schema import (
     ROW,
     EntityType,
@@ -83,7 +84,7 @@ class StoredPropertyGraph(PropertyGraph, ABC):
 
     @abstractmethod
     def described(self, keys: IntArray) -> Iterable[Described]:
-        """Return key, id, name, kind, types and properties (JSON) of ``keys`` that are there."""
+        """Return key, id, name, kind, types and properties (JSON) of the ``keys`` that exist."""
 
     @abstractmethod
     def neighbours(self, keys: IntArray, direction: Direction) -> Adjacency:
@@ -251,7 +252,7 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def _value_of(id_: str, name: str | None, kind: int) -> Value:
-    """Return what a value node, or an entity whose name is a value, stands for."""
+    """Return the value of a value node, or of an entity whose name is a value."""
     return read_value(id_)[0] if kind == Kind.VALUE else (name or id_)
 
 
@@ -265,6 +266,7 @@ class _Values:
     examples: dict[Value, None] = field(default_factory=dict)
     many: bool = False
     walked: bool = True
+    instants: bool = False
 
     def add(self, value: Any, times: int = 1) -> None:
         self.walked &= is_walked(value)
@@ -274,6 +276,7 @@ class _Values:
             kind = value_type(member)
             self.types[kind] += times
             if isinstance(member, str):
+                self.instants |= kind in ("date", "datetime", "time") and needs_reading(member)
                 number = number_in(member) if kind == "text" else None
                 if number is not None:
                     self.numbers[value_type(number)] += times
@@ -288,11 +291,12 @@ class _Values:
         self.owners += other.owners
         self.many |= other.many
         self.walked &= other.walked
+        self.instants |= other.instants
         for example in list(other.examples)[: _EXAMPLES - len(self.examples)]:
             self.examples.setdefault(example)
 
     def number_type(self) -> ValueType | None:
-        """Return the type of the numbers that all the texts are, None if they are not."""
+        """Return the number type that all texts parse as, None if they do not."""
         texts, numbers = self.types["text"], sum(self.numbers.values())
         others = set(self.types) - {"text", "integer", "float"}
         if not texts or others or numbers < READ * texts:
@@ -304,7 +308,15 @@ class _Values:
         examples = tuple(cast_values(list(self.examples), as_number))
         as_text = as_number is not None
         return Property(
-            name, kind, self.many, self.owners, examples, self.walked, also, as_text=as_text
+            name,
+            kind,
+            self.many,
+            self.owners,
+            examples,
+            self.walked,
+            also,
+            as_text=as_text,
+            instants=self.instants,
         )
 
 

@@ -38,7 +38,8 @@ class Property:
     ``walked``: whether it is an edge for walks; long texts and embeddings are not. ``also``: what
     people call it. ``as_text``: values of ``type`` are kept as text, or some of them, and are read
     as what they say; ``unread``: how many of those seen are texts that say nothing of ``type``, and
-    ``nulls`` how many are texts such as ``NULL`` that stand for no value.
+    ``nulls`` how many are texts such as ``NULL`` that stand for no value. ``instants``: dates or
+    times of which some say a distance from UTC, or a year before 1: their texts are in no order.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Property:
     as_text: bool = False
     unread: int = 0
     nulls: int = 0
+    instants: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,7 @@ class GraphSchema:
 
 
 def described_schema(schema: GraphSchema, most: int = 20) -> dict[str, Any]:
-    """Return a schema as JSON for who asks first what there is: the ``most`` frequent of each.
+    """Return a schema as JSON, cut to the ``most`` frequent types, relations and properties.
 
     A property with its type and an example; a relation with the types at its ends; ``more``: how
     many types and relations are left out.

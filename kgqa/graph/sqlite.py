@@ -95,7 +95,7 @@ class SqliteStores(StoreBackend):
         return kgs
 
     def open(self, kg: str | None = None) -> SqliteStore:
-        """Open a KG. Raises what SqliteStore raises, and KGNotFoundError, UsageError."""
+        """Open a KG. Raises KGNotFoundError, UsageError, and the errors of SqliteStore."""
         if self.holds_one:
             store = SqliteStore(self.path)
             try:
@@ -116,7 +116,7 @@ class SqliteStores(StoreBackend):
         return SqliteStore(self.path / name / FILE_NAME, name=name)
 
     def changer(self, store: GraphStore) -> SqliteChanger:
-        """Return what changes the KG of a store that this opened."""
+        """Return the changer of a KG that this backend opened."""
         from kgqa.graph.sqlite_write import SqliteChanger
 
         assert isinstance(store, SqliteStore)
@@ -140,7 +140,7 @@ class SqliteStores(StoreBackend):
 
     @contextmanager
     def writer(self, kg: str) -> Iterator[SqliteWriter]:
-        """Give what writes a KG. Raises UsageError for a file that holds something else."""
+        """Return the writer of a KG. Raises UsageError for a file of another kind."""
         if self.holds_one and self.path.exists():
             self._refuse_other(kg)
         yield SqliteWriter(self.path if self.holds_one else self.path / kg / FILE_NAME)
@@ -165,8 +165,8 @@ class SqliteStores(StoreBackend):
 class SqliteStore(SqliteReader, StoredPropertyGraph):
     """The KG in the file ``path``, called ``name``. A ``GraphStore``. ``timeout``: of locks.
 
-    Raises KGNotFoundError if there is no file, StoreUnavailableError if it is not a KG, damaged or
-    may not be read, GraphError if it has another layout.
+    Raises KGNotFoundError if the file does not exist, StoreUnavailableError if it is not a KG,
+    damaged or may not be read, GraphError if it has another layout.
     """
 
     most_read = MOST_EDGES  # of which all may be read, to find classes
@@ -191,7 +191,7 @@ class SqliteStore(SqliteReader, StoredPropertyGraph):
             self.info = dataclasses.replace(self.info, name=self._name)
 
     def refresh(self) -> None:
-        """Read the KG that lies there now, if it was changed or loaded again."""
+        """Read the KG again if it was changed or reloaded."""
         if self._db is not None and stamp_of(self.path) != self._file:
             self.close()
             self._read()
@@ -215,7 +215,7 @@ class SqliteStore(SqliteReader, StoredPropertyGraph):
         )
 
     def described(self, keys: IntArray) -> Iterator[Described]:
-        """Yield key, id, name, kind, types and properties (JSON) of ``keys`` that are there."""
+        """Yield key, id, name, kind, types and properties (JSON) of the ``keys`` that exist."""
         columns = "t.key, t.id, t.name, t.kind, t.types, t.properties"
         types: dict[str, tuple[str, ...]] = {}
         for _, key, id_, name, kind, listed, properties in self.by_keys(columns, "entity", keys):

@@ -49,7 +49,7 @@ class ColumnWriter:
 
 
 def read_columns(path: Path) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of a file, as they were appended; nothing if there is no file."""
+    """Yield the batches of a file, as they were appended; nothing if it does not exist."""
     if not path.exists():
         return
     with pa.OSFile(str(path), "rb") as file, pa.ipc.open_stream(file) as stream:
@@ -126,7 +126,7 @@ class Buckets:
         return held
 
     def each(self, work: Callable[[pa.RecordBatch], pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Take every bucket; yield ``work(rows)`` of those that have rows, in their order."""
+        """Read the buckets in order; yield ``work(rows)`` of each that has rows."""
 
         def done(bucket: int) -> pa.RecordBatch | None:
             held = self.take(bucket)

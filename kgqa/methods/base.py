@@ -19,8 +19,8 @@ from kgqa.answers.general import ask_general, with_reply
 from kgqa.deadline import deadline
 from kgqa.errors import KgqaError
 from kgqa.methods.connections import connection_findings
-from kgqa.methods.kinds import described, kind_findings
 from kgqa.methods.options import MethodOptions
+from kgqa.methods.what_is import described, kind_findings
 from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules
 from kgqa.understanding.asked import asks_whether

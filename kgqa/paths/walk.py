@@ -102,7 +102,7 @@ class PathTable:
         return self.take(np.flatnonzero(self.topic == topic))
 
     def take(self, rows: IntArray) -> PathTable:
-        """Return some of the paths."""
+        """Return the paths at ``rows``."""
         return PathTable(self.topic[rows], self.length[rows], self.hops[rows])
 
     def ends(self) -> IntArray:
@@ -206,7 +206,7 @@ def walk(
 ) -> tuple[PathTable, IntArray]:
     """Return every path out of distinct ``topics``, and the topics with more than ``cap``.
 
-    Raises GraphError, before memory is taken, if there is no ``cap`` and they are too many to hold.
+    Raises GraphError, before memory is taken, if they are too many to hold and ``cap`` is None.
     """
     over = np.zeros(0, np.int64)
     frontier_topic = topics
@@ -283,7 +283,7 @@ def ordered(table: PathTable) -> PathTable:
 
 @dataclass(frozen=True, slots=True)
 class RelationPath:
-    """Paths of one topic with the same steps, to answers; ``f1``: of all their tails."""
+    """Paths of one topic with the same steps, to answers; ``f1``: of their tails."""
 
     topic: int
     steps: tuple[tuple[int, int], ...]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from kgqa.graph.schema import GraphSchema
     from kgqa.models.sentence_encoder import SentenceEncoder
-    from kgqa.queries.solve import QueryStore
+    from kgqa.queries.join import QueryStore
 
 _NOUNS = """
 person player actor director writer singer musician composer artist student teacher scientist

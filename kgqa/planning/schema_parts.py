@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from kgqa.graph.schema import GraphSchema, Value
-    from kgqa.queries.solve import QueryStore
+    from kgqa.queries.join import QueryStore
 
 _MOST_PARTS = 320  # of a schema that are read
 _MOST_PAIRS = 12  # of classes that a relation is read between

@@ -10,20 +10,21 @@ import numpy as np
 
 from kgqa.graph.names import normalise
 from kgqa.lexicon.lemmas import stem
-from kgqa.linking.around import name_stems, stems_of
+from kgqa.linking.neighbourhood_features import name_stems, stems_of
 from kgqa.planning.bounds import bound_before
 from kgqa.planning.question_words import stems
 from kgqa.planning.schema_parts import ENTITY, FoundValue, Owned
-from kgqa.queries.check import DATES, NUMBERS, fits
+from kgqa.queries.check import NUMBERS, fits
+from kgqa.queries.implicit_classes import PlainGraph
 from kgqa.queries.language import Owned as Owner
 from kgqa.queries.language import PlanLiterals
-from kgqa.queries.plain import PlainGraph
+from kgqa.queries.values import DATES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from kgqa.graph.schema import GraphSchema, Value
-    from kgqa.queries.solve import QueryStore
+    from kgqa.queries.join import QueryStore
     from kgqa.understanding.literals import Stated, Stating
 
 _LONGEST = 8  # words of a value that is looked for

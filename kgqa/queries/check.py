@@ -1,9 +1,8 @@
 """Checks a plan against the schema of a KG: what does not fit it is never run.
 
-Operators by type: numbers, dates and text are compared and ordered; ``contains`` and its kind take
-text; booleans, points and durations are equal or not; a node is equal to a name or an id. Of a
-list every operator asks whether a member fits it, a negated one (``<>``, ``not …``) whether none
-does.
+Operators by type: numbers, dates, durations and text are compared and ordered; ``contains`` and its
+kind take text; booleans and points are equal or not; a node is equal to a name or an id. Of a list
+every operator asks whether a member fits it, a negated one (``<>``, ``not …``) whether none does.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from kgqa.errors import PlanError
+from kgqa.graph.moments import length
 from kgqa.graph.schema import Property
 from kgqa.queries.plan import (
     TEXT_OPERATORS,
@@ -27,6 +27,7 @@ from kgqa.queries.plan import (
     PropertyRef,
     quoted_name,
 )
+from kgqa.queries.values import DATES, MOMENTS, interval
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -35,13 +36,16 @@ if TYPE_CHECKING:
     from kgqa.queries.plan import Hop
 
 NUMBERS = ("integer", "float")
-DATES = ("date", "datetime")
-ORDERED = (*NUMBERS, *DATES, "time", "text")
+ORDERED = (*NUMBERS, *MOMENTS, "duration", "text")
 _EQUALITY = ("=", "<>", "in", "not in")
-_SHOWN = 8  # names that an error lists
+_MAX_LISTED_NAMES = 8  # names that an error lists
 _CLOCK = r"\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)?"
-_DATE = re.compile(rf"\d{{4}}(?:-Q[1-4]|-\d\d(?:-\d\d(?:[T ]{_CLOCK})?)?)?")
+_DATE = re.compile(rf"-?\d{{4,}}(?:-Q[1-4]|-\d\d(?:-\d\d(?:[T ]{_CLOCK})?)?)?")
 _TIME = re.compile(_CLOCK)
+_WRITTEN = dict.fromkeys(
+    DATES,
+    'A date is written as "1997-12-31", a month "1997-12", a quarter "1997-Q4", a year "1997".',
+) | {"duration": 'A duration is written as ISO 8601 has it: "PT1H30M", "P2D".'}
 Kind: TypeAlias = Property
 """What an operand is: the property itself, or one that stands for what is calculated."""
 
@@ -175,7 +179,7 @@ def check(plan: Plan, schema: GraphSchema | SchemaIndex) -> None:
     for class_ in plan.nodes:
         if class_ and class_ not in index.types:
             raise PlanError(
-                f"There is no class {quoted_name(class_)}.",
+                f"The graph has no class {quoted_name(class_)}.",
                 _there_is(class_, index.types, "The graph has no classes; `*` is any node."),
             )
     for hop in plan.all_hops:
@@ -193,7 +197,7 @@ def check(plan: Plan, schema: GraphSchema | SchemaIndex) -> None:
 def _check_hop(plan: Plan, hop: Hop, index: SchemaIndex) -> None:
     if hop.relation not in index.relations:
         raise PlanError(
-            f"There is no relation {quoted_name(hop.relation)}.",
+            f"The graph has no relation {quoted_name(hop.relation)}.",
             _there_is(hop.relation, index.relations, "The graph has no relations."),
         )
     source, target = plan.nodes[hop.source], plan.nodes[hop.target]
@@ -205,7 +209,7 @@ def _check_hop(plan: Plan, hop: Hop, index: SchemaIndex) -> None:
         name = quoted_name(hop.relation)
         step = f"<{name}" if hop.inverse else f"{name}>"
         raise PlanError(
-            f"There is no {source or '*'} {step} {target or '*'}.",
+            f"The graph has no {source or '*'} {step} {target or '*'}.",
             f"There is {_some(there)}.",
         )
     if hop.repeated and source != target:
@@ -252,10 +256,7 @@ def _check_comparison(plan: Plan, one: Comparison, index: SchemaIndex) -> None:
         if not (isinstance(value, str) if kind is None else fits(value, kind.type)):
             raise PlanError(
                 f"{text}: {'a name or an id in quotes' if kind is None else _a(kind)} is needed.",
-                'A date is written as "1997-12-31", a month "1997-12", a quarter "1997-Q4", '
-                'a year "1997".'
-                if kind is not None and kind.type in DATES
-                else "",
+                _WRITTEN.get(kind.type, "") if kind is not None else "",
             )
 
 
@@ -275,8 +276,14 @@ def fits(value: Value, type_: str) -> bool:
         return isinstance(value, bool) and type_ == "boolean"
     if type_ in NUMBERS:
         return isinstance(value, int | float)
+    if not isinstance(value, str):
+        return False
+    if type_ == "duration":
+        return length(value) is not None
     pattern = _DATE if type_ in DATES else _TIME if type_ == "time" else None
-    return isinstance(value, str) and (pattern is None or pattern.fullmatch(value) is not None)
+    if pattern is None:
+        return True
+    return pattern.fullmatch(value) is not None and interval(value) is not None
 
 
 def _first(properties: Iterable[Property]) -> dict[str, Property]:
@@ -305,5 +312,5 @@ def _there_is(name: str, there: Iterable[str], otherwise: str) -> str:
 
 
 def _some(names: Sequence[str]) -> str:
-    more = len(names) - _SHOWN
-    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - _MAX_LISTED_NAMES
+    return ", ".join(names[:_MAX_LISTED_NAMES]) + (f" and {more} more" if more > 0 else "")

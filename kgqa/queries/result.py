@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from kgqa.frames import Tabular
 from kgqa.paths.ground import Fact, Node
 from kgqa.queries.plan import NodeRef
+from kgqa.tabular import Tabular
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,7 +55,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a row rests on: stored facts, all checked, properties, and what was counted.
+    """The evidence of a row: stored facts (all checked), properties, and counted things.
 
     ``nodes``: what the row gives, and the ends of the facts and owners of the properties listed.
     ``facts_in_all``: their number, if not all are listed.
@@ -72,7 +72,7 @@ class EvidenceSource(Protocol):
     """Where the facts behind the rows of a result come from."""
 
     def evidence(self, row: int, limit: int | None) -> Evidence:
-        """Return what row ``row`` (of all, sorted) rests on, ``limit`` facts of it at most."""
+        """Return the evidence of row ``row`` (of all, sorted), at most ``limit`` facts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,13 +134,13 @@ class QueryResult(Tabular):
         return labels(self.plan)
 
     def kept(self) -> QueryResult:
-        """Return the result with what its rows rest on, for when its store is closed."""
+        """Return the result with its evidence loaded, for use after its store is closed."""
         return replace(
             self, source=_Kept(tuple(map(self.evidence, range(len(self) + len(self.tied)))))
         )
 
     def evidence(self, row: int, limit: int | None = None) -> Evidence:
-        """Return what a row rests on, of the rows and then the tied ones.
+        """Return the evidence of a row; the tied rows follow the rows.
 
         ``limit``: how many facts and things it lists. Raises GraphError if a fact is not there now.
         """

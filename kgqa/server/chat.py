@@ -115,6 +115,7 @@ class Chat:
             form.choices,
             options,
             after=after,
+            reading=form.reading,
             watched=bool(given.get("stream")),
         )
         if given.get("stream"):
@@ -213,7 +214,7 @@ class Chat:
 
 
 def about_chat(messages: object) -> str | None:
-    """Return what to say if the last message is a chat program's own prompt, else None.
+    """Return a reply if the last message is a chat program's own prompt, else None.
 
     Such a prompt asks for a title, tags or further questions of the chat: the title is the first
     question, and the rest is empty.
@@ -234,7 +235,7 @@ def about_chat(messages: object) -> str | None:
 
 
 def _topics(answer: dict[str, Any]) -> str:
-    """Return what a question is about, as the first paragraph of its answer."""
+    """Return the topic entities as the first paragraph of an answer."""
     names = [code_span(said_name(entity["name"])) for entity in answer["topic_entities"]]
     return f"About {', '.join(names)}.\n\n" if names else ""
 
@@ -298,7 +299,9 @@ def _usage(answer: dict[str, Any]) -> dict[str, int]:
 
 
 def _no_model(name: str) -> KgqaError:
-    return RefusedError(404, f"There is no model '{name[:80]}'.", "GET /v1/models lists them.")
+    return RefusedError(
+        404, f"The model '{name[:80]}' does not exist.", "GET /v1/models lists them."
+    )
 
 
 def _data(known: dict[str, Any]) -> str:

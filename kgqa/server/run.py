@@ -33,7 +33,7 @@ def serve(
     """Serve until a signal ends it. ``announce`` is called with the URL once it listens.
 
     ``home`` makes the home of a KG, None of them all; ``key``: what clients must send. Raises
-    UsageError if it may not listen there, GraphError if there is no such KG.
+    UsageError if it may not listen there, GraphError if the KG does not exist.
     """
     if not key and options.keys is None and not is_loopback(options.host):
         raise UsageError(
@@ -56,7 +56,7 @@ def _run(
 
     from kgqa.server.app import Connection, make_app
     from kgqa.server.guard import Keys
-    from kgqa.server.observed import log_access
+    from kgqa.server.metrics import log_access
     from kgqa.server.sessions import Sessions
     from kgqa.server.worker import Workers
 

@@ -44,7 +44,7 @@ def written_out(
 
     ``names``: the words that name its topic entities, which stay. ``today``: the day it is asked
     on, as YYYY-MM-DD; by default the clock's in the time ``zone``, or in the machine's own. Raises
-    UsageError if there is no such day or zone.
+    UsageError if the day or zone does not exist.
 
     >>> written_out("Who left last month, or since this year?", [], "2024-01-31")[0]
     'Who left in December 2023, or since 2024?'
@@ -77,7 +77,7 @@ def today_of(today: str | None, zone: str | None) -> tuple[date, str]:
         now = datetime.now(ZoneInfo(zone)) if zone else datetime.now().astimezone()
     except (ValueError, OSError, KeyError):  # ZoneInfoNotFoundError is a KeyError
         raise UsageError(
-            f"There is no such day or time zone: {today if today is not None else zone}.",
+            f"This day or time zone does not exist: {today if today is not None else zone}.",
             "Give `today` as 2024-01-31, `zone` as Europe/Berlin.",
         ) from None
     return now.date(), f" ({now.tzname()})"

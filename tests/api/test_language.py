@@ -84,5 +84,5 @@ def test_a_batch_has_a_language_for_each_prompt(kg: kgqa.KG, loaded: tuple[Any, 
 
 
 def test_no_language_is_an_error(kg: kgqa.KG) -> None:
-    with pytest.raises(kgqa.KgqaError, match="no language"):
+    with pytest.raises(kgqa.KgqaError, match="language is missing"):
         kgqa.processor([], 5)

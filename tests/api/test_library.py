@@ -85,7 +85,7 @@ def test_options_are_checked_before_anything_is_loaded(kg: kgqa.KG) -> None:
         kg.qa(k=0)
     with pytest.raises(UsageError, match="`beams` does not belong to the method auto"):
         kg.qa(beams=2)
-    with pytest.raises(UsageError, match="no method 'guess'"):
+    with pytest.raises(UsageError, match="The method 'guess' does not exist"):
         kg.ask(QUESTION, method="guess")
 
 
@@ -171,7 +171,7 @@ def test_answers_and_paths_are_tables(
     rows = paths.to_arrow().to_pylist()
     assert [row["path"] for row in rows] == [path.text for path in paths.paths]
     assert [row["tail_id"] for row in rows] == [path.tail.id for path in paths.paths]
-    monkeypatch.setattr("kgqa.frames.find_spec", lambda name: None)
+    monkeypatch.setattr("kgqa.tabular.find_spec", lambda name: None)
     with pytest.raises(kgqa.KgqaError, match="pip install pandas"):
         paths.to_frame()
 

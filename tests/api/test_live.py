@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import kgqa
-from kgqa.methods.kinds import asked_class
+from kgqa.methods.what_is import asked_class
 from tests.graph.neo4j_server import ask
 
 if TYPE_CHECKING:

@@ -122,7 +122,7 @@ def test_a_wrong_option_is_one_line_that_names_the_help(
         (("options", "nothing"), ("nothing", "kgqa options")),
         (("check", "Apollo 13"), ("head -> relation -> tail",)),
         (("check", "a -> b -> c", "--kg", "x" * 50_000), ("cannot name a KG", "x…", "digits")),
-        (("query", "x" * 50_000), ("There is no class", "x…")),
+        (("query", "x" * 50_000), ("The graph has no class", "x…")),
         (("ingest", "triples", ""), ("empty", "Name the file")),
     ],
 )
@@ -161,7 +161,7 @@ def test_a_settings_file_gives_what_flags_and_set_do_not(
     toml.write_text('k = 3\nmethod = "nothing"\n', encoding="utf-8")
     wrong.write_text('{"k": 0}', encoding="utf-8")
     ask = ("ask", "x", "--home", plain_home, "--settings")
-    assert "no method 'nothing'" in kgqa(*ask, toml).error
+    assert "The method 'nothing' does not exist" in kgqa(*ask, toml).error
     assert "cannot be 0" in kgqa(*ask, wrong).error
     assert "cannot be '-1'" in kgqa(*ask, wrong, "--set", "k=-1").error
     assert "cannot be -2" in kgqa(*ask, wrong, "--set", "k=-1", "--k", "-2").error

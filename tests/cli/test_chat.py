@@ -45,10 +45,10 @@ def test_questions_and_commands_go_on_until_the_end(
     assert "Ron Howard (m.0g2lq)" in rest
     assert "/paths [ENTITY]" in rest
     assert done.err.count("Zaphod") >= 2
-    assert "There is no command /nonsense" in done.err
+    assert "The command /nonsense does not exist" in done.err
     assert "Traceback" not in done.err
 
 
 def test_a_chat_is_for_people(kgqa: Kgqa, plain_home: Path) -> None:
     assert "Leave out --json" in kgqa("ask", "--chat", "--json", "--home", plain_home).error
-    assert "no question" in kgqa("ask", "--home", plain_home).error
+    assert "A question is missing" in kgqa("ask", "--home", plain_home).error

@@ -122,7 +122,7 @@ def test_a_server_that_is_not_there_is_the_error(kgqa: Kgqa, notes: Path, tmp_pa
     ("arguments", "said"),
     [
         (("text", "--general-model", "m"), "needs a SOURCE"),
-        (("text", "none.md", "--general-model", "m"), "There is no none.md"),
+        (("text", "none.md", "--general-model", "m"), "none.md does not exist"),
         (("text", "-", "--general-model", "m", "--kg", "x"), "not read from standard input"),
         (
             ("text", "a.md", "--general-model", "m", "--columns", "a,b"),

@@ -83,7 +83,7 @@ def test_a_server_that_is_down_fails_the_question_and_stays_in_the_figures(
     [
         (("--method", "rank", "--adapter", "none"), "--adapter does not belong to the method rank"),
         (("--method", "rank", "--search", "exact"), "It belongs to: gcr, ensemble, auto"),
-        (("--method", "auto", "--set", "encoder=./nowhere"), "no model folder nowhere"),
+        (("--method", "auto", "--set", "encoder=./nowhere"), "model folder nowhere does not exist"),
         (("--set", "cap=3"), "It belongs to: dog"),
     ],
 )

@@ -125,7 +125,7 @@ def test_what_cannot_be_meant_is_said_before_anything_is_loaded(kgqa: Kgqa, tmp_
             *("train", "data", *out, *file, "--format", "rog", "--topics", tmp_path / "t.json")
         ).error
     )
-    assert "no preset" in kgqa("train", "run", *out, *file, "--preset", "x").error
+    assert "does not exist" in kgqa("train", "run", *out, *file, "--preset", "x").error
 
 
 @pytest.mark.model

@@ -14,7 +14,7 @@ from kgqa.decoding.forward import PromptTree, TreeForward, WavePart, log_probabi
 from kgqa.decoding.model import ColumnCache
 from kgqa.decoding.search import ExactOptions, run
 from kgqa.decoding.searches import ExactSearch, beam
-from kgqa.decoding.wave import PrefixTree
+from kgqa.decoding.speculative_tree import PrefixTree
 from kgqa.trie.constraint import Expansion
 from tests.decoding.languages import (
     EOS,

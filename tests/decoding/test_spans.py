@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgqa.deadline import deadline
-from kgqa.decoding.pieces import (
+from kgqa.decoding.span_markers import (
     Ending,
     FreeText,
     MarkedConstraint,

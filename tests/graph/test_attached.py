@@ -42,8 +42,8 @@ from kgqa.graph.schema import PropertyGraph
 from kgqa.graph.store import GraphStore
 from kgqa.progress import Silent
 from kgqa.queries.cypher import cypher_of
+from kgqa.queries.execute import run_plan
 from kgqa.queries.plan import quoted_name, quoted_value
-from kgqa.queries.run import run_plan
 from kgqa.queries.text import parse_plan
 from tests.graph.neo4j_server import ask
 from tests.graph.tables import HOSTILE_CYPHER

@@ -11,7 +11,7 @@ import kgqa
 from kgqa.graph import sqlite
 from kgqa.graph.kept import Kept
 from kgqa.graph.sqlite import SqliteStore
-from kgqa.queries.plain import queryable
+from kgqa.queries.implicit_classes import queryable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -100,7 +100,7 @@ def test_a_second_process_reads_schema_and_classes_and_computes_neither(
     with SqliteStore(folder / "graph.sqlite") as store:
         first = queryable(store).schema()
     monkeypatch.setattr("kgqa.graph.properties._Survey", None)
-    monkeypatch.setattr("kgqa.queries.plain._Classing", None)
+    monkeypatch.setattr("kgqa.queries.implicit_classes._Classing", None)
     with SqliteStore(folder / "graph.sqlite") as store:
         graph = queryable(store)
         assert graph.schema() == first

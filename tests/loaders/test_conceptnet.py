@@ -211,7 +211,7 @@ def test_a_file_of_another_form_is_one_clear_error(load: Load, write: Write) -> 
         load("conceptnet", write("kb.tsv", "a\tb\tc"))
     with pytest.raises(DumpMalformedError, match="is empty"):
         load("conceptnet", write("kb.tsv"))
-    with pytest.raises(DumpNotFoundError, match="There is no ConceptNet"):
+    with pytest.raises(DumpNotFoundError, match="The ConceptNet assertions file"):
         load("conceptnet", Path("nowhere.csv"))
     with pytest.raises(DumpNotFoundError, match="No ConceptNet"):
         load("conceptnet")

@@ -164,7 +164,7 @@ def test_an_error_that_is_not_the_models_ends_the_load(tmp_path: Path) -> None:
 def test_a_text_without_facts_is_no_kg(tmp_path: Path) -> None:
     with pytest.raises(IngestError, match="No text edge"):
         Model([ExtractionReply("none")] * 4).load(tmp_path)
-    with pytest.raises(DumpMalformedError, match="no paragraph"):
+    with pytest.raises(DumpMalformedError, match="No paragraph"):
         Model().load(tmp_path, "\n \n")
     with pytest.raises(UsageError, match="none is named"):
         list(TextLoader().read([tmp_path], None, None, None))  # type: ignore[arg-type]

@@ -159,7 +159,7 @@ def test_a_folder_stands_for_the_texts_below_it(tmp_path: Path) -> None:
 def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DumpNotFoundError, match="no text"):
         files_of([tmp_path])
-    with pytest.raises(DumpNotFoundError, match="There is no"):
+    with pytest.raises(DumpNotFoundError, match="does not exist"):
         files_of([tmp_path / "none.txt"])
     with pytest.raises(UsageError, match="standard input"):
         files_of([STDIN])

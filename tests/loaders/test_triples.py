@@ -245,5 +245,5 @@ def test_sources_that_cannot_be_meant(load: Load, write: Write) -> None:
         load("triples", write("four.tsv", "a\tb\tc\td"))
     with pytest.raises(DumpNotFoundError, match=r"nowhere\.tsv"):
         load("triples", good, names=good.with_name("nowhere.tsv"))
-    with pytest.raises(UsageError, match="no loader 'wikidata'"):
+    with pytest.raises(UsageError, match="The loader 'wikidata' does not exist"):
         make_loader("wikidata")

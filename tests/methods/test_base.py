@@ -153,7 +153,7 @@ def test_a_method_is_one_function_of_a_question(sample: SqliteStore) -> None:
         ("gcr", {"length_penalty": math.nan}, "length_penalty"),
         ("gcr", {"time_limit": math.inf}, "time_limit"),
         ("rank", {"answer_threshold": math.nan}, "answer_threshold"),
-        ("gcr", {"preset": "nothing"}, "no preset"),
+        ("gcr", {"preset": "nothing"}, "does not exist"),
         ("gcr", {"expand": False, "max_tails": 3}, "`max_tails` has no meaning without `expand`"),
         ("auto", {"expand": False, "min_confidence": 0.3}, "without `expand`"),
         ("gcr", {"search": "exact", "groups": 3}, "`groups` does not belong"),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgqa.answers.answer import ScoredPath
-from kgqa.decoding.pieces import FreeText
+from kgqa.decoding.span_markers import FreeText
 from kgqa.methods.dog.answers import (
     REPEATED,
     TIMES,

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from kgqa.decoding.forward import PromptTree, TreeForward, WavePart
-from kgqa.decoding.wave import NO_TOKEN, NoConstraint, PrefixTree, WaveNode
+from kgqa.decoding.speculative_tree import NO_TOKEN, NoConstraint, PrefixTree, WaveNode
 from kgqa.models.llama import Llama, fused, reads
 from tests.tiny import tiny
 

@@ -78,7 +78,7 @@ def test_what_is_no_gguf_file_is_refused(tmp_path: Path) -> None:
     page.write_text("<html>not found</html>")
     with pytest.raises(ModelError, match="not a GGUF file"):
         converted_gguf(page, tmp_path / "cache", Silent())
-    with pytest.raises(ModelNotFoundError, match="no model file"):
+    with pytest.raises(ModelNotFoundError, match="The model file"):
         converted_gguf(tmp_path / "none.gguf", tmp_path / "cache", Silent())
 
 

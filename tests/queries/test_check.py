@@ -30,7 +30,7 @@ def test_what_fits_passes(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("Prodct", "There is no class Prodct. Did you mean Product?"),
+        ("Prodct", "The graph has no class Prodct. Did you mean Product?"),
         ("X", "There is Order, Product, Employee, Supplier."),
         ("Product ORDERS> Order", "There is Order ORDERS> Product"),
         ("Product SUPPLIED> Order", "no relation SUPPLIED. Did you mean SUPPLIES?"),
@@ -52,7 +52,7 @@ def test_what_fits_passes(text: str) -> None:
         ("Order | give sum Order.orderDate * 2", "not a number to calculate with"),
         ("Supplier SUPPLIES*> Product", "repeated leads to the class"),
         ("Product | asc Product.discontinued", "Nothing can be ordered"),
-        ("X | desc count X | limit 1 | then X", "There is no class X"),
+        ("X | desc count X | limit 1 | then X", "The graph has no class X"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_says_what_there_is(text: str, said: str) -> None:

@@ -12,7 +12,7 @@ from kgqa.queries.check import SchemaIndex
 from kgqa.queries.plan import Aggregate, NodeRef
 from tests.queries.made_files import FEATURES, PlanMaker, counted, read_tables, write_tables
 from tests.queries.memory import naive_rows
-from tests.queries.test_run import cells, same, simple_zero
+from tests.queries.test_execute import cells, same, simple_zero
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kgqa.answers.naming import form_of
-from kgqa.decoding.pieces import FreeText, MarkedConstraint
+from kgqa.decoding.span_markers import FreeText, MarkedConstraint
 from kgqa.methods.dog.answers import claimed
 from kgqa.methods.dog.chains import BETWEEN, extended, first_reading, markers_of
 from kgqa.methods.dog.graph import GraphFilter

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kgqa.decoding.pieces import MarkedConstraint, Markers
+from kgqa.decoding.span_markers import MarkedConstraint, Markers
 from kgqa.errors import EmptyLanguageError
 from kgqa.graph.model import Kind, keys_array
 from kgqa.paths.format import PathFormat

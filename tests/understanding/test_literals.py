@@ -179,6 +179,6 @@ def test_days_are_written_out_from_the_day_of_the_question(day: date, words: str
 def test_words_of_a_name_and_unknown_zones_are_left() -> None:
     assert written_out("Who made Last Year?", ["Last Year"]) == ("Who made Last Year?", [])
     for wrong in ({"today": "soon"}, {"zone": "Europe/Nowhere"}):
-        with pytest.raises(UsageError, match="no such day or time zone"):
+        with pytest.raises(UsageError, match="day or time zone does not exist"):
             written_out("Who came today?", [], **wrong)
     assert "(UTC)" in written_out("Who came today?", [], zone="UTC")[1][0]

@@ -18,7 +18,7 @@ import numpy as np
 
 from kgqa.answers.answer import RankedAnswer
 from kgqa.answers.naming import PathNames, form_of, in_graph
-from kgqa.decoding.pieces import FreeText
+from kgqa.decoding.span_markers import FreeText
 from kgqa.paths.ground import Node
 from kgqa.paths.triplets import END
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from kgqa.answers.answer import ScoredPath
-    from kgqa.decoding.pieces import Span
+    from kgqa.decoding.span_markers import Span
     from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
 
@@ -80,7 +80,7 @@ def _name(text: str, *, last: bool) -> str:
 
 
 def answer_end(text: str, names: Collection[str] = ()) -> int | None:
-    """Return where the answer line of a text ends, None while there is no whole one.
+    """Return where the answer line of a text ends, None while it is incomplete.
 
     A line counts that says ``Therefore, the answer is X`` or ``the answer is * X``. It ends at a
     line feed, or after a full stop with white space and something else than a further ``* X`` after

@@ -21,7 +21,7 @@ import torch
 
 from kgqa.answers.answer import ScoredPath
 from kgqa.deadline import deadline
-from kgqa.decoding.pieces import Ending, FreeText, Markers, SpanOptions
+from kgqa.decoding.span_markers import Ending, FreeText, Markers, SpanOptions
 from kgqa.decoding.spans import Text, TextForward, Writer
 from kgqa.errors import ConstraintError, EmptyLanguageError, ModelError, TimeLimitError
 from kgqa.methods.dog.answers import answer_end, idle
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from kgqa.decoding.engine import Plan
-    from kgqa.decoding.pieces import Span
+    from kgqa.decoding.span_markers import Span
     from kgqa.decoding.spans import Chain
     from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore

@@ -3,13 +3,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kgqa.graph.model import keys_array
-from kgqa.linking.around import look_around, stems_of, stems_outside
 from kgqa.linking.lookup import find_hits
 from kgqa.linking.mentions import QuestionWords
+from kgqa.linking.neighbourhood_features import look_around, stems_of, stems_outside
 
 if TYPE_CHECKING:
     from kgqa.graph.sqlite import SqliteStore
-    from kgqa.linking.around import Around
+    from kgqa.linking.neighbourhood_features import Around
 
 
 def around(store: SqliteStore, question: str, *, degree: int | None = None) -> Around:

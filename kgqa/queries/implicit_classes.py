@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from kgqa.graph.kept import Arrays
     from kgqa.graph.model import Entities, EntityDetails, IntArray
     from kgqa.graph.schema import ValueType
-    from kgqa.queries.solve import QueryStore
+    from kgqa.queries.join import QueryStore
 
 _MOST_RELATIONS = 400
 _MOST_EDGES = 1_500_000  # that a server is asked for
@@ -58,7 +58,7 @@ _BESIDE = frozenset(
 )
 _SEGMENT = re.compile(r"(?:.*[/#])?([A-Za-z][A-Za-z_ -]*?)[-_/:# ]?\d+[A-Za-z]?")
 _MADE_BY = (
-    "queries/plain.py",
+    "queries/implicit_classes.py",
     "graph/properties.py",
     "graph/quantities.py",
     "paths/words.py",
@@ -100,7 +100,7 @@ class PlainGraph:
         self.base, self.version = store, store.info.version
         self._ids = store.relations().ids
         kept = kept_of(store)
-        found = _kept_classes(kept.read("classes", _MADE_BY), store.info.next_key)
+        found = _kept_classes(kept.read("classes", _MADE_BY))
         if found is None:
             found = _Classing(store, schema).found()
             kept.write("classes", _MADE_BY, *_to_keep(found))
@@ -117,13 +117,15 @@ class PlainGraph:
         """Return the keys of the entities of a type, ascending; "" is every entity."""
         if type_ not in self._found.numbers:  # "", or one that is stated
             return self.base.instances(type_)
-        of_class = self._found.class_of == self._found.numbers[type_]
-        return np.flatnonzero(of_class).astype(np.int64)
+        there: IntArray = self._found.keys[self._found.class_of == self._found.numbers[type_]]
+        return there
 
     def details(self, key: int) -> EntityDetails:
         """Return an entity with its class."""
         found = self.base.details(key)
-        number = int(self._found.class_of[key])
+        place = int(np.searchsorted(self._found.keys, key))
+        known = place < len(self._found.keys) and self._found.keys[place] == key
+        number = int(self._found.class_of[place]) if known else -1
         types = [name for name, one in self._found.numbers.items() if one == number]
         return replace(found, types=types) if types else found
 
@@ -142,11 +144,13 @@ class PlainGraph:
 class _Found:
     """What the relations of plain triples say.
 
-    ``class_of``: the number of each entity's class, -1 for none; ``numbers``: of classes by name;
-    ``values``: the tails of each property, ascending, with what they are.
+    ``keys``: what has relations, ascending (on a server's store far apart); ``class_of``: the
+    number of each one's class, -1 for none; ``numbers``: of classes by name; ``values``: the tails
+    of each property, ascending, with what they are.
     """
 
     schema: GraphSchema
+    keys: IntArray
     class_of: NDArray[np.int32]
     numbers: dict[str, int]
     values: dict[str, tuple[IntArray, list[Value]]]
@@ -159,26 +163,30 @@ class _Classing:
         self._store, self._stated = store, schema
         self._ids = store.relations().ids
         every = np.flatnonzero([bool(one) for one in self._ids]).astype(np.int64)
-        self._keys = store.instances("")
-        facts = store.facts(self._keys, every.tolist(), inverse=False)
-        self._heads, self._relation = self._keys[facts.row], facts.relation
-        self._tails = facts.other
+        entities = store.instances("")
+        facts = store.facts(entities, every.tolist(), inverse=False)
+        self._keys = np.unique(np.concatenate([entities, facts.other]))
+        self._entities = np.searchsorted(self._keys, entities)
+        # from here on entities go by their places in these keys
+        self._heads, self._relation = self._entities[facts.row], facts.relation
+        self._tails = np.searchsorted(self._keys, facts.other)
         order = np.argsort(self._relation, kind="stable")
         ends = np.searchsorted(self._relation[order], np.arange(len(self._ids) + 1))
         self._of = {one: order[ends[one] : ends[one + 1]] for one in every.tolist()}
         self._values: dict[str, tuple[IntArray, list[Value]]] = {}
         self._properties: dict[str, Property] = {}
         self._read_properties()
-        self._class_of = _classes(self._slots(), store.info.next_key)
+        self._class_of = _classes(self._slots(), len(self._keys))
         self._join_ids()
 
     def found(self) -> _Found:
         """Return what was found."""
         schema, numbers = self._made()
-        return _Found(schema, self._class_of.astype(np.int32), numbers, self._values)
+        class_of = self._class_of.astype(np.int32)
+        return _Found(schema, self._keys, class_of, numbers, self._values)
 
     def _read_properties(self) -> None:
-        goes_on = np.zeros(self._store.info.next_key, np.bool_)
+        goes_on = np.zeros(len(self._keys), np.bool_)
         goes_on[self._heads] = True
         for relation, places in self._of.items():
             tails, first, counts = np.unique(
@@ -194,8 +202,8 @@ class _Classing:
             if read := self._is_read(tails, counts, _READ):
                 type_, values = read
                 name = self._ids[relation]
-                keys = keys_array(sorted(values))
-                self._values[name] = keys, [values[key] for key in keys.tolist()]
+                places_ = keys_array(sorted(values))
+                self._values[name] = self._keys[places_], [values[at] for at in places_.tolist()]
                 examples = tuple(dict.fromkeys(list(values.values())[:3]))
                 self._properties[name] = Property(name, type_, False, len(places), examples)
 
@@ -203,7 +211,7 @@ class _Classing:
         self, tails: IntArray, counts: NDArray[Any], least: float
     ) -> tuple[ValueType, dict[int, Value]] | None:
         """Return the type of a relation's tails and what each is, None if too few are read."""
-        entities = self._store.entities(tails)
+        entities = self._store.entities(self._keys[tails])
         texts = dict(zip(tails.tolist(), (one or "" for one in entities.names), strict=True))
         found = _read(texts)
         if found is None:
@@ -220,25 +228,32 @@ class _Classing:
                 found.append(_Slot(name, False, np.unique(self._tails[places])))
         return [one for one in found if len(one.keys)]
 
+    def _classes_of(self, keys: IntArray) -> IntArray:
+        """Return the class number of each key, -1 for a key without relations."""
+        places = np.searchsorted(self._keys, keys).clip(max=max(0, len(self._keys) - 1))
+        if not len(self._keys):
+            return np.full(len(keys), -1, dtype=np.int64)
+        return np.where(self._keys[places] == keys, self._class_of[places], -1)
+
     def _join_ids(self) -> None:
-        """Make one class of those whose entities' ids begin with the same word."""
+        """Join the classes whose ids begin with the same word."""
         first: dict[str, int] = {}
-        for number, keys in self._members().items():
-            some = self._some(keys)
+        for number, places in self._members().items():
+            some = self._some(places)
             if word := _of_ids(some.ids):
                 into = first.setdefault(word, number)
                 self._class_of[self._class_of == number] = into
 
-    def _some(self, keys: IntArray) -> Entities:
+    def _some(self, places: IntArray) -> Entities:
         """Return the entities of a class, or of a large one so many that they tell its words."""
-        return self._store.entities(keys[:: max(1, len(keys) // _TRIED)])
+        return self._store.entities(self._keys[places[:: max(1, len(places) // _TRIED)]])
 
     def _members(self) -> dict[int, IntArray]:
-        """Return the keys of each class, ascending, the largest first."""
-        of = self._class_of[self._keys]
+        """Return the places of each class, ascending, the largest first."""
+        of = self._class_of[self._entities]
         order = np.argsort(of, kind="stable")
         numbers, starts = np.unique(of[order], return_index=True)
-        parts = np.split(self._keys[order], starts[1:])
+        parts = np.split(self._entities[order], starts[1:])
         found = [one for one in zip(numbers.tolist(), parts, strict=True) if one[0] >= 0]
         return dict(sorted(found, key=lambda one: (-len(one[1]), one[0])))
 
@@ -262,9 +277,9 @@ class _Classing:
                 as_tail.setdefault(tail, Counter())[name] += count
         numbers: dict[str, int] = {}
         types = []
-        for number, keys in self._members().items():
+        for number, places in self._members().items():
             words = described(as_head.get(number, Counter()), as_tail.get(number, Counter()))
-            some = self._some(keys)
+            some = self._some(places)
             said = _common_word([name or "" for name in some.names])
             said = "" if said in numbers else said
             name = _of_ids([id_ or "" for id_ in some.ids]) or said or words[0]
@@ -277,7 +292,7 @@ class _Classing:
             also = tuple(
                 one for one in dict.fromkeys([said, ", ".join(words)]) if one and one != name
             )
-            types.append(EntityType(name, len(keys), properties, also=also))
+            types.append(EntityType(name, len(places), properties, also=also))
         types += self._stated_types(numbers)
         called = {number: name for name, number in numbers.items()}
         relations = [
@@ -301,7 +316,8 @@ class _Classing:
         types = []
         for one in self._stated.types:
             if one.name and one.name not in numbers:
-                here = self._relation[np.isin(self._heads, self._store.instances(one.name))]
+                mine = np.isin(self._keys, self._store.instances(one.name))
+                here = self._relation[mine[self._heads]]
                 counts = Counter(self._ids[number] for number in here.tolist())
                 more = [replace(read, count=counts[name]) for name, read in self._properties.items()
                         if counts[name]]  # fmt: skip
@@ -317,15 +333,15 @@ _VALUES = TypeAdapter(list[Value])
 
 def _to_keep(found: _Found) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Return what was found as arrays and as content that JSON can hold."""
-    arrays: dict[str, NDArray[Any]] = {"class_of": found.class_of}
+    arrays: dict[str, NDArray[Any]] = {"keys": found.keys, "class_of": found.class_of}
     arrays |= {str(at): keys for at, (keys, _) in enumerate(found.values.values())}
     values = {name: each for name, (_, each) in found.values.items()}
     schema = _SCHEMA.dump_python(found.schema, mode="json")
     return arrays, {"schema": schema, "numbers": found.numbers, "values": values}
 
 
-def _kept_classes(kept: tuple[Arrays, Any] | None, count: int) -> _Found | None:
-    """Return what was kept; None if that is nothing, or of another graph."""
+def _kept_classes(kept: tuple[Arrays, Any] | None) -> _Found | None:
+    """Return what was kept; None if that is nothing, or not of this form."""
     if kept is None:
         return None
     arrays, content = kept
@@ -335,14 +351,15 @@ def _kept_classes(kept: tuple[Arrays, Any] | None, count: int) -> _Found | None:
             values[name] = arrays[str(at)], _VALUES.validate_python(each)
         schema = _SCHEMA.validate_python(content["schema"])
         fits = all(len(keys) == len(each) > 0 for keys, each in values.values())
-        if fits and arrays["class_of"].shape == (count,):
-            return _Found(schema, arrays["class_of"], content["numbers"], values)
+        keys, class_of = arrays["keys"], arrays["class_of"]
+        if fits and keys.shape == class_of.shape:
+            return _Found(schema, keys, class_of, content["numbers"], values)
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """The entities that a relation's heads are, or its tails."""
+    """The entities that a relation's heads are, or its tails, by their places."""
 
     relation: str
     head: bool
@@ -350,7 +367,7 @@ class _Slot:
 
 
 def _classes(slots: Sequence[_Slot], count: int) -> IntArray:
-    """Return the number of each entity's class, -1 for what has no relation. Shape ``[count]``."""
+    """Return each entity's class number, -1 without relations. Shape ``[count]``."""
     class_of = np.full(count, -1, dtype=np.int64)
     if not slots:
         return class_of
@@ -420,7 +437,7 @@ def _split(
     within: NDArray[np.float32],
     times: IntArray,
 ) -> None:
-    """Make classes of the parts of one that share only what nearly all of it has.
+    """Split a class whose members share only near-universal relations.
 
     Rivers and cities have a country; what else rivers have, no city has. ``class_of``: of each set
     of slots, ``times`` its entities.
@@ -446,7 +463,7 @@ def _split(
 
 
 def _read(texts: dict[int, str]) -> tuple[ValueType, dict[int, Value]] | None:
-    """Return the type of some texts and what each is, None if they are not of one type.
+    """Return the common type of the texts and their values, None without a common type.
 
     Amounts of one unit are numbers of it, of several the base unit's.
     """
@@ -476,7 +493,7 @@ def _iso(first: float, last: float) -> str:
 
 
 def _of_ids(ids: Sequence[str]) -> str:
-    """Return what most ids of a class begin with, if that is a word: ``…/branch/1``."""
+    """Return the word that most ids of a class begin with: ``…/branch/1``."""
     found = Counter(match[1].strip() for id_ in ids if (match := _SEGMENT.fullmatch(id_)))
     word, count = next(iter(found.most_common(1)), ("", 0))
     return word if len(word) > 3 and 2 * count > len(ids) else ""
@@ -503,7 +520,7 @@ _VERB = re.compile(
 
 
 def described(as_head: Counter[str], as_tail: Counter[str]) -> list[str]:
-    """Return what the entities of a class are called by their relations, what says most first.
+    """Return names for a class from its relations, the most telling first.
 
     >>> described(Counter(running_time=30), Counter(directed_by=40))
     ['director', 'running time']
@@ -523,7 +540,7 @@ def described(as_head: Counter[str], as_tail: Counter[str]) -> list[str]:
 
 
 def _agent(phrase: str) -> str:
-    """Return who does what a verb says, "" if it is not one.
+    """Return the agent noun of a verb ("writes": "writer"), "" for other words.
 
     >>> [_agent(one) for one in ("manages", "acted in", "wrote", "plays for", "running time")]
     ['manager', 'actor', 'writer', 'player', '']
@@ -536,7 +553,7 @@ def _agent(phrase: str) -> str:
 
 
 def _noun(phrase: str) -> str:
-    """Return what a relation's tail is called by it, "" if its words do not say."""
+    """Return the noun that a relation gives its tail, "" if its words have none."""
     words = phrase.split()
     if len(words) == 1 and _agent(phrase):
         return ""

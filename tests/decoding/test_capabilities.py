@@ -7,8 +7,7 @@ import itertools
 import pytest
 import torch
 
-from kgqa.decoding.engine import Plan
-from kgqa.decoding.probe import (
+from kgqa.decoding.capabilities import (
     CLOSE,
     FORWARD_PASSES,
     WIDTHS,
@@ -17,6 +16,7 @@ from kgqa.decoding.probe import (
     measured_plan,
     probe,
 )
+from kgqa.decoding.engine import Plan
 from kgqa.errors import UsageError
 from tests.decoding.languages import tiny_model
 from tests.decoding.test_forward import FAMILIES

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import kgqa
-from kgqa.loading.kinds import classes_of, is_named_so
+from kgqa.loading.type_relations import classes_of, is_named_so
 
 if TYPE_CHECKING:
     from pathlib import Path

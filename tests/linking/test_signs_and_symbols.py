@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import kgqa
-from kgqa.linking.exact import as_written, is_other_value, is_taken_for
+from kgqa.linking.signs_and_symbols import as_written, is_other_value, is_taken_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

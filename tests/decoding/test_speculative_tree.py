@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgqa.decoding.wave import NO_TOKEN, PrefixTree
+from kgqa.decoding.speculative_tree import NO_TOKEN, PrefixTree
 from tests.decoding.languages import EOS, constraint_of, random_language
 
 

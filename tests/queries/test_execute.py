@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from kgqa.errors import PlanError, TimeLimitError
 from kgqa.paths.ground import Node
+from kgqa.queries.execute import run_plan
 from kgqa.queries.groups import required, wants_empty
+from kgqa.queries.join import distinct_rows, unique_rows
 from kgqa.queries.result import QueryLimits, QueryResult
-from kgqa.queries.run import run_plan
-from kgqa.queries.solve import distinct_rows, unique_rows
 from kgqa.queries.text import parse_plan
 from tests.queries.made import graphs, plans
 from tests.queries.memory import Link, MemoryGraph, Thing, naive, schema_of

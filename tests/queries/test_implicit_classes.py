@@ -8,7 +8,7 @@ import pytest
 
 import kgqa
 from kgqa.errors import PlanError
-from kgqa.queries.plain import queryable
+from kgqa.queries.implicit_classes import queryable
 
 if TYPE_CHECKING:
     from pathlib import Path
