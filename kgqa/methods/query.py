@@ -535,7 +535,7 @@ def readings_of(
     ``ranked``: the best first, each with what it gives, or None if it is still to ``run``.
     """
     found: list[PlanReading] = []
-    given: list[set[object]] = []
+    given: list[tuple[int, set[object]]] = []
     for one, result in ranked[:_OFFERED_AMONG]:
         check_deadline()
         result = result or run(one.plan)
