@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kgqa.lexicon.english import is_part_of_name
+from kgqa.lexicon.english import words as said
 from kgqa.loaders.tabular_mapping import (
     CLASS_WORDS,
-    CODE_WORDS,
     ID_WORDS,
     LINK_WORDS,
     PERSON_WORDS,
@@ -59,8 +60,6 @@ _CLASSES = 30  # values of a column `kind` that are types
 _WORDY = r"^[\p{L}\p{M}.,:'’&()/ +-]*\p{L}[\p{L}\p{M}.,:'’&() +-]*$"
 _PERSON = r"^\p{Lu}[\p{L}\p{M}.'’-]*( \p{Lu}[\p{L}\p{M}.'’-]*){1,3}$"
 _MOSTLY = 0.8
-_FIRST = frozenset({"first", "given", "fore", "firstname", "givenname", "forename", "fname"})
-_LAST = frozenset({"last", "family", "sur", "lastname", "familyname", "surname", "lname"})
 
 
 @dataclass(slots=True)
@@ -107,7 +106,7 @@ def _profile(table: Table, name: str) -> _Column:
         filled = len(cells) - cells.null_count
     if kind == "integer" and set(texts[:3].to_pylist()) <= {"0", "1"} and says_whether(words(name)):
         kind = "boolean"
-    if kind == "float" and CODE_WORDS.intersection(words(name)) and amounts_of(texts) is None:
+    if kind == "float" and said("codes").intersection(words(name)) and amounts_of(texts) is None:
         kind = "text"  # 1.10 and 1.1 are two versions
     unique = not split and not listed and len(texts) == len(cells)
     mark = split or ("[]" if listed else "")
@@ -229,13 +228,6 @@ def _find_weak_key(plan: _Plan, plans: dict[str, _Plan]) -> None:
     plan.key = (best[1],) if best[1] else ()
 
 
-def _is_part(column: _Column, said: frozenset[str]) -> bool:
-    """Return whether a column is a part of a person's name: ``first_name``, ``nameFirst``."""
-    if "name" in column.words and said.intersection(column.words):
-        return True
-    return bool({column.words[0], "".join(column.words)} & said)
-
-
 def _is_pointed_at(column: _Column, plan: _Plan, plans: dict[str, _Plan]) -> bool:
     """Return whether another table has a column of the same name with mostly its values."""
     if "".join(column.words) in _GENERIC:
@@ -262,8 +254,8 @@ def find_name(
 ) -> tuple[str, ...]:
     """Return the columns that people call a row by, none if there are none."""
     texts = [column for column in columns.values() if column.is_name_like and not column.blob]
-    first = next((c for c in texts if _is_part(c, _FIRST)), None)
-    last = next((c for c in texts if _is_part(c, _LAST)), None)
+    first = next((c for c in texts if is_part_of_name(c.words, "first_name")), None)
+    last = next((c for c in texts if is_part_of_name(c.words, "last_name")), None)
     if first and last:
         return first.name, last.name
     for names, once in (

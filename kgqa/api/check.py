@@ -17,7 +17,7 @@ import numpy as np
 
 from kgqa.display import read_name, shown_name
 from kgqa.errors import UsageError
-from kgqa.graph.literals import number_in
+from kgqa.graph.amounts import number_in
 from kgqa.graph.model import Kind, keys_array
 from kgqa.graph.names import name_form
 from kgqa.linking.resolve import resolve_entity

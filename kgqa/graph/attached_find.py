@@ -168,7 +168,7 @@ class NameFinder:
                 comparable = (
                     kind == each.type
                     or {kind, each.type} in _ALIKE
-                    or (each.type == "text" and isinstance(value, str))
+                    or ((each.type == "text" or each.as_text) and isinstance(value, str))
                 )
                 if not (each.walked and comparable and (indexed or label.count <= _SCANNED)):
                     continue

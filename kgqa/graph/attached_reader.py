@@ -23,7 +23,7 @@ from kgqa.graph.model import Entities, Kind, Relations, keys_array
 from kgqa.graph.neo4j import READ_TIMEOUT, Neo4jConnection
 from kgqa.graph.neo4j_native import as_json, plain
 from kgqa.graph.neo4j_store import CHUNK
-from kgqa.graph.schema import Value, ValueType, fact_id
+from kgqa.graph.schema import Value, fact_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     import neo4j
 
+    from kgqa.graph.amounts import NumberForm
     from kgqa.graph.attached import Attachment, Node, Survey
     from kgqa.graph.model import IntArray, KGInfo
 
@@ -112,7 +113,10 @@ class NodeReader:
             {relation.relation for relation in survey.schema.relations},
         )
         wanted = {
-            name for naming in self.naming.values() for name in (*naming.name, naming.id) if name
+            name
+            for naming in self.naming.values()
+            for name in (*naming.name, *naming.parts, naming.id)
+            if name
         }
         if record.mediators.property:
             wanted.add(record.mediators.property)
@@ -148,12 +152,15 @@ class NodeReader:
                 continue
             if not id_ and naming.id and (text := _text(values[self._place[naming.id]])):
                 id_, number = f"{label}:{text}", text
-                if not naming.name:
+                if not naming.name and not naming.parts:
                     name = name or f"{label} {number}"
                 elif naming.id not in naming.name and re.search(r"[^\W\d]", text):
                     others[text] = None
+            together = [_text(values[self._place[part]]).strip() for part in naming.parts]
+            name = name or " ".join(filter(None, together)) or None
             for place, property_ in enumerate(naming.name):
-                for member in members(plain(values[self._place[property_]])):
+                held = members(plain(values[self._place[property_]]))
+                for member in without_tags(held) if "__" in property_ else held:
                     if place or name is not None:
                         others[str(member)] = None
                     else:
@@ -177,6 +184,29 @@ class NodeReader:
             if isinstance(value, str) and re.fullmatch(rule.pattern, value):
                 return Kind.MEDIATOR
         return Kind.ENTITY
+
+
+_TAGGED = re.compile(r"(.*)@([A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8})*)", re.DOTALL)
+
+
+def without_tags(values: Sequence[Value], wanted: str = "en") -> list[Value]:
+    """Return names without their language tags, of the wanted language first, then its regions.
+
+    >>> without_tags(["Herz@de", "Heart@en-GB", "Cor", "Heart@en"])
+    ['Heart', 'Heart', 'Cor', 'Herz']
+    """
+
+    def place(tag: str | None) -> int:
+        if tag is None:
+            return 3
+        return [tag == wanted, tag.startswith(f"{wanted}-"), tag == "mul", False, True].index(True)
+
+    read = [_TAGGED.fullmatch(str(value)) for value in values]
+    named = [
+        (place(match[2].lower() if match else None), match[1] if match else value)
+        for match, value in zip(read, values, strict=True)
+    ]
+    return [value for _, value in sorted(named, key=lambda one: one[0])]
 
 
 def _text(value: Any) -> str:
@@ -400,14 +430,14 @@ class AttachedReader:
             self._of_types.setdefault(relation.relation, {}).update(
                 {each.name: each.walked for each in relation.properties}
             )
-        self._numbers: dict[str, dict[str, ValueType]] = {}  # kept as text, by label or type
+        self._numbers: dict[str, dict[str, NumberForm]] = {}  # kept as text, by label or type
         for owner, properties in (
             *((type_.name, type_.properties) for type_ in schema.types),
             *((relation.relation, relation.properties) for relation in schema.relations),
         ):
             for each in properties:
-                if each.as_text and each.type in ("integer", "float"):
-                    self._numbers.setdefault(owner, {})[each.name] = each.type
+                if each.form is not None:
+                    self._numbers.setdefault(owner, {})[each.name] = each.form
         seen: dict[str, bool] = {}
         for held in self._of_labels.values():
             for name, walks in held.items():
@@ -427,19 +457,22 @@ class AttachedReader:
 
     def typed(self, owners: Iterable[str], held: dict[str, Any]) -> dict[str, Any]:
         """Return properties with the numbers that are kept as text; other texts stay."""
-        read = self._number_types(owners)
+        read = self.number_forms(owners)
         for name in read.keys() & held.keys():
+            if not read[name].plain:  # an amount is shown as it is written
+                continue
             value = held[name]
             numbers = cast_values(members(value), read[name])
             if numbers and len(numbers) == len(members(value)):
                 held = {**held, name: numbers if isinstance(value, list) else numbers[0]}
         return held
 
-    def _number_types(self, owners: Iterable[str]) -> dict[str, ValueType]:
-        number_types: dict[str, ValueType] = {}
+    def number_forms(self, owners: Iterable[str]) -> dict[str, NumberForm]:
+        """Return how properties of labels or of a type are read as numbers, by name."""
+        forms: dict[str, NumberForm] = {}
         for owner in owners if self._numbers else ():
-            number_types |= self._numbers.get(owner, {})
-        return number_types
+            forms |= self._numbers.get(owner, {})
+        return forms
 
     def walked_properties(
         self, labels: Sequence[str], held: dict[str, Any]

@@ -14,6 +14,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
+from kgqa.graph.amounts import NumberForm  # noqa: TC001 - pydantic reads it
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -40,6 +42,8 @@ class Property:
     as what they say; ``unread``: how many of those seen are texts that say nothing of ``type``, and
     ``nulls`` how many are texts such as ``NULL`` that stand for no value. ``instants``: dates or
     times of which some say a distance from UTC, or a year before 1: their texts are in no order.
+    ``form``: how texts are read as numbers. ``unordered``: texts with numbers in them that cannot
+    be compared as numbers, nor put in an order as text.
     """
 
     name: str
@@ -54,13 +58,16 @@ class Property:
     unread: int = 0
     nulls: int = 0
     instants: bool = False
+    form: NumberForm | None = None
+    unordered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class EntityType:
     """A class of entities: a Neo4j label, a Freebase type, a table.
 
-    ``names``: the properties that are the entities' name and aliases, the name first.
+    ``names``: the properties that are the entities' name and aliases, the name first; ``parts``:
+    properties that are the name together, as a first and a last name.
     """
 
     name: str
@@ -70,6 +77,7 @@ class EntityType:
     names: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
     description: str = ""
+    parts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ from collections import Counter
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from kgqa.graph.literals import LONG_TEXT, READ, XSD, cast_values, common_type, read_value
+from kgqa.graph.amounts import READ
+from kgqa.graph.literals import LONG_TEXT, XSD, cast_values, common_type, read_value
 from kgqa.graph.schema import EntityType, GraphSchema, Property, RelationPattern
 from kgqa.graph.sparql_client import id_of, iri, literal
 from kgqa.graph.sparql_pages import number, pages

@@ -177,6 +177,7 @@ class SqliteStore(SqliteReader, StoredPropertyGraph):
         self.kept_in = self.path.with_suffix(_KEPT)
         self._name = name
         self._timeout = timeout
+        self._lost = False
         self._read()
 
     def _read(self) -> None:
@@ -191,10 +192,17 @@ class SqliteStore(SqliteReader, StoredPropertyGraph):
             self.info = dataclasses.replace(self.info, name=self._name)
 
     def refresh(self) -> None:
-        """Read the KG again if it was changed or reloaded."""
-        if self._db is not None and stamp_of(self.path) != self._file:
-            self.close()
+        """Read the KG again if it was changed or reloaded, also after it was not there."""
+        if self._lost or (self._db is not None and stamp_of(self.path) != self._file):
+            super().close()
+            self._lost = True  # until it can be read
             self._read()
+            self._lost = False
+
+    def close(self) -> None:
+        """Close the file. Calling it twice does nothing."""
+        self._lost = False
+        super().close()
 
     def details(self, key: int) -> EntityDetails:
         """Return all that is known of one entity. Raises EntityNotFoundError."""

@@ -16,11 +16,10 @@ from kgqa.graph.schema import PropertyGraph
 from kgqa.graph.store import schema_version
 from kgqa.linking.masking import without_name
 from kgqa.linking.neighbourhood_features import MOST_CLASSES
-from kgqa.methods.direction import holds_both_ways
 from kgqa.paths.phrases import phrases_of
 from kgqa.paths.schema import Schema
 from kgqa.paths.walk import MEDIATOR, TAIL
-from kgqa.paths.words import TOPIC, relation_path_text, relation_phrase
+from kgqa.paths.words import TOPIC, holds_both_ways, relation_path_text, relation_phrase
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

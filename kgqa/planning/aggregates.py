@@ -199,7 +199,8 @@ class WholeSearch:
         if place.property.many:
             many = said and not _COMMON.search(question)
             return replace(place.ref, part="size"), weight + 4.0 if many else -MOST_ODDS
-        if place.property.type in ("boolean", "point") or (is_id(place) and not said):
+        unordered = place.property.type in ("boolean", "point") or place.property.unordered
+        if unordered or (is_id(place) and not said):
             return place.ref, -MOST_ODDS
         if _AGED.search(question) and known.aged:  # nothing else is meant
             own = [one for one in known.places if _BODILY.search(one.property.name)]
@@ -303,7 +304,7 @@ class WholeSearch:
             if is_id(place) or place.property.many:
                 continue
             for name, kind in _FUNCTIONS.items():
-                fits = place.is_number or name not in ("sum", "avg")
+                fits = place.is_number or not (name in ("sum", "avg") or place.property.unordered)
                 if not fits or ((total or most) and name != "sum"):
                     continue
                 item = Aggregate(kind, place.ref)
@@ -311,7 +312,7 @@ class WholeSearch:
                 if total or most:
                     odds = max(whole[one] for one in ("sum", "count", "group")) + max(row[3], -2.0)
                 odds += having + near + (_SUMMED if name == "sum" and self._summed(place) else 0.0)
-                each = bool(self._read.mentions.of_each)
+                each = bool(self._read.each_words)
                 if not place.of_answer:
                     who = asks_who(self._read.question) and not _ASKS_SUM.match(self._read.question)
                     apart = 0.0 if each or who else self._named_apart(state)

@@ -60,6 +60,7 @@ _SEGMENT = re.compile(r"(?:.*[/#])?([A-Za-z][A-Za-z_ -]*?)[-_/:# ]?\d+[A-Za-z]?"
 _MADE_BY = (
     "queries/implicit_classes.py",
     "graph/properties.py",
+    "graph/amounts.py",
     "graph/quantities.py",
     "paths/words.py",
     "lexicon/english.toml",

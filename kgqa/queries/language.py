@@ -248,7 +248,7 @@ class PlanLanguage:
         return [
             text
             for text, kind, _ in self._fields(plan)
-            if kind is not None and kind.type in ORDERED
+            if kind is not None and kind.type in ORDERED and not kind.unordered
         ]
 
     def _numbers(self, plan: Plan, kinds: Sequence[str]) -> list[str]:
