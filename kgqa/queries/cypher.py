@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from kgqa import cypher
 from kgqa.errors import PlanError
@@ -27,6 +27,7 @@ from kgqa.graph.schema import Property
 from kgqa.queries.check import SchemaIndex, check
 from kgqa.queries.groups import required, wants_empty
 from kgqa.queries.plan import (
+    OPEN,
     Aggregate,
     Arithmetic,
     Comparison,
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from kgqa.graph.schema import GraphSchema
-    from kgqa.queries.plan import Hop, Item
+    from kgqa.queries.plan import Hop, Item, Operator
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TEXT = {"contains": "CONTAINS", "starts with": "STARTS WITH", "ends with": "ENDS WITH"}
@@ -274,7 +275,7 @@ class _Statement:
             hop = self.plan.all_hops[number]
             name = f"{self.hops[number]}:{quoted(hop.relation)}"
             step = f"-[:{quoted(hop.relation)}*]-" if hop.repeated else f"-[{name}]-"
-            text += f"<{step}" if hop.inverse else f"{step}>"
+            text += step if hop.either else f"<{step}" if hop.inverse else f"{step}>"
             text += self._node(hop.target, known)
             known.add(hop.target)
         return text
@@ -536,6 +537,9 @@ class _Statement:
 
     def comparison(self, one: Comparison) -> str:
         """Return a comparison as an expression."""
+        if isinstance(one.left, NodeRef) and one.affirmed == "is a":
+            (class_,) = one.right  # type: ignore[misc]
+            return f"{'NOT ' * one.negated}{self.item(one.left)}:{quoted(str(class_))}"
         if isinstance(one.left, NodeRef):
             names = self._name_texts(one.left)
             values = self.values.put([str(value) for value in one.right])  # type: ignore[union-attr]
@@ -550,6 +554,9 @@ class _Statement:
             if kind is not None and kind.type == "text" and not kind.many:
                 return f"{'NOT ' * one.negated}coalesce({text}, '') IN {_NULLS}"
             return f"{text} IS {'NOT ' * one.negated}NULL"
+        if one.operator.startswith(OPEN):
+            plain = replace(one, operator=cast("Operator", one.operator.removeprefix(OPEN)))
+            return f"({text} IS NULL OR {self.comparison(plain)})"
         many = kind is not None and kind.many and one.left not in self.named
         test = self._test("one" if many else text, one, kind)
         if many:
