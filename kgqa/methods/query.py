@@ -27,7 +27,7 @@ from kgqa.answers.answer import (
 )
 from kgqa.answers.general import ask_which
 from kgqa.deadline import check_deadline
-from kgqa.display import NOT_HERE, said_name
+from kgqa.display import NOT_HERE, first_of, said_name
 from kgqa.errors import PlanError, TimeLimitError, UsageError
 from kgqa.graph.moments import length
 from kgqa.graph.names import normalise
@@ -36,7 +36,7 @@ from kgqa.graph.schema import PropertyGraph
 from kgqa.lexicon.lemmas import stem
 from kgqa.linking.linker import may_name
 from kgqa.linking.neighbourhood_features import MOST_CLASSES, stems_of
-from kgqa.methods.base import LinkedQuestion, Method
+from kgqa.methods.base import MOST_ANSWERS, LinkedQuestion, Method
 from kgqa.methods.options import QueryOptions
 from kgqa.paths.ground import Node
 from kgqa.paths.words import relation_phrase
@@ -226,7 +226,7 @@ class Query(Method[QueryOptions]):
             some = ((one, within(one.plan, among, types)) for one in plans)
             plans = [replace(one, plan=plan) for one, plan in some if plan is not None]
         chosen = time.perf_counter()
-        limits = QueryLimits(seconds=self.options.time_limit)
+        limits = QueryLimits(seconds=self.options.time_limit, first=MOST_ANSWERS)
 
         def run(plan: Plan) -> QueryResult | None:
             result = None
@@ -492,6 +492,8 @@ class Query(Method[QueryOptions]):
                 if len(result) == 1
                 else f"{len(result.tied)} more are equal to the last of the first {len(result)}."
             )
+        if result.rows_in_all:
+            notes.append(first_of(result.rows_in_all, len(result)))
         if counted := counted_words(result):
             notes.append(counted)
         notes += [f"Nothing in the graph is called {said_name(name)}." for name in read.unknown]
@@ -547,7 +549,9 @@ class Query(Method[QueryOptions]):
             schema = store.schema()
             called = None
             if isinstance(store, PlainGraph):
-                called = class_words(store, schema, self.resources.sentence_encoder(None))
+                folder = self.resources.settings.kg_folder(store.info.name)
+                encoder = self.resources.sentence_encoder(None)
+                called = class_words(store, schema, encoder, folder)
             self._parts = SchemaParts(schema, called, value_nodes(store, schema))
             self._values = ValueIndex(store, schema)
             self._version = version
@@ -589,7 +593,7 @@ def readings_of(
     ``ranked``: the best first, each with what it gives, or None if it is still to ``run``.
     """
     found: list[PlanReading] = []
-    given: list[set[object]] = []
+    given: list[tuple[int, set[object]]] = []
     for one, result in ranked[:_OFFERED_AMONG]:
         check_deadline()
         result = result or run(one.plan)
@@ -814,9 +818,9 @@ def _answer(row: tuple[Cell, ...], result: QueryResult) -> RankedAnswer:
     return RankedAnswer(None, text, 1.0, grounded=True)
 
 
-def _first_column(result: QueryResult) -> set[object]:
+def _first_column(result: QueryResult) -> tuple[int, set[object]]:
     rows = [*result.rows, *result.tied]
-    return {row[0].id if isinstance(row[0], Node) else row[0] for row in rows}
+    return result.rows_in_all, {row[0].id if isinstance(row[0], Node) else row[0] for row in rows}
 
 
 def is_idle(result: QueryResult, run: Callable[[Plan], QueryResult | None]) -> bool:

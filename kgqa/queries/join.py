@@ -15,7 +15,7 @@ import numpy as np
 
 from kgqa.deadline import check_deadline
 from kgqa.errors import PlanError, TimeLimitError
-from kgqa.graph.model import keys_array
+from kgqa.graph.model import distinct, keys_array
 from kgqa.graph.schema import PropertyGraph
 from kgqa.graph.store import GraphStore
 from kgqa.queries.plan import (
@@ -200,12 +200,12 @@ class Solver:
         forward = solutions.binds([NodeRef(hop.source)])
         at, to = (hop.source, hop.target) if forward else (hop.target, hop.source)
         inverse = hop.inverse == forward
-        keys, places = np.unique(solutions.columns[NodeRef(at)], return_inverse=True)
+        keys, places = distinct(solutions.columns[NodeRef(at)])
         if hop.repeated:
             row, other, facts = self._closure(keys, hop, inverse=inverse)
         else:
             row, other, facts = self._near(keys, hop, inverse=inverse)
-        there, back = np.unique(other, return_inverse=True)
+        there, back = distinct(other)
         sure = self.index.leads_only_to(hop, self.plan.nodes, to)
         may_be = self._may_be(to, there, of_class=sure)[back] if len(there) else there
         kept = np.flatnonzero(may_be)
@@ -408,7 +408,7 @@ def unique_rows(columns: Sequence[IntArray]) -> tuple[IntArray, IntArray]:
     Shapes ``[n, len(columns)]`` and ``[rows]``.
     """
     if len(columns) == 1:
-        values, back = np.unique(columns[0], return_inverse=True)
+        values, back = distinct(columns[0])
         return values[:, None], back
     packed = _packed(columns)
     if packed is None:
