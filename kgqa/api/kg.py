@@ -287,31 +287,53 @@ class KG:
         ``plan``: its text, as ``docs/queries.md`` has it. ``rows``, ``seconds``: the most that it
         may give and take. Raises PlanError, which says what does not fit; TimeLimitError.
         """
-        from dataclasses import replace
-
-        from kgqa.errors import PlanError
         from kgqa.queries.check import SchemaIndex
-        from kgqa.queries.execute import run_plan
         from kgqa.queries.implicit_classes import queryable
         from kgqa.queries.result import QueryLimits
+        from kgqa.queries.run import run_shown
         from kgqa.queries.text import parse_plan
 
-        store = queryable(self._property_graph())
-        index = SchemaIndex(store.schema())
+        stored = self._property_graph()
         read = parse_plan(plan) if isinstance(plan, str) else plan
-        result = run_plan(read, store, index, QueryLimits(rows=rows, seconds=seconds))
-        try:
-            return replace(result, cypher=self.cypher(read))
-        except PlanError:  # rows are exact on every store; some plans are not one statement
-            return result
+        limits = QueryLimits(rows=rows, seconds=seconds)
+        known = SchemaIndex(stored.schema())
+        return run_shown(read, queryable(stored), limits=limits, stored=known)
 
     def cypher(self, plan: str | Plan) -> str:
-        """Return a plan as Cypher that runs in Neo4j Browser as it stands. Raises PlanError."""
+        """Return a plan as Cypher that runs in Neo4j Browser as it stands.
+
+        Raises PlanError, and UsageError for a SPARQL endpoint.
+        """
+        from kgqa.graph.sparql_store import SparqlStore
         from kgqa.queries.cypher import cypher_of
         from kgqa.queries.text import parse_plan
 
+        store = self._property_graph()
+        if isinstance(store, SparqlStore):
+            raise UsageError(
+                f"{self.name} is a SPARQL endpoint, which does not run Cypher.",
+                "Ask for the plan as SPARQL: `kgqa query PLAN --sparql`, or `kg.sparql(plan)`.",
+            )
         read = parse_plan(plan) if isinstance(plan, str) else plan
-        return cypher_of(read, self._property_graph().schema()).text
+        return cypher_of(read, store.schema()).text
+
+    def sparql(self, plan: str | Plan) -> str:
+        """Return a plan as SPARQL that runs in the endpoint's own page as it stands.
+
+        Raises PlanError, and UsageError for what is no SPARQL endpoint.
+        """
+        from kgqa.graph.sparql_store import SparqlStore
+        from kgqa.queries.endpoint import statement_of
+        from kgqa.queries.text import parse_plan
+
+        store = self._property_graph()
+        if not isinstance(store, SparqlStore):
+            raise UsageError(
+                f"{self.name} is not a SPARQL endpoint.",
+                "Ask for the plan as Cypher: `kgqa query PLAN --cypher`, or `kg.cypher(plan)`.",
+            )
+        read = parse_plan(plan) if isinstance(plan, str) else plan
+        return statement_of(read, store)
 
     def plans(
         self, question: str, tokenizer: Any, *, hops: int = 3, vocab_size: int | None = None

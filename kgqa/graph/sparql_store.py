@@ -42,7 +42,7 @@ from kgqa.graph.sparql_survey import (
 from kgqa.progress import Silent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from kgqa.graph.model import BoolArray, Direction, IntArray
@@ -284,6 +284,26 @@ class SparqlStore:
         """Return the predicates that the survey found."""
         return self._relations
 
+    # ── queries ─────────────────────────────────────────────────────────────────────────────
+
+    def called(self, texts: Sequence[str]) -> list[str]:
+        """Return the ids of entities that have one of some texts as name or id."""
+        keys = np.concatenate([self.keys_of(texts), self.find_names(texts)[1]])
+        found = self.entities(np.unique(keys[keys >= 0]))
+        pairs = zip(found.ids, found.names, strict=True)
+        return [id_ for id_, name in pairs if id_ in texts or name in texts]
+
+    def rows_of(self, query: str, variables: Sequence[str]) -> list[dict[str, Any]]:
+        """Return all rows of a SELECT without prefixes, however many its replies hold."""
+        return self._all(f"{{ {query} }}", " ".join(variables))
+
+    def keys_of_terms(self, terms: Iterable[dict[str, Any]]) -> list[int]:
+        """Return the key of each entity of a row."""
+        ids = [self._id_of(term) for term in terms]
+        keys = self._intern(ids)
+        self._there.update(keys)
+        return [keys[id_] for id_ in ids]
+
     # ── edges ───────────────────────────────────────────────────────────────────────────────
 
     def _all(self, pattern: str, variables: str, *, counted: bool = True) -> list[dict[str, Any]]:
@@ -448,7 +468,10 @@ class SparqlStore:
         for row in self._of(ids, [name], "?s ?p ?o", wanted):
             held.setdefault(self._id_of(row["s"]), []).append(read_value(self._id_of(row["o"]))[0])
         kind = self._numbers_as_text.get(name)
-        held = {id_: cast_values(values, kind) for id_, values in held.items()}
+        held = {  # RDF knows no order of several
+            id_: sorted(cast_values(values, kind), key=lambda one: (str(type(one)), one))
+            for id_, values in held.items()
+        }
         pairs = [(row, value) for row, id_ in enumerate(ids) for value in held.get(id_, ())]
         return keys_array([row for row, _ in pairs]), [value for _, value in pairs]
 

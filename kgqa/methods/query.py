@@ -56,8 +56,6 @@ from kgqa.planning.search import PlanSearch
 from kgqa.planning.value_index import ValueIndex
 from kgqa.planning.whole_rank import MORE_PLANS, by_ranker
 from kgqa.queries.check import SchemaIndex
-from kgqa.queries.cypher import cypher_of
-from kgqa.queries.execute import run_plan
 from kgqa.queries.implicit_classes import PlainGraph, queryable
 from kgqa.queries.plan import (
     KEYWORDS,
@@ -71,6 +69,7 @@ from kgqa.queries.plan import (
     owners,
 )
 from kgqa.queries.result import QueryLimits, QueryResult
+from kgqa.queries.run import run_shown
 from kgqa.queries.sentence import plural, sentence
 from kgqa.understanding.asked import as_superlative
 from kgqa.understanding.literals import stated
@@ -189,7 +188,7 @@ class Query(Method[QueryOptions]):
         """
         began, question = time.perf_counter(), as_superlative(question)
         graph = queryable(_property_graph(store))
-        stored = SchemaIndex(_property_graph(store).schema())  # the classes that Cypher knows
+        stored = SchemaIndex(_property_graph(store).schema())  # the classes that the store knows
         parts, values = self._of(graph)
         (question, items), literals, found = self._asked(graph, question)
         # without values: whether they are used, `unused` says
@@ -214,10 +213,7 @@ class Query(Method[QueryOptions]):
         def run(plan: Plan) -> QueryResult | None:
             result = None
             with suppress(PlanError, TimeLimitError):
-                result = run_plan(plan, graph, parts.index, limits)
-            with suppress(PlanError):  # some plans are not one statement
-                if result is not None:
-                    result = replace(result, cypher=cypher_of(plan, stored).text)
+                result = run_shown(plan, graph, parts.index, limits, stored=stored)
             return result
 
         worth: list[tuple[float, Candidate, QueryResult | None]] = []

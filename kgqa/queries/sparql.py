@@ -62,7 +62,7 @@ _KNOWN = {
     "wdt": "http://www.wikidata.org/prop/direct/",
     "ns": "http://rdf.freebase.com/ns/",
 }
-_IRI = re.compile(r"(.+[/#])([A-Za-z](?:[\w.-]*\w)?)", re.ASCII)
+_IRI = re.compile(r"(.+[/#])([A-Za-z][\w-]*(?:\.\w+)?)", re.ASCII)  # servers differ with more dots
 _TEXT = {"contains": "CONTAINS", "starts with": "STRSTARTS", "ends with": "STRENDS"}
 _FUNCTIONS = {"least": "MIN", "most": "MAX"}
 _NOTHING = "1/0"  # an expression that has no value
@@ -74,11 +74,21 @@ _FIRST = {True: f'"-INF"^^{iri(XSD + "double")}', False: '""'}
 _MOST_LABELS = 10
 
 
+class NotOneStatementError(PlanError):
+    """A plan that SPARQL has no one statement for."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "This plan cannot be written as one statement of SPARQL.",
+            "Run it: its rows are the same, from several queries.",
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Sparql:
     """A statement; ``columns``: the variable of each item that it gives, and is ordered by.
 
-    ``sorts``: of each order, "" where it is the name of a node.
+    ``sorts``: the variable of each order, a name where it is by nodes, "" where it is in none.
     """
 
     text: str
@@ -94,21 +104,26 @@ def sparql_of(
     *,
     limit: int | None = None,
     bare: bool = False,
+    whole: bool = False,
 ) -> Sparql:
     """Return ``plan`` as SPARQL, to be run in the endpoint's own page as it stands.
 
-    ``limit``: of rows, in place of the plan's limit and ``skip``; ``bare``: in no order, and with
-    whole IRIs. Raises PlanError if the plan does
+    ``limit``: of rows, in place of the plan's limit and ``skip``; ``bare``: in no order;
+    ``whole``: without prefixes. Raises PlanError if the plan does
     not fit the schema, or cannot be written as one statement.
     """
     index = schema if isinstance(schema, SchemaIndex) else SchemaIndex(schema)
     check(plan, index)
-    writer = _Writer(record, called, whole=bare)
+    writer = _Writer(record, called, whole=whole)
     query = _Query(plan, index, writer)
     if limit is not None:
         query.limit, query.skip = limit, 0
     lines = query.lines(bare=bare)
-    return Sparql("\n".join([*writer.header(), *lines]), query.columns, tuple(query.sorts))
+    sorts = (
+        name or (query.names.get(sort.by, "") if isinstance(sort.by, NodeRef) else "")
+        for sort, name in zip(plan.order, query.sorts, strict=True)
+    )
+    return Sparql("\n".join([*writer.header(), *lines]), query.columns, tuple(sorts))
 
 
 def solutions_of(
@@ -132,18 +147,13 @@ def solutions_of(
     return f"{{ SELECT DISTINCT {names} WHERE {{ {' '.join(block.lines)} }} }}", nodes
 
 
-def not_one() -> PlanError:
-    """Return the refusal of a plan that SPARQL has no one statement for."""
-    return PlanError("This plan cannot be written as one statement of SPARQL.")
-
-
 class _Writer:
     """Writes terms and variables of one statement; ``whole``: without prefixes."""
 
     def __init__(self, record: Attachment, called: Called, *, whole: bool = False) -> None:
         self.record, self.called, self._whole = record, called, whole
         self._prefixes: dict[str, str] = {}  # by namespace
-        self._names: set[str] = set()
+        self._names = {"n"}  # which the store counts by
 
     def term(self, id_: str) -> str:
         """Return the IRI of an id, by a prefix if it can have one."""
@@ -257,7 +267,7 @@ class _Query:
                 path = "a" if path == "rdf:type" else path
                 block.lines.append(f"{self.nodes[node]} {path} {self.writer.term(class_)} .")
             elif not held and not any(node in self._ends(hop) for hop in hops):
-                raise not_one()
+                raise NotOneStatementError
             if not held:
                 free.append(self.nodes[node])
         block.lines += [self._step(number) for number in hops]
@@ -292,7 +302,7 @@ class _Query:
     def _called(self, one: Comparison) -> list[str]:
         texts = [str(value) for value in one.right]  # type: ignore[union-attr]
         if not all(any(map(str.isalnum, text)) for text in texts):
-            raise not_one()  # such names are in no index
+            raise NotOneStatementError  # such names are in no index
         return self.writer.called(texts)
 
     def _ends(self, number: int) -> tuple[int, int]:
@@ -363,7 +373,7 @@ class _Query:
         """Return the pattern that binds a value of a property to a variable."""
         kind = self.index.property_of(self.plan, ref)
         if isinstance(ref.owner, HopRef) or kind.unread:
-            raise not_one()  # values of several types: what they are, the endpoint cannot say
+            raise NotOneStatementError  # values of several types are compared by what they are
         read = kind.as_text and kind.type in NUMBERS
         value = self.writer.variable(f"{ref.name} text") if read else name
         text = f"{self.nodes[ref.owner.node]} {self.writer.term(ref.name)} {value}"
@@ -505,7 +515,7 @@ class _Query:
         assert isinstance(of.owner, NodeRef)
         class_ = self.plan.nodes[of.owner.node]
         if not class_:
-            raise not_one()
+            raise NotOneStatementError
         alone = Plan((class_,), give=(replace(of, owner=NodeRef(0)),))
         inner = _Query(alone, self.index, self.writer)
         held = _Block()
@@ -555,13 +565,13 @@ class _Query:
         select = _Select(block)
         kinds = dict.fromkeys(item for item in plan.give if not isinstance(item, float | int))
         if not kinds or any(self.many(item) or isinstance(item, HopRef) for item in kinds):
-            raise not_one()
+            raise NotOneStatementError
         self._project(select, list(kinds))
         given = {item for item in kinds if isinstance(item, NodeRef)}
         for sort in plan.order:
             if isinstance(sort.by, NodeRef):
                 if sort.by not in kinds:
-                    raise not_one()
+                    raise NotOneStatementError
             elif sort.by not in self.columns:
                 if not self.many(sort.by) and set(refs_of(sort.by)) <= given:
                     self._project(select, [sort.by], rows=False)
@@ -585,7 +595,7 @@ class _Query:
             text = self.expression(block, item, sure=sure)
             found.append(text)
             if isinstance(item, HopRef):
-                raise not_one()
+                raise NotOneStatementError
             if re.fullmatch(r"\?\w+", text):
                 name = text
             else:
@@ -636,7 +646,7 @@ class _Query:
         later = [item for item in keys if item not in plan.group]
         members = {item for item in plan.group if self.many(item)}
         if any(map(self.many, later)) or members & {one.of for one in aggregates}:
-            raise not_one()
+            raise NotOneStatementError
         sets = {tuple(refs_of(one)) for one in aggregates}
         summed = any(one.kind in ("sum", "average") for one in aggregates)
         if summed and len(sets) > 1:
@@ -710,6 +720,10 @@ class _Query:
     def _aggregate(self, select: _Select, one: Aggregate) -> None:
         """Add an aggregate to what is selected."""
         text = self.values.get(one.of) or self.expression(select.block, one.of)
+        if not text.startswith("?"):  # an error in it would be one of the whole aggregate
+            value = self.writer.variable("value")
+            select.block.lines.append(f"BIND({text} AS {value})")
+            text = value
         kind = self.index.kind(self.plan, one.of)
         numeric = kind is not None and kind.type in NUMBERS
         name = self.writer.variable(one.kind)
@@ -734,7 +748,7 @@ class _Query:
         plan = self.plan
         nodes = list(plan.group)
         if not all(isinstance(item, NodeRef) for item in nodes):
-            raise not_one()
+            raise NotOneStatementError
         outer = _Select(_Block(), distinct=True)
         for item in nodes:
             outer.add(name := self.expression(outer.block, item), name)
@@ -757,7 +771,7 @@ class _Query:
     def _holds(self, text: str, one: Comparison) -> str:
         """Return a comparison of groups."""
         if one.affirmed == "missing":
-            raise not_one()
+            raise NotOneStatementError
         test = self._test(_Block(), text, one, self.index.kind(self.plan, one.left))
         return f"!({test})" if one.negated else test
 
