@@ -1,4 +1,4 @@
-"""Who may read what kgqa writes: its owner, unless a folder that is there is open to others.
+"""Permissions of written files: the owner's alone, unless an existing folder is open to others.
 
 Questions are private and some dumps licensed. So new folders are 0700 and new files 0600; inside a
 folder that was there before they follow its mode, so that a home may be shared by a group.

@@ -32,7 +32,7 @@ class Progress(Protocol):
     def task(
         self, what: str, total: int | None = None, unit: str = ""
     ) -> AbstractContextManager[Task]:
-        """Show a task from ``with`` to its end; ``total`` is None where it is not known."""
+        """Show a task while its ``with`` block runs; ``total`` is None where it is not known."""
 
     def note(self, text: str) -> None:
         """Tell the user one line that they should know and that is not an error."""

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 Direction: TypeAlias = Literal["out", "in", "both"]
 Mediators: TypeAlias = Literal["collapse", "keep"]
 
-_SHOWN = 120  # characters of a wrong value that an error repeats
+_MAX_REPEATED_CHARACTERS = 120  # characters of a wrong value that an error repeats
 
 
 class Options(BaseModel):
@@ -248,7 +248,11 @@ def validated(
         message = first["msg"].removeprefix("Value error, ").rstrip(".")
         message = re.sub(r"^\w+ (?=should )", "", message)  # "Input should", "String should"
         value = repr(first["input"])
-        value = value if len(value) <= _SHOWN else f"{value[:_SHOWN]}…"
+        value = (
+            value
+            if len(value) <= _MAX_REPEATED_CHARACTERS
+            else f"{value[:_MAX_REPEATED_CHARACTERS]}…"
+        )
         where = (
             f"The option `{name}` of {of} cannot be {value}"
             if name

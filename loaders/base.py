@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     Column: TypeAlias = "pa.Array | Sequence[object]"
 
-_SHOWN = 500  # characters of a rejected line that are kept
+_MAX_KEPT_CHARACTERS = 500  # characters of a rejected line that are kept
 
 
 @dataclass(slots=True)
@@ -67,7 +67,7 @@ class Rejects:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._file = self.path.open("w", encoding="utf-8", errors="backslashreplace")
             self._file.write("source\tline\treason\ttext\n")
-        shown = text.rstrip("\r\n")[:_SHOWN].encode("unicode_escape").decode("ascii")
+        shown = text.rstrip("\r\n")[:_MAX_KEPT_CHARACTERS].encode("unicode_escape").decode("ascii")
         self._file.write(f"{source}\t{line}\t{reason}\t{shown}\n")
 
     def close(self) -> None:

@@ -1,13 +1,15 @@
 """A dump's files: which they are, and their blocks of whole lines, plain, gzip, bzip2 or zstd.
 
-A block is a few megabytes of bytes that end with a line end, so that what reads them works on
-columns and not on lines. The compression is known by a file's first bytes. Byte order marks and
-carriage returns before a line end are removed. A file may be standard input (``-``).
+A block is a few megabytes of UTF-8 that end with a line end, so that what reads them works on
+columns and not on lines. The compression is known by a file's first bytes, and so is UTF-16. Byte
+order marks and carriage returns before a line end are removed. A file may be standard input
+(``-``).
 """
 
 from __future__ import annotations
 
 import bz2
+import codecs
 import io
 import os
 import select
@@ -15,8 +17,8 @@ import stat
 import sys
 import time
 import zlib
-from contextlib import ExitStack
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
@@ -26,6 +28,8 @@ import pyarrow as pa
 from isal import igzip, isal_zlib
 
 from kgqa.errors import DumpMalformedError, DumpNotFoundError
+from kgqa.loaders.encodings import CALLED, WESTERN, as_utf8, is_western, wide_encoding
+from kgqa.progress import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -42,7 +46,10 @@ LINE_FEED = 10
 _BOM = b"\xef\xbb\xbf"
 _FORMS = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd"}
 _ENDINGS = {".gz": "gzip", ".bz2": "bzip2", ".zst": "zstd"}
-_DAMAGED: tuple[Any, ...] = (isal_zlib.error, zlib.error, pa.ArrowInvalid, OSError)
+DAMAGED: tuple[Any, ...] = (
+    *(isal_zlib.error, zlib.error, pa.ArrowInvalid, OSError, EOFError, UnicodeDecodeError),
+)
+"""What reading damaged bytes raises."""
 
 
 def find_sources(sources: Sequence[Path], what: str) -> list[Path]:
@@ -127,12 +134,15 @@ def read_blocks(
     rejects: Rejects,
     progress: Progress,
     size: int | None = None,
+    *,
+    guess: bool = False,
 ) -> Iterator[Block]:
     """Yield the blocks of all ``sources``, in order; progress is in bytes as they lie on disk.
 
-    ``size``: bytes of a block, about; ``BLOCK_BYTES`` if it is None. ``report.lines`` counts every
-    line. Raises DumpNotFoundError, and DumpMalformedError if a compressed file is damaged, cut
-    short, or not what its name says.
+    ``size``: bytes of a block, about; ``BLOCK_BYTES`` if it is None. ``guess``: whether files may
+    be Windows-1252, which is said; in a published dump such bytes are damage. ``report.lines``
+    counts every line. Raises DumpNotFoundError, and DumpMalformedError if a compressed file is
+    damaged, cut short, or not what its name says.
     """
     total = sum(path.stat().st_size for path in sources if path != STDIN and path.exists())
     what = f"reading {display_name(sources[0])}"
@@ -141,8 +151,15 @@ def read_blocks(
     with progress.task(what, total or None, "bytes") as task:
         clock = _Clock(task)
         for source in sources:
+            western: bool | None = None if guess else False
             for block in _read(source, report, rejects, clock, size or BLOCK_BYTES):
-                yield block
+                if western is None and (western := is_western(bytes(block.data))):
+                    name = display_name(source)
+                    progress.note(f"{name} is not UTF-8, and was read as {CALLED[WESTERN]}.")
+                if western:
+                    yield replace(block, data=as_utf8(bytes(block.data), WESTERN))
+                else:
+                    yield block
                 clock.tell(block.lines)
 
 
@@ -183,7 +200,7 @@ class _InterruptiblePipe(io.RawIOBase):
 
 
 class _Counted(io.BufferedIOBase):
-    """A raw file that reports how many of its bytes have been read."""
+    """A raw file that counts the bytes read from it."""
 
     def __init__(self, file: IO[bytes], task: Task) -> None:
         self._file = file
@@ -193,6 +210,9 @@ class _Counted(io.BufferedIOBase):
         data = self._file.read(-1 if size is None else size)
         self._task.advance(len(data))
         return data
+
+    def read1(self, size: int = -1, /) -> bytes:
+        return self.read(size)
 
     def readable(self) -> bool:
         return True
@@ -204,13 +224,13 @@ def _read(
     name = display_name(source)
     number, read, rest, skipping = 1, 0, b"", False
     with ExitStack() as stack:
-        stream = _open(source, stack, clock.task)
+        stream = _Utf8(_open(source, stack, clock.task))
         while True:
             try:
                 chunk = stream.read(size)
             except EOFError:
                 raise _truncated(source, number + rest.count(b"\n"), read) from None
-            except _DAMAGED as error:
+            except DAMAGED as error:
                 why = _plain(error)
                 if "runcated" in why or "nd of stream" in why or "ended before" in why:
                     raise _truncated(source, number, read) from None
@@ -253,6 +273,30 @@ def _read(
                 return
 
 
+class _Utf8:
+    """Bytes of text as UTF-8, which UTF-16 and UTF-32 are turned into."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._begun = False
+        self._decoder: codecs.IncrementalDecoder | None = None
+
+    def read(self, size: int) -> bytes:
+        """Return the next bytes, none at the end. Raises UnicodeDecodeError."""
+        data = self._stream.read(size)
+        if not self._begun:
+            self._begun = True
+            if encoding := wide_encoding(data):
+                self._decoder = codecs.getincrementaldecoder(encoding)()
+        if self._decoder is None:
+            return data
+        text = self._decoder.decode(data, not data)
+        while data and not text:
+            data = self._stream.read(size)
+            text = self._decoder.decode(data, not data)
+        return text.encode()
+
+
 OPENING = 1 << 20  # bytes of a stream that are known before it is read
 
 
@@ -276,7 +320,7 @@ class ByteStream:
 
     def __enter__(self) -> ByteStream:
         """Open the file."""
-        self._stream = _open(self._source, self._stack, self._task)
+        self._stream = _Utf8(_open(self._source, self._stack, self._task))
         parts: list[bytes] = []
         while sum(map(len, parts)) < OPENING and (part := self._next(OPENING)):
             parts.append(part)
@@ -296,7 +340,7 @@ class ByteStream:
         return self._next(size)
 
     def check(self) -> None:
-        """Raise what went wrong with the file."""
+        """Raise the error of reading the file, if any."""
         if self._fault is not None:
             raise self._fault
 
@@ -308,7 +352,7 @@ class ByteStream:
         except EOFError:
             self._fault = _truncated(self._source, self._lines + 1, self._read)
             return b""
-        except _DAMAGED as error:
+        except DAMAGED as error:
             self._fault = DumpMalformedError(
                 f"{self._source} cannot be read on after line {self._lines:,}: {_plain(error)}.",
                 "The file is damaged; fetch it again.",
@@ -331,6 +375,16 @@ def _truncated(source: Path, line: int, read: int) -> DumpMalformedError:
         f" ({read:,} bytes of text).",
         "Fetch the rest of it and load it again.",
     )
+
+
+@contextmanager
+def unpacked(source: Path) -> Iterator[IO[bytes]]:
+    """Give a file's bytes without their compression; reading damaged ones raises ``DAMAGED``.
+
+    Raises DumpNotFoundError, DumpMalformedError if the compression is not what its name says.
+    """
+    with ExitStack() as stack, Silent().task("") as task:
+        yield _open(source, stack, task)
 
 
 def _open(source: Path, stack: ExitStack, task: Task) -> IO[bytes]:

@@ -179,7 +179,7 @@ class Rules:
 
 @dataclass(slots=True)
 class BlockEdges(BlockReport):
-    """What a block says: rows of EDGE_SCHEMA, and the other lines by what became of them.
+    """The edges of a block as rows of EDGE_SCHEMA, and its other lines by outcome.
 
     ``assertions`` counts the lines that are of the dump's form.
     """
@@ -189,7 +189,7 @@ class BlockEdges(BlockReport):
 
 
 def read_block(block: Block, rules: Rules) -> BlockEdges:
-    """Return what the lines of ``block`` say."""
+    """Return the edges of the lines of ``block``."""
     part = BlockEdges(block.source)
     fields = split_block(block, "\t", COLUMNS)
     for position, count in fields.others.items():

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from kgqa.errors import DumpMalformedError, DumpNotFoundError
 from kgqa.loaders.blocks import STDIN, ending_of
+from kgqa.loaders.encodings import wide_encoding
 from kgqa.loaders.ntriples import TRIPLE
 from kgqa.loaders.triples_rows import is_header
 
@@ -41,7 +42,7 @@ class Form:
     loader: str = ""
 
     def hint(self, path: Path) -> str:
-        """Return what to do with a file of this form."""
+        """Return the hint for a file of this form."""
         if self.loader == "text":
             return f"Prose is read by: kgqa ingest text {path}"
         return f"Load it by: kgqa ingest {self.loader} {path}" if self.loader else _NOT_YET
@@ -220,10 +221,8 @@ def _unzstd(raw: bytes) -> bytes:
 
 def _text_of(raw: bytes) -> str | None:
     """Return bytes as text, None if they are none; what is not UTF-8 is taken for Windows-1252."""
-    if raw.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
-        return raw.decode("utf-32", "replace")
-    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return raw.decode("utf-16", "replace")
+    if encoding := wide_encoding(raw):
+        return raw.decode(encoding, "replace").removeprefix("\ufeff")
     if b"\0" in raw and sum(map(raw.count, _CONTROLS)) > _BINARY * len(raw):
         return None  # fewer are damage of a text, which its reader names by line
     return raw.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")

@@ -165,7 +165,7 @@ class BlockReader:
         self._use_of = cache(partial(use_of, filters=filters))
 
     def read(self, block: Block) -> FreebasePart:
-        """Return what a block holds."""
+        """Return the statements of a block."""
         part = FreebasePart(block.source)
         fields = split_block(block, "\t", 4)
         good = _in_form(block, fields)

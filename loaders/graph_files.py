@@ -6,25 +6,25 @@ as a stream; a document type, which may define entities, is refused.
 
 from __future__ import annotations
 
-import bz2
 import csv
 import json
+import os
 import re
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import IO, TYPE_CHECKING, Any, TypeAlias, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
 from xml.etree import ElementTree
 
-from isal import igzip
-
 from kgqa.errors import DumpMalformedError
+from kgqa.loaders.base import Rejects, Report
+from kgqa.loaders.blocks import read_blocks, unpacked
 from kgqa.loaders.forms import APOC_CSV, APOC_JSON, GEXF, GRAPHML, NODE_LINK, OBO
+from kgqa.loaders.strings import why_undecodable
+from kgqa.progress import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
-    from pathlib import Path
 
-    from kgqa.loaders.base import Rejects, Report
     from kgqa.loaders.forms import Form
 
 _LARGEST = 1 << 30  # bytes of a JSON document that is read as a whole
@@ -85,24 +85,14 @@ def read_graph(path: Path, form: Form, report: Report, rejects: Rejects) -> Iter
         ) from None
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes]]:
-    with path.open("rb") as file:
-        magic = file.read(4)
-    opener: Any = open
-    if magic.startswith(b"\x1f\x8b"):
-        opener = igzip.open
-    elif magic.startswith(b"BZh"):
-        opener = bz2.open
-    with opener(path, "rb") as stream:
-        yield cast("IO[bytes]", stream)
-
-
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    with _opened(path) as stream:
-        for number, raw in enumerate(stream, 1):
-            line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
-            yield number, line.rstrip("\r\n")
+def _lines(path: Path, rejects: Rejects) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a file with their numbers; those that are not UTF-8 are rejected."""
+    for block in read_blocks([path], Report(), rejects, Silent(), guess=True):
+        for number, raw in enumerate(bytes(block.data).split(b"\n")[:-1], block.first):
+            if reason := why_undecodable(raw):
+                rejects.add(path.name, number, reason, raw.decode(errors="backslashreplace"))
+            else:
+                yield number, raw.decode()
 
 
 # ── what the attributes of nodes and edges mean ─────────────────────────────────────────────
@@ -148,14 +138,14 @@ def _edge(head: str, tail: str, given: Mapping[str, Any], relation: str = "") ->
 
 def _elements(path: Path) -> Iterator[tuple[str, ElementTree.Element]]:
     """Yield (event, element) of an XML file, its namespaces left out of the tags."""
-    with _opened(path) as stream:
+    with unpacked(path) as stream:
         head = stream.read(4_096)
         if b"<!DOCTYPE" in head or b"<!ENTITY" in head:
             raise DumpMalformedError(
                 f"{path} has a document type, which may define entities.",
                 "Remove the <!DOCTYPE …> and load the file again.",
             )
-    with _opened(path) as stream:
+    with unpacked(path) as stream:
         for event, element in ElementTree.iterparse(stream, ("start", "end")):
             element.tag = element.tag.rpartition("}")[2]
             yield event, element
@@ -265,7 +255,7 @@ def _xml_part(
 
 
 def _node_link(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
-    with _opened(path) as stream:
+    with unpacked(path) as stream:
         raw = stream.read(_LARGEST + 1)
     if len(raw) > _LARGEST:
         raise DumpMalformedError(
@@ -324,7 +314,7 @@ def _end_of(end: Any, ids: list[str], known: set[str]) -> str | None:
 
 
 def _apoc_json(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
-    for number, line in _lines(path):
+    for number, line in _lines(path, rejects):
         if not line.strip():
             continue
         report.lines += 1
@@ -367,7 +357,7 @@ def _named_by_property(edge: Edge) -> Edge:
 
 def _apoc_csv(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
     def texts() -> Iterator[str]:
-        for _, line in _lines(path):
+        for _, line in _lines(path, rejects):
             yield line + "\n"
 
     rows = csv.DictReader(texts())
@@ -416,10 +406,10 @@ def _obo(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
     """
     names = {
         values["id"][0]: values["name"][0]
-        for kind, values in _stanzas(path)
+        for kind, values in _stanzas(path, Rejects(Path(os.devnull), Report()))
         if kind == "Typedef" and values.get("id") and values.get("name")
     }
-    for kind, values in _stanzas(path):
+    for kind, values in _stanzas(path, rejects):
         if kind not in ("Term", "Instance"):
             continue
         report.lines += 1
@@ -459,9 +449,9 @@ _READ = {
 }
 
 
-def _stanzas(path: Path) -> Iterator[tuple[str, dict[str, list[str]]]]:
+def _stanzas(path: Path, rejects: Rejects) -> Iterator[tuple[str, dict[str, list[str]]]]:
     kind, values = "", dict[str, list[str]]()
-    for _, line in _lines(path):
+    for _, line in _lines(path, rejects):
         line = line.strip()
         if line.startswith("[") and line.endswith("]"):
             if kind:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, ClassVar
 from kgqa.errors import DumpMalformedError
 from kgqa.loaders.base import edge_batch, entity_batch, relation_batch
 from kgqa.loaders.blocks import find_sources, nothing_read
-from kgqa.loaders.forms import GRAPHS, check_form, form_of
+from kgqa.loaders.forms import GRAPHS, Form, check_form
 from kgqa.loaders.graph_files import Edge, Node, read_graph
 from kgqa.registry import Direction, Options, flag, option
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from kgqa.graph.model import Batch
@@ -55,11 +55,38 @@ class GraphLoader:
         self, sources: Sequence[Path], report: Report, rejects: Rejects, progress: Progress
     ) -> Iterator[Batch]:
         """Yield the nodes and edges of the files. Raises DumpNotFoundError, DumpMalformedError."""
-        yield from read_graphs(sources, report, rejects, progress, self.options.relation)
+        files = find_sources(sources, "graph")
+        graphs, others = parted(files, _WANTED)
+        if others:
+            raise DumpMalformedError(
+                f"{others[0]} is not {_WANTED}.",
+                "Tables are read by `kgqa ingest tables`, triples by `kgqa ingest triples`.",
+            )
+        yield from read_graphs(graphs, report, rejects, progress, self.options.relation)
+        if not report.lines:
+            raise nothing_read("a node or an edge", files, report)
+
+
+def parted(
+    files: Sequence[Path], wanted: str, takes: Sequence[Form] = ()
+) -> tuple[dict[Path, Form], list[Path]]:
+    """Return the graph files among ``files`` with their forms, and the others.
+
+    ``wanted``: what the loader of the others reads, as a sentence has it; ``takes``: their forms.
+    Raises DumpNotFoundError, DumpMalformedError for a file of any other form.
+    """
+    graphs, others = {}, []
+    for file in files:
+        form = check_form(file, wanted, (*takes, *GRAPHS))
+        if form in GRAPHS:
+            graphs[file] = form
+        else:
+            others.append(file)
+    return graphs, others
 
 
 def read_graphs(
-    sources: Sequence[Path],
+    graphs: Mapping[Path, Form],
     report: Report,
     rejects: Rejects,
     progress: Progress,
@@ -67,17 +94,10 @@ def read_graphs(
 ) -> Iterator[Batch]:
     """Yield the nodes and edges of graph files; ``unnamed``: the relation of edges without one.
 
-    Raises DumpNotFoundError, DumpMalformedError.
+    Raises DumpMalformedError.
     """
     relations: dict[str, None] = {}
-    files = find_sources(sources, "graph")
-    for file in files:
-        form = check_form(file, _WANTED, GRAPHS)
-        if form is None:
-            raise DumpMalformedError(
-                f"{file} is not {_WANTED}.",
-                "Tables are read by `kgqa ingest tables`, triples by `kgqa ingest triples`.",
-            )
+    for file, form in graphs.items():
         progress.note(f"{file.name} is {form.name}.")
         parts = read_graph(file, form, report, rejects)
         while held := list(islice(parts, _BATCH)):
@@ -87,8 +107,6 @@ def read_graphs(
                 edge.relation = edge.relation or unnamed
             relations |= dict.fromkeys(edge.relation for edge in edges)
             yield from _batches(nodes, edges)
-    if not report.lines:
-        raise nothing_read("a node or an edge", files, report)
     yield relation_batch({relation: relation for relation in relations})
 
 
@@ -111,11 +129,6 @@ def _batches(nodes: Sequence[Node], edges: Sequence[Edge]) -> Iterator[Batch]:
             [edge.tail for edge in edges],
             [_json(edge.properties) for edge in edges],
         )
-
-
-def graph_files(sources: Sequence[Path]) -> list[Path]:
-    """Return those of the sources that are graph files."""
-    return [path for path in sources if path.is_file() and form_of(path) in GRAPHS]
 
 
 def _walked(nodes: Sequence[Node]) -> frozenset[str]:

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgqa.graph.literals import is_renamed, value_id, value_name
-from kgqa.graph.model import ALIAS
+from kgqa.graph.model import ALIAS, FALLBACK
 from kgqa.loaders.strings import (
     BLANK,
     BlockReport,
@@ -55,7 +55,7 @@ SUFFIX = re.compile(_SUFFIX)
 """What follows a literal's last quote. Groups: language, datatype."""
 OTHER_LANGUAGE = "other language"
 _WANTED, _REGION, MUL, _UNTAGGED, OTHER = range(5)
-RANKS = 1 << 36  # statements of a preference
+RANKS = FALLBACK // OTHER  # statements of a preference
 _QUOTE = ord('"')
 
 
@@ -92,6 +92,12 @@ def preference(tag: str | None, wanted: str) -> int:
     if tag.startswith(f"{wanted}-"):
         return _REGION
     return MUL if tag == "mul" else OTHER
+
+
+def is_unnamed(ids: pa.Array) -> BoolArray:
+    """Return which ids are of nodes that only join others: blank ones, Wikidata's statements."""
+    blank = mask_of(pc.starts_with(ids, "_:"))
+    return blank | mask_of(pc.match_substring(ids, "/entity/statement/"))
 
 
 def is_blank(line: str) -> bool:
@@ -299,9 +305,22 @@ ALIAS_NAME = "http://www.w3.org/2004/02/skos/core#altLabel"
 LABELS = pa.schema([("id", pa.string()), ("text", pa.string()), ("rank", pa.int64())])
 VALUES = pa.schema([("id", pa.string()), ("name", pa.string())])
 EMPTY_TEXT = "empty text"
+_WRITTEN = ("Value", "ValueNormalized")
 RDF_TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
-_TYPE, _EDGE, _NAME, _ALIAS = range(4)  # what a predicate's lines are for
-_OTHER_USES = {RDF_TYPE: _TYPE, ALIAS_NAME: _ALIAS}
+_WIKIBASE = "http://wikiba.se/ontology#"
+OF_PROPERTIES = frozenset(
+    _WIKIBASE + name
+    for name in (
+        *("claim", "directClaim", "directClaimNormalized", "novalue", "propertyType"),
+        *(f"{of}{as_}" for of in ("statement", "qualifier", "reference") for as_ in _WRITTEN),
+        *("statementProperty", "qualifier", "reference"),
+    )
+)
+"""Predicates that say how Wikidata writes a property; that it has a label says more."""
+
+OF_PROPERTY = "statement on how a property is written"
+_TYPE, _EDGE, _NAME, _ALIAS, _NOTHING = range(5)  # what a predicate's lines are for
+_OTHER_USES = {RDF_TYPE: _TYPE, ALIAS_NAME: _ALIAS, **dict.fromkeys(OF_PROPERTIES, _NOTHING)}
 
 
 _LABEL = rf'(_:[^<>"{_SPACE}]+)'
@@ -328,10 +347,10 @@ def _with_blank_node(raw: bytes, scope: str) -> tuple[str, str, str] | None:
 
 
 def read_ntriples(block: Block, language: str, rank: int, scope: str = "") -> TriplesPart:
-    """Return what a block holds.
+    """Return the statements of a block.
 
-    ``language``: of the labels and texts that are kept, with its regions, those of every language
-    (``mul``) and those without one; of an entity's labels the first of these is its name. A
+    ``language``: of the texts that are kept, with its regions, those of every language (``mul``)
+    and those without one; of an entity's labels the first of these is its name, else any. A
     label's rank is that order, then ``rank`` and the number of its line. ``scope``: what the ids
     of the file's blank nodes begin with.
     """
@@ -372,7 +391,10 @@ def _take(
     use = uses[encoded.indices.to_numpy()] if len(uses) else np.empty(0, dtype=np.int8)
     iri = mask_of(pc.starts_with(objects, "<"))
     part.described = pc.unique(subject.filter(pa.array(iri & (use == _TYPE))))
-    for chosen, edges in ((iri & (use != _TYPE), part.edges), (iri & (use == _TYPE), part.typed)):
+    about = iri & (use == _NOTHING)
+    part.dropped[OF_PROPERTY] += int(np.count_nonzero(about))
+    plain = iri & (use != _TYPE) & ~about
+    for chosen, edges in ((plain, part.edges), (iri & (use == _TYPE), part.typed)):
         rows = pa.array(chosen)
         relation = predicates.take(encoded.indices.filter(rows))
         tails, nothing = inside(objects.filter(rows), 1, 1), pa.nulls(len(relation), pa.string())
@@ -383,12 +405,12 @@ def _take(
     literals = read_literals(objects.take(pa.array(texts)).cast(pa.binary()), None)
     order = np.array([preference(tag, language) for tag, _ in literals.suffixes] or [0])
     preferred = order[literals.suffix]
-    foreign = preferred == OTHER
+    kept = texts[literals.rows]
+    foreign = (preferred == OTHER) & (use[kept] != _NAME)  # of names the best one is taken
     part.dropped[OTHER_LANGUAGE] += int(np.count_nonzero(foreign))
     filled = is_text(literals.texts)
     part.dropped[EMPTY_TEXT] += int(np.count_nonzero(~filled & ~foreign))
     filled &= ~foreign
-    kept = texts[literals.rows]
     ranks = ranks.copy()
     ranks[kept] += preferred * RANKS
     for kind in (_NAME, _ALIAS):

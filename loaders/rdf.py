@@ -30,6 +30,7 @@ from kgqa.loaders.blocks import (
     find_sources,
     nothing_read,
 )
+from kgqa.loaders.ntriples import is_unnamed
 from kgqa.loaders.rdf_blank import BlankNodes
 from kgqa.loaders.rdf_rows import LABEL_PROPERTIES, STATEMENT, TERMS, StatementsReader
 from kgqa.loaders.strings import mask_of, whole_lines
@@ -146,9 +147,6 @@ class RdfLoader:
                         names = edges.column("relation").dictionary.to_pylist()
                         relations |= dict.fromkeys(names)
                     yield from _batches(part, mediators)
-        left = reader.leftover(display_name(files[-1]))
-        left.record(report, rejects)
-        yield from _batches(left, mediators)
         if not reader.count:
             raise nothing_read("RDF", files, report, "Say its format by `form`.")
         inverses = {i: o for i, o in reader.inverses.items() if i in relations and o in relations}
@@ -161,7 +159,7 @@ def _batches(part: TriplesPart, mediators: MediatorRule) -> Iterator[Batch]:
         yield EdgeBatch(edges)
     for ids, unless in ((part.ends, False), (part.described, True)):
         if len(ids):
-            kinds = np.where(mediators.match(ids), Kind.MEDIATOR, Kind.ENTITY)
+            kinds = np.where(mediators.match(ids) | is_unnamed(ids), Kind.MEDIATOR, Kind.ENTITY)
             batch = entity_batch(ids, kind=pa.array(kinds.astype(np.uint8)))
             yield replace(batch, by_id=True, unless_relation=unless)
     yield from map(NameBatch, part.labels)

@@ -22,6 +22,8 @@ from kgqa.loaders.ntriples import (
     EMPTY_TEXT,
     LABELS,
     NAMES,
+    OF_PROPERTIES,
+    OF_PROPERTY,
     OTHER,
     OTHER_LANGUAGE,
     RANKS,
@@ -30,7 +32,7 @@ from kgqa.loaders.ntriples import (
     preference,
     read_literals,
 )
-from kgqa.loaders.strings import NO_TEXT, is_text, mask_of
+from kgqa.loaders.strings import is_text, mask_of
 from kgqa.loaders.triples_rows import TriplesPart, add_edges
 
 if TYPE_CHECKING:
@@ -60,23 +62,20 @@ OWL = "http://www.w3.org/2002/07/owl#"
 INVERSE = f"{OWL}inverseOf"
 _EVERYTHING = frozenset({f"<{OWL}NamedIndividual>", f"<{OWL}Thing>", f"<{RDFS}Resource>"})
 EVERYTHING = "type that everything has"
-_TYPE, _EDGE, _NAME, _ALIAS = range(4)  # what a predicate's statements are for
+_TYPE, _EDGE, _NAME, _ALIAS, _NOTHING = range(5)  # what a predicate's statements are for
 
 
 @dataclass(slots=True)
 class StatementsReader:
     """Takes statements into parts, and keeps what is decided by all of them.
 
-    ``language``: the wanted one. ``labels``: predicates whose texts are names. A label in another
-    language is a name only if its owner has no better one, which :meth:`leftover` knows at the end.
+    ``language``: the wanted one. ``labels``: predicates whose texts are names.
     """
 
     language: str
     labels: frozenset[str]
     count: int = 0
     inverses: dict[str, str] = field(default_factory=dict)
-    _better: list[pa.Array] = field(default_factory=list)
-    _others: list[pa.RecordBatch] = field(default_factory=list)
 
     def take(self, part: TriplesPart, terms: pa.RecordBatch) -> None:
         """Add statements, rows of ``TERMS``, to a part."""
@@ -97,7 +96,10 @@ class StatementsReader:
         self._note_inverses(subject, predicates, encoded.indices, objects, ~literal)
         part.described = pc.unique(subject.filter(pa.array(typed)))
         graphs = _graphs(terms.column("graph"))
-        for chosen, edges in ((~literal & (use != _TYPE), part.edges), (typed, part.typed)):
+        about = ~literal & (use == _NOTHING)
+        part.dropped[OF_PROPERTY] += int(np.count_nonzero(about))
+        plain = ~literal & (use != _TYPE) & ~about
+        for chosen, edges in ((plain, part.edges), (typed, part.typed)):
             rows = pa.array(chosen)
             relation = predicates.take(encoded.indices.filter(rows))
             tails = _bare(objects.filter(rows))
@@ -130,7 +132,7 @@ class StatementsReader:
         foreign = class_ == OTHER
         part.dropped[OTHER_LANGUAGE] += int(np.count_nonzero(filled & foreign & (use != _NAME)))
         for kind in (_NAME, _ALIAS):
-            chosen = filled & (use == kind) & ~foreign
+            chosen = filled & (use == kind) & (~foreign | (kind == _NAME))
             if chosen.any():
                 rank = np.full(int(np.count_nonzero(chosen)), ALIAS)
                 if kind == _NAME:
@@ -138,12 +140,6 @@ class StatementsReader:
                 ids = self._add_labels(part, subject, literals.texts, rows, chosen, rank)
                 if kind == _NAME:
                     part.described = pc.unique(pa.chunked_array([part.described, ids]))
-                    self._better.append(pc.unique(ids))
-        later = filled & (use == _NAME) & foreign
-        if later.any():
-            ids = subject.take(pa.array(rows[later]))
-            columns = [ids, literals.texts.filter(pa.array(later)), pa.array(ranks[rows[later]])]
-            self._others.append(pa.RecordBatch.from_arrays(columns, schema=LABELS))
         valued = filled & (use <= _EDGE) & ~foreign
         if valued.any():
             ids, names = literals.values(valued)
@@ -167,35 +163,11 @@ class StatementsReader:
         part.labels.append(pa.RecordBatch.from_arrays(columns, schema=LABELS))
         return ids
 
-    def leftover(self, source: str) -> TriplesPart:
-        """Return the names of what has a label in other languages alone; the others are counted."""
-        part = TriplesPart(source)
-        better = pc.unique(pa.chunked_array(self._better or [NO_TEXT]))
-        for labels in self._others:
-            known = pc.is_in(labels.column("id"), value_set=better)
-            part.dropped[OTHER_LANGUAGE] += known.true_count
-            rows = labels.filter(pc.invert(known))
-            ranks = pa.array(rows.column("rank").to_numpy() + OTHER * RANKS)
-            texts = pc.utf8_trim_whitespace(rows.column("text"))
-            columns = [rows.column("id"), texts, ranks]
-            # of several, the first one is the name, and none of them an alias
-            first = pa.table(columns, names=LABELS.names).group_by("id", use_threads=False)
-            table = first.aggregate([("text", "first"), ("rank", "first")])
-            columns = [table.column(name).combine_chunks() for name in table.column_names]
-            by_name = dict(zip(table.column_names, columns, strict=True))
-            ordered = [by_name["id"], by_name["text_first"], by_name["rank_first"]]
-            part.labels.append(pa.RecordBatch.from_arrays(ordered, schema=LABELS))
-            part.dropped[OTHER_LANGUAGE] += len(rows) - len(table)
-            better = pc.unique(pa.chunked_array([better, by_name["id"]]))
-        self._others = []
-        if part.labels:
-            ids = [batch.column("id") for batch in part.labels]
-            part.described = pc.unique(pa.chunked_array(ids))
-        return part
-
     def _use(self, predicate: str) -> int:
         if predicate in self.labels:
             return _NAME
+        if predicate in OF_PROPERTIES:
+            return _NOTHING
         return _ALIAS if predicate in SYNONYMS else _TYPE if predicate == RDF_TYPE else _EDGE
 
     def _note_inverses(

@@ -64,7 +64,7 @@ def split_block(
 
 
 def lines_at(block: Block, positions: IntArray | Sequence[int]) -> list[Line]:
-    """Return some lines of a block by their positions."""
+    """Return the lines of a block at the given positions."""
     if len(positions) == block.lines:
         return list(enumerate(bytes(block.data).split(b"\n")[:-1], block.first))
     if not len(positions):

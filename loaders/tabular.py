@@ -14,8 +14,9 @@ import pyarrow.compute as pc
 
 from kgqa.errors import DumpMalformedError, UsageError
 from kgqa.loaders.blocks import nothing_read
-from kgqa.loaders.graphs import graph_files, read_graphs
-from kgqa.loaders.tabular_files import read_tables
+from kgqa.loaders.forms import TABLES
+from kgqa.loaders.graphs import parted, read_graphs
+from kgqa.loaders.tabular_files import read_tables, table_files
 from kgqa.loaders.tabular_graph import as_graph
 from kgqa.loaders.tabular_infer import infer
 from kgqa.loaders.tabular_mapping import TableMapping, read_mapping, summary, written
@@ -67,10 +68,12 @@ class TablesLoader:
 
         Raises DumpNotFoundError, DumpMalformedError, UsageError.
         """
-        if (graphs := graph_files(sources)) and len(graphs) == len(sources):
-            yield from read_graphs(sources, report, rejects, progress)
+        files = [file for source in sources for file in table_files(source, progress)]
+        graphs, files = parted(files, "a table", TABLES)
+        yield from read_graphs(graphs, report, rejects, progress)
+        if not files and report.lines:
             return
-        tables = read_tables(sources, progress)
+        tables = read_tables(files, progress)
         if not any(len(table) for table in tables):
             raise nothing_read("a row", sources, report)
         _check_not_triples(tables)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import codecs
 import csv
 import io
-import re
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,6 +23,8 @@ import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
 from kgqa.errors import DumpMalformedError, first_line
+from kgqa.loaders.blocks import DAMAGED, unpacked
+from kgqa.loaders.encodings import CALLED, NOT_WESTERN, WESTERN, above_rows, wide_encoding
 from kgqa.loaders.tabular_table import MAX_TEXT, Budget, check_size, unique_names
 
 if TYPE_CHECKING:
@@ -38,20 +39,10 @@ _DELIMITERS = (",", "\t", ";", "|")
 _SAMPLE = 1 << 16  # bytes that the dialect is found from
 _SPACED = 0.01  # share of fields that begin with a space, below which none is meant to
 _BLOCK = 1 << 22  # bytes that the encoding is found from at once
-_NOT_WINDOWS = (0x81, 0x8D, 0x8F, 0x90, 0x9D)  # bytes that Windows-1252 lacks
-_GUESSED = {"cp1252": "Windows-1252", "latin-1": "Latin-1"}
-_ZEROS = 0.4  # share of the bytes of one half of UTF-16 that are zero in most languages
 _ABOVE = 50  # lines above a header that are looked at
 _FREE = 1 << 28  # bytes that any compressed file may unpack to
 _MAX_RATIO = 250  # beyond that, for each byte of the file
 _SPAN = 100  # lines that one field may have in a file whose quotes are not in pairs
-_MARKS = (
-    (b"\xff\xfe\x00\x00", "utf-32"),
-    (b"\x00\x00\xfe\xff", "utf-32"),
-    (b"\xff\xfe", "utf-16"),
-    (b"\xfe\xff", "utf-16"),
-)
-_SAID_DELIMITER = re.compile(r"(?i)^sep=(.)$")
 
 
 @dataclass(slots=True)
@@ -87,7 +78,7 @@ def read_csv(path: Path, header: Sequence[str] | None = None) -> Delimited:
     DumpMalformedError if the table is empty, has no header, or is not text.
     """
     try:
-        with _open(path) as stream:
+        with unpacked(path) as stream:
             sample = stream.read(_SAMPLE)
         encoding, quoted = _encoding(path, sample)
         dialect = _dialect(path, sample.decode(encoding, errors="replace"), header)
@@ -100,7 +91,7 @@ def read_csv(path: Path, header: Sequence[str] | None = None) -> Delimited:
         raise DumpMalformedError(
             f"{path.name} is damaged: it is not {encoding.upper()}.", "Save it as UTF-8."
         ) from None
-    except (pa.ArrowException, OSError, EOFError) as error:
+    except (pa.ArrowException, *DAMAGED) as error:
         if isinstance(error, DumpMalformedError):
             raise
         straddles = "straddling" in str(error)
@@ -108,14 +99,14 @@ def read_csv(path: Path, header: Sequence[str] | None = None) -> Delimited:
         raise DumpMalformedError(
             f"{path.name} cannot be read as a table: {reason}.", "Check the file's last rows."
         ) from None
-    if encoding in _GUESSED:
-        found.notes.append(f"{path.name} is not UTF-8, and was read as {_GUESSED[encoding]}.")
+    if encoding in CALLED:
+        found.notes.append(f"{path.name} is not UTF-8, and was read as {CALLED[encoding]}.")
     return found
 
 
 def header_of(path: Path) -> list[str]:
     """Return the names in a file that holds a header alone; empty if it holds more."""
-    with _open(path) as stream:
+    with unpacked(path) as stream:
         sample = stream.read(_SAMPLE)
     lines = [line for line in sample.decode(errors="replace").splitlines() if line.strip()]
     if len(lines) != 1:
@@ -124,31 +115,20 @@ def header_of(path: Path) -> list[str]:
     return next(csv.reader(lines, delimiter=best))
 
 
-def _open(path: Path) -> pa.NativeFile:
-    endings = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
-    return pa.input_stream(str(path), compression=endings.get(path.suffix.lower()))
-
-
 def _encoding(path: Path, sample: bytes) -> tuple[str, bool]:
     """Return the encoding that a byte order mark, or the places of zeros, or all bytes say.
 
     What is not UTF-8 is Windows-1252, in which Excel writes tables, or else Latin-1. The second
     value says whether the file has a quote.
     """
-    half = max(1, len(sample) // 2)
-    odd, even = sample[1::2].count(0) / half, sample[::2].count(0) / half
-    said = next((encoding for mark, encoding in _MARKS if sample.startswith(mark)), "")
-    if odd > _ZEROS > 4 * even:
-        said = said or "utf-16-le"
-    if even > _ZEROS > 4 * odd:
-        said = said or "utf-16-be"
+    said = wide_encoding(sample)
     decoder = codecs.getincrementaldecoder("utf8")()
     most = max(_FREE, _MAX_RATIO * path.stat().st_size)
-    is_utf8, windows, quoted, unpacked = True, True, False, 0
-    with _open(path) as stream:
+    is_utf8, windows, quoted, size = True, True, False, 0
+    with unpacked(path) as stream:
         while part := stream.read(_BLOCK):
-            unpacked += len(part)
-            if unpacked > most:
+            size += len(part)
+            if size > most:
                 raise DumpMalformedError(
                     f"{path.name} unpacks to more than {_MAX_RATIO} times its size.",
                     "Unpack it, and load what it holds.",
@@ -158,10 +138,10 @@ def _encoding(path: Path, sample: bytes) -> tuple[str, bool]:
                     decoder.decode(part)
             except UnicodeDecodeError:
                 is_utf8 = False
-            windows &= not any(byte in part for byte in _NOT_WINDOWS)
+            windows &= not any(byte in part for byte in NOT_WESTERN)
             quoted |= b'"' in part
     is_utf8 &= not decoder.getstate()[0]
-    return said or ("utf8" if is_utf8 else "cp1252" if windows else "latin-1"), quoted
+    return said or ("utf8" if is_utf8 else WESTERN if windows else "latin-1"), quoted
 
 
 def _dialect(path: Path, sample: str, given: Sequence[str] | None) -> _Dialect:
@@ -173,11 +153,8 @@ def _dialect(path: Path, sample: str, given: Sequence[str] | None) -> _Dialect:
     if not sample.strip():
         raise DumpMalformedError(f"{path.name} is empty.", "Give a table with a row of names.")
     lines = sample.splitlines()
-    said = _SAID_DELIMITER.match(lines[0].strip())
-    skipped = 1 if said else 0
-    delimiters: Sequence[str] = said[1] if said else _DELIMITERS
-    while skipped < min(_ABOVE, len(lines)) and _is_comment(lines, skipped, delimiters):
-        skipped += 1
+    skipped, said = above_rows(lines, _DELIMITERS)
+    delimiters: Sequence[str] = said or _DELIMITERS
     best, records = (-1.0, ","), [[""]]
     text = "\n".join(lines[skipped:])
     for delimiter in delimiters:
@@ -201,20 +178,6 @@ def _dialect(path: Path, sample: str, given: Sequence[str] | None) -> _Dialect:
         header = [header[0].lstrip("# ") or "#", *header[1:]]
     above = [line for line in lines[1 if said else 0 : start] if line.strip()]
     return _Dialect(best[1], _checked(path, header), start, above)
-
-
-def _is_comment(lines: Sequence[str], place: int, delimiters: Sequence[str]) -> bool:
-    """Return whether a line is a comment, not a header such as ``#id,name``."""
-    line = lines[place]
-    if not line.strip():
-        return True
-    if not line.startswith("#"):
-        return False
-    after = next((other for other in lines[place + 1 :] if other.strip()), "")
-    if after.startswith("#"):
-        return True
-    counts = [(line.count(each), after.count(each)) for each in delimiters]
-    return line.startswith("# ") or not any(mine == other > 0 for mine, other in counts)
 
 
 def _titles(rows: Sequence[Sequence[str]]) -> int:
@@ -293,7 +256,7 @@ def _parse(
 
     budget = Budget(path.name)
     with (
-        _open(path) as stream,
+        unpacked(path) as stream,
         arrow_csv.open_csv(
             stream,
             arrow_csv.ReadOptions(
@@ -326,9 +289,8 @@ def _parse(
 @contextmanager
 def _text_lines(path: Path, encoding: str, dialect: _Dialect) -> Iterator[Iterator[str]]:
     """Give the lines of a file from its header on, with their ends."""
-    with _open(path) as stream, io.TextIOWrapper(stream, encoding, newline="") as lines:
-        if encoding == "utf8" and lines.read(1) != "\ufeff":
-            lines.seek(0)
+    encoding = "utf-8-sig" if encoding == "utf8" else encoding
+    with unpacked(path) as stream, io.TextIOWrapper(stream, encoding, newline="") as lines:
         for _ in range(dialect.start):
             next(lines, "")
         yield lines

@@ -16,7 +16,6 @@ from kgqa.errors import (
     first_line,
 )
 from kgqa.loaders.blocks import ending_of
-from kgqa.loaders.forms import TABLES, check_form
 from kgqa.loaders.tabular_csv import header_of, read_csv
 from kgqa.loaders.tabular_excel import read_excel
 from kgqa.loaders.tabular_json import read_json_lines
@@ -39,13 +38,12 @@ _MAGIC = b"SQLite format 3\0"
 _HEADER = re.compile(r"[-_]header$", re.IGNORECASE)
 
 
-def read_tables(sources: Sequence[Path], progress: Progress) -> list[Table]:
-    """Return the tables of files and folders, by name.
+def read_tables(files: Sequence[Path], progress: Progress) -> list[Table]:
+    """Return the tables of files, by name; :func:`kgqa.loaders.forms.check_form` has passed them.
 
     Raises DumpNotFoundError, DumpMalformedError; UsageError if a package is missing, or two tables
     have one name.
     """
-    files = [file for source in sources for file in _files(source, progress)]
     headers = _header_files(files)
     tables: dict[str, Table] = {}
     with progress.task("reading the tables", len(files), "files") as task:
@@ -81,10 +79,12 @@ def _header_files(files: Sequence[Path]) -> dict[Path, Path]:
     return found
 
 
-def _files(source: Path, progress: Progress) -> list[Path]:
+def table_files(source: Path, progress: Progress) -> list[Path]:
+    """Return a file, or the tables in a folder. Raises DumpNotFoundError, DumpMalformedError."""
     if not source.exists():
         raise DumpNotFoundError(f"{source} does not exist.", "Check the path.")
     if not source.is_dir():
+        check_regular(source)
         return [source]
     known = (*_DELIMITED, *_ARROW, *_PARQUET, *_LINES, *_EXCEL, *_SQLITE)
     files = [
@@ -103,8 +103,6 @@ def _files(source: Path, progress: Progress) -> list[Path]:
 def _tables_of(path: Path, headers: Mapping[Path, Path]) -> Iterator[Table]:
     ending = ending_of(path)
     name = path.name.split(".")[0]
-    check_regular(path)
-    check_form(path, "a table", TABLES)
     try:
         if ending in _SQLITE or _starts(path) == _MAGIC:
             yield from read_sqlite(path)

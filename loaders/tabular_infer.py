@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kgqa.lexicon.english import words as said
 from kgqa.loaders.tabular_mapping import (
     CLASS_WORDS,
-    CODE_WORDS,
     ID_WORDS,
     LINK_WORDS,
     PERSON_WORDS,
@@ -107,7 +107,7 @@ def _profile(table: Table, name: str) -> _Column:
         filled = len(cells) - cells.null_count
     if kind == "integer" and set(texts[:3].to_pylist()) <= {"0", "1"} and says_whether(words(name)):
         kind = "boolean"
-    if kind == "float" and CODE_WORDS.intersection(words(name)) and amounts_of(texts) is None:
+    if kind == "float" and said("codes").intersection(words(name)) and amounts_of(texts) is None:
         kind = "text"  # 1.10 and 1.1 are two versions
     unique = not split and not listed and len(texts) == len(cells)
     mark = split or ("[]" if listed else "")

@@ -53,7 +53,6 @@ ROLE_WORDS = _set(  # what a person is to a row: ids in such a column are of peo
 _ASKED = ("is", "has", "can", "was", "had")  # begin the name of a column of yes and no
 _STATE = ("active", "available", "flag", "enabled", "optional")
 CLASS_WORDS = _set("kind type class")
-CODE_WORDS = _set("version release revision build sku code section chapter paragraph ean upc gtin")
 _NO_CLASS = _set("list data info information table tbl")  # say of a table that it is one
 THING_WORDS = _set(  # columns whose values are things even where few of them repeat
     "city town country state region province county continent language nationality genre category "

@@ -102,7 +102,7 @@ class Rows:
         if to not in self._targets:
             texts, ids = [], []
             for name, column in _pointed(to, self._mapping):
-                if name not in self._ids:  # rows that are added later point to what is there
+                if name not in self._ids:  # rows that are added later point to stored ones
                     continue
                 row_ids = self._ids[name]
                 mapped = self._mapping[name]

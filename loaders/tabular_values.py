@@ -13,34 +13,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kgqa.graph.amounts import MISSING, read_amounts
 from kgqa.loaders.strings import json_strings
-from kgqa.loaders.tabular_amounts import read_amounts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kgqa.graph.amounts import Amounts, Mark
     from kgqa.graph.model import BoolArray
     from kgqa.graph.schema import ValueType
-    from kgqa.loaders.tabular_amounts import Amounts, Mark
 
     Cells: TypeAlias = pa.Array | pa.ChunkedArray
 
 NULLS = ("", "NULL", "null", "\\N", "None", "NaN", "nan", "N/A", "n/a", "#N/A", "<NA>")
-MISSING = (
-    "na",
-    "n/a",
-    "n.a.",
-    "-",
-    "--",
-    "\u2013",
-    "\u2014",
-    "?",
-    ".",
-    "unknown",
-    "missing",
-    "tbd",
-    "nil",
-)
 TRUE, FALSE = ("true", "yes", "t", "y", "1"), ("false", "no", "f", "n", "0")
 SEPARATORS = (";", "|")
 LONG = 200  # characters; a text as long is read, not pointed at
@@ -389,11 +374,15 @@ def _matching(pattern: str) -> Callable[[pa.Array], pa.Array]:
     return written
 
 
+def _times(texts: pa.Array) -> pa.Array:
+    return _matching(_TIME)(pc.replace_substring_regex(texts, r"^(\d):", r"0\1:"))
+
+
 _WRITE: dict[str, Callable[[pa.Array], pa.Array]] = {
     "boolean": _booleans,
     "date": _dates,
     "datetime": _datetimes,
-    "time": _matching(_TIME),
+    "time": _times,
     "duration": _matching(_DURATION),
     "point": _matching(_POINT),
 }

@@ -30,7 +30,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgqa.errors import DumpMalformedError, UsageError
+from kgqa.errors import UsageError
 from kgqa.graph.model import EdgeBatch, Kind, NameBatch, TypeBatch, ValueBatch
 from kgqa.loaders.base import Rejects, Report, data_lines, entity_batch, relation_batch
 from kgqa.loaders.blocks import (
@@ -42,15 +42,14 @@ from kgqa.loaders.blocks import (
     nothing_read,
     read_blocks,
 )
-from kgqa.loaders.forms import N_TRIPLES, PARQUET, check_form
-from kgqa.loaders.graphs import graph_files, read_graphs
-from kgqa.loaders.ntriples import TRIPLE, is_blank, read_ntriples
-from kgqa.loaders.strings import is_text, lines_at, mask_of, whole_lines
+from kgqa.loaders.forms import N_TRIPLES, PARQUET
+from kgqa.loaders.graphs import parted, read_graphs
+from kgqa.loaders.ntriples import TRIPLE, is_blank, is_unnamed, read_ntriples
+from kgqa.loaders.strings import mask_of
 from kgqa.loaders.triples_cells import read_json, read_parquet
-from kgqa.loaders.triples_rows import Columns, TriplesPart, is_count
+from kgqa.loaders.triples_pairs import read_pairs
+from kgqa.loaders.triples_rows import Columns, TriplesPart
 from kgqa.loaders.triples_table import (
-    COUNT_LINE,
-    HEADER,
     find_layout,
     first_lines,
     opened,
@@ -149,17 +148,11 @@ class TriplesLoader:
         """
         options = self.options
         files = _found(sources)
-        if graphs := graph_files(files):
-            if len(graphs) < len(files):
-                raise DumpMalformedError(
-                    f"{graphs[0]} is a graph file, and others of the sources are not.",
-                    f"Load it by itself: kgqa ingest graph {graphs[0]}",
-                )
-            yield from read_graphs(files, report, rejects, progress)
-            return
         if options.form is None and options.delimiter is None:
-            for file in files:
-                check_form(file, "a file of triples", (N_TRIPLES, PARQUET))
+            graphs, files = parted(files, "a file of triples", (N_TRIPLES, PARQUET))
+            yield from read_graphs(graphs, report, rejects, progress)
+            if not files:
+                return
         mediators = MediatorRule(options.mediators)
         pairs = partial(read_pairs, report=report, rejects=rejects, progress=progress)
         for rows in pairs(options.names, "names"):
@@ -178,7 +171,7 @@ class TriplesLoader:
                     yield EdgeBatch(edges)
                 for ids, unless in ((part.ends, False), (part.described, True)):
                     if len(ids):
-                        is_mediator = mediators.match(ids) | mask_of(pc.starts_with(ids, "_:"))
+                        is_mediator = mediators.match(ids) | is_unnamed(ids)
                         kinds = np.where(is_mediator, Kind.MEDIATOR, Kind.ENTITY)
                         batch = entity_batch(ids, kind=pa.array(kinds.astype(np.uint8)))
                         yield replace(batch, by_id=True, unless_relation=unless)
@@ -200,7 +193,7 @@ class TriplesLoader:
         if form == "parquet":
             return read_parquet(source, report, progress, options.columns)
         before = report.lines
-        blocks = read_blocks([source], report, rejects, progress)
+        blocks = read_blocks([source], report, rejects, progress, guess=True)
         if form is None:
             opening, blocks = opened(blocks)
             form = _form_in(opening) if opening else "delimited"
@@ -250,85 +243,6 @@ def _form_in(block: Block) -> str:
             return "jsonl"
         break
     return "delimited"
-
-
-PAIR = pa.schema([("id", pa.string()), ("text", pa.string()), ("line", pa.int64())])
-_SAMPLE = 1_000  # lines that say whether the text stands first
-_ID_FIRST = r"\A(?P<id>[^\t\n]*)\t(?P<text>[^\t\n]*)(?P<more>\t[^\n]*)?\n\z"
-_ID_NAMES = ("id", "ids", "identifier", "entity", "entity_id", "node", "node_id", "iri", "uri")
-_TEXT_NAMES = ("name", "label", "title", "text", "type", "types", "names")
-_TEXT_FIRST = r"\A(?P<text>[^\n]*\S)\s+(?P<id>[0-9]+)\s*\n\z"
-
-
-def read_pairs(
-    path: Path | None, what: str, report: Report, rejects: Rejects, progress: Progress
-) -> Iterator[pa.RecordBatch]:
-    """Yield batches of ``PAIR`` of a file's lines; nothing if it does not exist.
-
-    Raises DumpNotFoundError, DumpMalformedError where no line has the form, UsageError for a
-    folder.
-    """
-    if path is None:
-        return
-    if path.is_dir():
-        raise UsageError(f"{path} is a folder, not a file of {what}.", f"Name the file of {what}.")
-    blocks = read_blocks([path], report, rejects, progress)
-    opening, blocks = opened(blocks)
-    count, text_first = _form(opening) if opening else (None, False)
-    work = partial(_read, what=what, count=count, text_first=text_first)
-    rows_read = 0
-    for part, rows in mapped(work, blocks):
-        part.record(report, rejects)
-        rows_read += len(rows)
-        yield rows
-    if not rows_read:
-        raise DumpMalformedError(
-            f"{path} holds no line of {what}.", "Each line is an id, a tab and a name."
-        )
-
-
-def _is_header(line: str) -> bool:
-    """Whether a line names the columns of an id and a name."""
-    names = [name.strip().casefold() for name in line.split("\t")]
-    return len(names) > 1 and names[0] in _ID_NAMES and names[1] in _TEXT_NAMES
-
-
-def _form(block: Block) -> tuple[int | None, bool]:
-    """Return the number of the line that counts the others, and whether texts stand first."""
-    lines = enumerate(first_lines(block, _SAMPLE))
-    filled = [(place, line) for place, line in lines if line.strip()]
-    if len(filled) < 2 or not is_count(filled[0][1]):
-        return None, False
-    text_first = all(is_count(line.split()[-1]) for _, line in filled[1:])
-    return block.first + filled[0][0], text_first
-
-
-def _read(
-    block: Block, what: str, count: int | None, text_first: bool
-) -> tuple[TriplesPart, pa.RecordBatch]:
-    """Return what became of the lines of a block, and rows of ``PAIR``."""
-    part = TriplesPart(block.source)
-    wanted = part.decodable(block)
-    if count is not None and 0 <= count - block.first < len(wanted):
-        wanted[count - block.first] = False
-        part.dropped[COUNT_LINE] += 1
-    if block.first == 1 and len(wanted) and wanted[0] and _is_header(first_lines(block, 1)[0]):
-        wanted[0] = False
-        part.dropped[HEADER] += 1
-    places = np.flatnonzero(wanted)
-    lines = whole_lines(block).take(pa.array(places)).view(pa.string())
-    fields = pc.extract_regex(lines, _TEXT_FIRST if text_first else _ID_FIRST)
-    if not text_first:
-        more = int(np.count_nonzero(is_text(fields.field("more"))))
-        part.dropped[f"further column of {what}"] += more
-    ids, texts = fields.field("id"), pc.utf8_trim_whitespace(fields.field("text"))
-    good = mask_of(fields.is_valid()) & is_text(ids) & is_text(texts)
-    form = "name and id" if text_first else "id TAB name"
-    for number, raw in lines_at(block, places[~good]):
-        part.reject(number, f"no line of {what} ({form})", raw)
-    columns = [ids, texts, pa.array(block.first + places)]
-    rows = pa.RecordBatch.from_arrays(columns, schema=PAIR)
-    return part, rows.filter(pa.array(good))
 
 
 class MediatorRule:

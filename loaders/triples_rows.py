@@ -114,7 +114,7 @@ QUOTED = (",", ";")  # these forms have quotes; in the others a quote is part of
 _ENOUGH = 0.9  # share of lines that settles the delimiter
 _AT_LEAST = 0.5  # share below which no delimiter is taken
 _ENCODE = json.JSONEncoder(ensure_ascii=False, default=str, allow_nan=False).encode
-_DELIMITERS = ("\t", "|", ",", ";")
+DELIMITERS = ("\t", "|", ",", ";")
 _RELATION = pa.dictionary(pa.int32(), pa.string())
 EDGES = EDGE_SCHEMA.set(1, pa.field("relation", _RELATION, nullable=False))
 
@@ -196,7 +196,7 @@ def find_delimiter(records: Sequence[str], source: str) -> str:
     """
     records = [record for record in records if record.strip()]
     shares: dict[str, float] = {}
-    for delimiter in (*_DELIMITERS, WHITESPACE):
+    for delimiter in (*DELIMITERS, WHITESPACE):
         counts = Counter(len(split_record(record, delimiter)) for record in records)
         fields, often = counts.most_common(1)[0] if counts else (0, 0)
         shares[delimiter] = often / len(records) if fields >= len(PARTS) else 0.0

@@ -8,6 +8,7 @@ quote that nothing closes within reach costs its own line and no other.
 from __future__ import annotations
 
 import csv
+import re
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
@@ -18,9 +19,11 @@ import pyarrow.compute as pc
 
 from kgqa.errors import DumpMalformedError
 from kgqa.loaders.blocks import Block
+from kgqa.loaders.encodings import above_rows
 from kgqa.loaders.forms import is_list_of_words
-from kgqa.loaders.strings import json_strings, whole_lines, why_undecodable
+from kgqa.loaders.strings import BLANK, json_strings, whole_lines, why_undecodable
 from kgqa.loaders.triples_rows import (
+    DELIMITERS,
     PARTS,
     QUOTED,
     WHITESPACE,
@@ -42,11 +45,14 @@ if TYPE_CHECKING:
     from kgqa.graph.model import IntArray
 
 HEADER = "header"
+SEPARATOR = "line that names the separator"
 COUNT_LINE = "count of lines"
 _SAMPLE = 100  # records that the delimiter is found from
 _OPENING = 1_000  # lines that the form of a file is found from
 _MOST_LINES, _MOST_BYTES = 1_000, 1 << 20  # of one record
 _OPEN = "unexpected end of data"  # what csv says of a quote that nothing closes
+_STRAY = "expected after"  # and of one that ends a field too early
+_LINE_ENDS = frozenset("\r\n")
 
 Record: TypeAlias = "tuple[int, str, list[str] | str]"
 """Number of its first line, its text, and its fields, or why it has none."""
@@ -91,8 +97,14 @@ def find_layout(
         if (delimiter or likely) in QUOTED:
             records = _records(lines, delimiter or likely)
             sample = [(opening.first + at, "\n".join(lines[at:end])) for at, end, _ in records]
-    filled = [(number, text) for number, text in sample[:_SAMPLE] if text.strip()]
-    skipped = {}
+    skipped, said = _above([text for _, text in sample])
+    delimiter = delimiter or said or None
+    skipped = {sample[at][0]: reason for at, reason in skipped.items()}
+    filled = [
+        (number, text)
+        for number, text in sample[:_SAMPLE]
+        if text.strip() and number not in skipped
+    ]
     if len(filled) > 1 and is_count(filled[0][1]):
         skipped[filled[0][0]] = COUNT_LINE
         del filled[0]
@@ -119,6 +131,15 @@ def find_layout(
             order = order or Columns(saying_relation(fields, rows[1:]))
         break
     return Layout(delimiter, order or Columns(PARTS), skipped, quoted), blocks
+
+
+def _above(lines: Sequence[str]) -> tuple[dict[int, str], str]:
+    """Return which lines stand above a table, with the reason, and the delimiter that one says."""
+    if lines and is_header(re.split(r"[,;|\t]", lines[0].lstrip("# "))):
+        return {}, ""
+    count, said = above_rows(lines, DELIMITERS)
+    reasons = {at: BLANK for at in range(count) if lines[at].strip()}
+    return ({**reasons, 0: SEPARATOR} if said else reasons), said
 
 
 def _is_quoted(records: Sequence[str], delimiter: str) -> bool:
@@ -273,6 +294,14 @@ def _records(
             at, size = taken, 0
 
 
+def _mended(fields: list[str] | str, text: str, layout: Layout) -> list[str] | str:
+    """Return the fields of a record without its stray quotes, or why it has none."""
+    if isinstance(fields, list) or _STRAY not in fields or not _LINE_ENDS.isdisjoint(text):
+        return fields
+    plain = next(csv.reader([text], delimiter=layout.delimiter), [])
+    return plain if len(plain) == layout.columns.count else fields
+
+
 def read_records(source: str, records: Sequence[Record], layout: Layout) -> TriplesPart:
     """Return what records hold."""
     part = TriplesPart(source)
@@ -285,15 +314,15 @@ def read_records(source: str, records: Sequence[Record], layout: Layout) -> Trip
             part.reject(number, reason, raw)
         elif number in layout.skipped:
             part.dropped[layout.skipped[number]] += 1
-        elif isinstance(fields, str):
-            part.reject(number, fields, text)
-        elif len(fields) != count:
-            part.reject(number, f"{len(fields)} fields in place of {count}", text)
+        elif isinstance(cells := _mended(fields, text, layout), str):
+            part.reject(number, cells, text)
+        elif len(cells) != count:
+            part.reject(number, f"{len(cells)} fields in place of {count}", text)
         else:
-            rows.append(fields)
+            rows.append(cells)
             places.append((number, text))
-    cells = [pa.array([row[at] for row in rows], type=pa.string()) for at in range(count)]
+    columns = [pa.array([row[at] for row in rows], type=pa.string()) for at in range(count)]
     numbers = np.array([number for number, _ in places], dtype=np.int64)
-    _add(part, layout, cells, numbers, lambda row: places[row][1])
+    _add(part, layout, columns, numbers, lambda row: places[row][1])
     part.find_ends()
     return part

@@ -219,7 +219,7 @@ SEMANTIC_TYPE_OF = "has_semantic_type"
 _ISA = "isa"
 _SUPPRESSED = ("O", "E", "Y")
 _KINDS = {"STY": "Semantic Type", "RL": "Semantic Relation"}
-_SHOWN = 5
+_MAX_LISTED = 5
 
 
 class UmlsOptions(Options):
@@ -449,9 +449,9 @@ def _check_sources(sources: frozenset[str], release: Release) -> None:
     near = {
         by_capitals[match]
         for name in unknown
-        for match in get_close_matches(name.upper(), by_capitals, n=_SHOWN, cutoff=0.5)
+        for match in get_close_matches(name.upper(), by_capitals, n=_MAX_LISTED, cutoff=0.5)
     }
-    shown = sorted(near) or sorted(known)[: 2 * _SHOWN]
+    shown = sorted(near) or sorted(known)[: 2 * _MAX_LISTED]
     raise UsageError(
         f"The release has no source {', '.join(unknown)}.",
         f"{'Near it' if near else 'Some that it has'}: {', '.join(shown)}."

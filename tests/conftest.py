@@ -6,6 +6,7 @@ Nothing heavy is imported before a test asks for it.
 from __future__ import annotations
 
 import os
+import random
 import re
 import subprocess
 import sys
@@ -41,6 +42,7 @@ _SERVER_START_S = 400.0  # two seconds on an idle machine, minutes on a busy one
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="also run tests marked long")
     parser.addoption("--fast", action="store_true", help="only tests without a model or a server")
+    parser.addoption("--shuffle", metavar="SEED", help="modules, and tests in each, in any order")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -111,6 +113,11 @@ def _is_drawn(item: pytest.Item) -> bool:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     slow = [item for item in items if not _is_fast(item)]
     slow_files = {item.path for item in slow}
+    if seed := config.getoption("--shuffle"):
+        dice = random.Random(seed)
+        dice.shuffle(items)
+        place = {path: dice.random() for path in dict.fromkeys(item.path for item in items)}
+        items.sort(key=lambda item: place[item.path])  # a module's tests stay together
     items.sort(key=lambda item: item.path not in slow_files)  # so that workers end together
     if config.getoption("--fast"):
         config.hook.pytest_deselected(items=slow)

@@ -31,7 +31,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy = tmp_path_factory.mktemp("source")
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(CHECKOUT / name, copy)
-    for name in ("kgqa", "loaders", "cypher"):
+    for name in ("kgqa", "loaders", "cypher", "sparql"):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(CHECKOUT / name, copy / name, symlinks=True, ignore=ignored)
     return copy
@@ -50,7 +50,7 @@ def build(kind: str, source: Path, target: Path) -> Path:
 def shipped() -> set[str]:
     """The files that must be installed: everything of the package in the checkout."""
     found = set()
-    for name in ("kgqa", "kgqa/loaders", "kgqa/cypher"):
+    for name in ("kgqa", "kgqa/loaders", "kgqa/cypher", "kgqa/sparql"):
         for path in (CHECKOUT / name).rglob("*"):
             if path.is_file() and "__pycache__" not in path.parts:
                 found.add(path.relative_to(CHECKOUT).as_posix())
@@ -69,7 +69,11 @@ def test_a_wheel_of_the_sdist_holds_every_file_of_the_package_and_nothing_beside
         names = {name for name in wheel.namelist() if ".dist-info/" not in name}
         records = {name.split("/", 1)[1] for name in wheel.namelist() if ".dist-info/" in name}
     wanted = shipped()
-    assert {"kgqa/cypher/neighbours_out.cypher", "kgqa/loaders/freebase.py"} <= wanted
+    assert {
+        "kgqa/cypher/neighbours_out.cypher",
+        "kgqa/sparql/there.rq",
+        "kgqa/loaders/freebase.py",
+    } <= wanted
     assert "kgqa/data/freebase/sample.nt.gz" in wanted
     assert sorted(wanted - names) == []
     assert sorted(names - wanted) == []

@@ -276,6 +276,31 @@ def test_figures_of_a_set_count_what_can_be_answered_and_what_is_sure() -> None:
     assert script["figures_of"]([])["right"] is None
 
 
+def test_a_measurement_in_parts_keeps_what_was_measured_and_names_what_failed(
+    tmp_path: Path,
+) -> None:
+    def bench(*words: str) -> subprocess.CompletedProcess[str]:
+        line = [sys.executable, str(CHECKOUT / "scripts" / "bench_unseen"), *words]
+        return subprocess.run(line, capture_output=True, text=True, check=False)
+
+    kept = tmp_path / "figures.json"
+    one = {"questions": 4, "of": 8, "right": 75.0, "in_ten": 75.0, "sure": 50.0, "sure_ok": 50.0}
+    one |= {"refused": None, "wrong_and_sure": 1, "answered_surely": 2, "seen_by": "nothing"}
+    kept.write_text(json.dumps({"sets": {"own_third": one}}), "utf-8")
+    there = ("--json", str(kept), "--add")
+    again = bench(*there, "--sets", "own_third")
+    assert again.returncode == 0
+    (line,) = [each for each in again.stdout.splitlines() if each.startswith("own_third ")]
+    assert line.split()[:4] == ["own_third", "nothing", "4/8", "75.0"]
+    assert "goal sure_ok 50" in again.stdout
+    failed = bench(*there, "--shared", str(tmp_path), "--sets", "movies")
+    assert failed.returncode == 1
+    assert "failed: SystemExit: There is no folder" in failed.stdout
+    assert json.loads(kept.read_text("utf-8"))["failed"] == ["movies"]
+    assert "own_third" in json.loads(kept.read_text("utf-8"))["sets"]
+    assert "--add needs --json FILE" in bench("--add").stderr
+
+
 def test_an_answer_of_real_data_is_scored_as_its_form_says() -> None:
     script = runpy.run_path(str(CHECKOUT / "scripts" / "bench_unseen"))
 

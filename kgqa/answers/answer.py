@@ -205,6 +205,18 @@ class RelationShare:
     missing: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class PlanReading:
+    """What a question may mean: a ``plan``, and in ``text`` all that it says, in words."""
+
+    text: str
+    plan: Plan
+
+    def to_dict(self) -> dict[str, str]:
+        """Return the reading as the JSON contract has it."""
+        return {"text": self.text, "plan": str(self.plan)}
+
+
 NO_KG_LLM = KgLlmUse("none", None, 0, 0, 0)  # of a method that has none
 
 
@@ -269,7 +281,8 @@ class Findings:
     ends in. ``confidence``: how sure the first is (:func:`kgqa.answers.ranking.decide`), None if
     nothing was weighed. ``relations``: the likeliest of each topic, if the method ranks them.
     ``result``: the rows of a plan over the whole graph, if that is what answered. ``covers``: the
-    ids of the entities of the question that such a plan takes account of.
+    ids of the entities of the question that such a plan takes account of. ``readings``: where it
+    was not sure which plan is meant, the two likeliest that give something, the best first.
     """
 
     answers: tuple[RankedAnswer, ...] = ()
@@ -287,6 +300,7 @@ class Findings:
     relations: tuple[RelationShare, ...] = ()
     result: QueryResult | None = None
     covers: frozenset[str] = frozenset()
+    readings: tuple[PlanReading, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -433,6 +447,7 @@ class Answer(Tabular, Findings):
             "forwards": self.forward_passes,
             "search": self.search.to_dict(),
             "notes": list(self.notes),
+            "readings": [reading.to_dict() for reading in self.readings],
             "understood": (
                 None if self.understood is None else self.understood.to_dict(self.residual())
             ),

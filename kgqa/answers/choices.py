@@ -20,7 +20,7 @@ from kgqa.answers.naming import is_name_of
 from kgqa.display import said_name
 from kgqa.errors import EmptyLanguageError, UsageError
 from kgqa.graph.model import Kind
-from kgqa.graph.names import normalise
+from kgqa.graph.names import name_form, normalise
 from kgqa.paths.walk import TAIL, PathTable, WalkRules, empty_paths, joined_tables, ordered
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def find_choices(store: GraphStore, choices: Sequence[str]) -> list[AnswerChoice
     """
     texts = check_choices(choices)
     keys: list[list[int]] = [[key] if key >= 0 else [] for key in store.keys_of(texts).tolist()]
-    forms = [normalise(text) for text in texts]
+    forms = [name_form(text) for text in texts]
     asked = [number for number, own in enumerate(keys) if not own and forms[number]]
     rows, named = store.find_names([forms[number] for number in asked])
     for row, key in zip(rows.tolist(), named.tolist(), strict=True):

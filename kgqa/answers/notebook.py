@@ -13,7 +13,7 @@ from kgqa.display import as_html, visible
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_SHOWN = 10  # paths that are drawn
+_MAX_DRAWN_PATHS = 10  # paths that are drawn
 _LONGEST = 26  # characters of a label
 _COLUMN, _ROW, _BOX = 330, 46, 180  # pixels
 
@@ -36,7 +36,7 @@ def answer_html(answer: Mapping[str, Any]) -> str:
     return (
         f"<div><p><b>{as_html(answer['question'])}</b></p>"
         f"{f'<ol>{rows}</ol>' if rows else '<p>No answer.</p>'}"
-        f"{paths_svg(paths[:_SHOWN], ids)}{f'<ul>{notes}</ul>' if notes else ''}</div>"
+        f"{paths_svg(paths[:_MAX_DRAWN_PATHS], ids)}{f'<ul>{notes}</ul>' if notes else ''}</div>"
     )
 
 

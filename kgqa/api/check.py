@@ -17,9 +17,9 @@ import numpy as np
 
 from kgqa.display import read_name, shown_name
 from kgqa.errors import UsageError
-from kgqa.graph.literals import number_in
+from kgqa.graph.amounts import number_in
 from kgqa.graph.model import Kind, keys_array
-from kgqa.graph.names import normalise
+from kgqa.graph.names import name_form
 from kgqa.linking.resolve import resolve_entity
 from kgqa.paths.format import PathFormat
 from kgqa.paths.ground import GroundedPath, ground
@@ -133,7 +133,7 @@ def _edge(edge: Any) -> Triple:
 
 
 def _shown_onward(triple: Triple) -> str:
-    """Return what stands after the head in the text of a triple."""
+    """Return the text of a triple after its head."""
     halves = [
         f"^{shown_name(half[1:])}" if half.startswith("^") else shown_name(half)
         for half in triple[1].split(_FORM.joiner)
@@ -142,7 +142,7 @@ def _shown_onward(triple: Triple) -> str:
 
 
 class _Names:
-    """What the texts of some triples mean: the keys of entities, and the texts of each key.
+    """The entities that the texts of triples name: keys by text, and texts by key.
 
     Values have no index of names, so they are compared where edges end.
     """
@@ -154,7 +154,7 @@ class _Names:
         self.keys = {
             name: {key} if key >= 0 else set() for name, key in zip(names, keys, strict=True)
         }
-        forms = [normalise(name) for name in names]
+        forms = [name_form(name) for name in names]
         asked = [at for at, form in enumerate(forms) if form]
         rows, called = store.find_names([forms[at] for at in asked])
         labels = store.entities(called).names if len(called) else []
@@ -176,11 +176,11 @@ class _Names:
             self.values[self.value(name)].append(name)
 
     def value(self, text: str) -> Hashable:
-        """Return what two texts of one value have in common."""
+        """Return the form in which two texts of one value are equal."""
         number = number_in(text.strip().replace("\u2212", "-"))
         if number is not None and self._exact:
             return number
-        return _nfc(text) if self._exact else normalise(text) or text
+        return _nfc(text) if self._exact else name_form(text)
 
     def of_value(self, label: str, kind: int) -> Sequence[str]:
         """Return the texts that mean the value of this label; a number may be an entity's name."""
@@ -193,7 +193,7 @@ class _Names:
         if self._exact:
             return _nfc(text)
         halves = text.split(_FORM.joiner)
-        return _FORM.joiner.join("^" * word.startswith("^") + normalise(word) for word in halves)
+        return _FORM.joiner.join("^" * word.startswith("^") + name_form(word) for word in halves)
 
     @staticmethod
     def _is_called(store: GraphStore, key: int, label: str | None, name: str) -> bool:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class EvalOptions(WorkerOptions):
-    """Which questions of a file are asked, who answers them, and what is kept."""
+    """Which questions of a file to ask, the method that answers them, and the files to keep."""
 
     linked: bool = flag(False, "Find topic entities, even if the file has them.")
     limit: int | None = flag(None, "Only the first questions.", ge=1)
@@ -147,7 +147,7 @@ def _elsewhere(home: Home) -> Home:
 def _asking(
     home: Home, info: KGInfo | None, method: str, options: dict[str, Any], linked: bool
 ) -> Iterator[Callable[[Sequence[Question]], WorkerRecords]]:
-    """Open the KG and a session, where a worker is; gives what asks some questions.
+    """Open the KG and a session in a worker; yield the function that asks a batch of questions.
 
     ``info``: of the KG, None if each question has its own. Raises GraphError.
     """

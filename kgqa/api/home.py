@@ -54,7 +54,7 @@ class Home:
         graph: str | Path | None = None,
         progress: Progress | None = None,
     ) -> Home:
-        """Return the home of what :func:`kgqa.open` names: a KG, a store's URL, or a folder."""
+        """Return the home of a KG, a store's URL or a folder, as :func:`kgqa.open` takes them."""
         if kg is None:
             return cls(home, graph=graph, progress=progress)
         text, path = str(kg), Path(kg).expanduser()
@@ -81,7 +81,7 @@ class Home:
         }
 
     def open_store(self) -> GraphStore:
-        """Open the KG that the settings name, or the only one there is.
+        """Open the KG that the settings name, or the only one.
 
         Raises KGNotFoundError, StoreUnavailableError, and UsageError if there are several.
         """
@@ -167,7 +167,7 @@ def delete(
 
 
 def check_there(home: Home, kg: str) -> str:
-    """Return the name of a KG of which something is there. Raises KGNotFoundError, UsageError."""
+    """Return the name of a KG that exists at least in part. Raises KGNotFoundError, UsageError."""
     from kgqa.graph.backend import check_kg_name, choose_kg
     from kgqa.graph.open import store_backend
 

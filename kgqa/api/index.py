@@ -270,7 +270,7 @@ def _resources(
     form: PathFormat,
     encoder: TokenEncoder | Callable[[], TokenEncoder],
 ) -> tuple[GraphStore, PathLexicon]:
-    """Open what makes tries, in whatever process does: without transformers if that is possible."""
+    """Open a store and a lexicon in a worker's process, without transformers if possible."""
     from kgqa.graph.open import open_store
     from kgqa.trie.lexicon import PathLexicon
 

@@ -38,7 +38,7 @@ DEFAULT_METHOD = "auto"
 
 @dataclass(frozen=True, slots=True)
 class EntityPaths(Tabular):
-    """Some paths of an entity: those shown, and how many there are ``of``.
+    """The shown paths of an entity; ``of``: the number of all its paths.
 
     ``hops`` is the most edges that a path may have.
     """
@@ -112,7 +112,7 @@ class KG:
 
     @property
     def is_live(self) -> bool:
-        """Whether it is a database that others write to, which each question reads as it is."""
+        """Whether the KG is a live database, which each question reads in its present state."""
         from kgqa.graph.store import LiveStore
 
         return isinstance(self.store, LiveStore)
@@ -134,6 +134,7 @@ class KG:
         entities: Sequence[str] = (),
         choices: Sequence[str] = (),
         after: Answer | Sequence[Answer] = (),
+        reading: int | None = None,
         method: str = DEFAULT_METHOD,
         **options: Any,
     ) -> Answer:
@@ -142,13 +143,17 @@ class KG:
         ``entities`` are topic entities, by id or name, instead of those that linking finds;
         ``choices`` are the possible answers, by id or name. ``after``: the answers to earlier
         questions, the latest last, from which "and her children?" or "which of them …" is filled
-        in; notes say how. Raises LinkingError, EntityNotFoundError, EmptyLanguageError,
+        in; notes say how. ``reading``: which one of ``answer.readings`` is meant, from 1, where
+        the answer offers some. Raises LinkingError, EntityNotFoundError, EmptyLanguageError,
         TimeLimitError, ModelError, UsageError.
         """
         key = repr((method, sorted(options.items())))
         if key not in self._sessions:
             self._sessions[key] = self.qa(method, **options)
-        return self._sessions[key].ask(question, entities=entities, choices=choices, after=after)
+        session = self._sessions[key]
+        return session.ask(
+            question, entities=entities, choices=choices, after=after, reading=reading
+        )
 
     def qa(self, method: str = DEFAULT_METHOD, **options: Any) -> QA:
         """Return a session: this KG and a method whose models stay loaded for many questions.
@@ -170,7 +175,7 @@ class KG:
         return linker.link(self.store, question, limit)
 
     def linked(self, question: str, limit: int = 10) -> dict[str, Any]:
-        """Return what :meth:`link` finds as ``kgqa link --json`` prints it.
+        """Return the results of :meth:`link` as ``kgqa link --json`` prints them.
 
         Each candidate has the parts of its score, and whether it is a topic entity.
         """
@@ -282,22 +287,17 @@ class KG:
         return check(self.store, statement)
 
     def query(self, plan: str | Plan, *, rows: int = 10_000, seconds: float = 30.0) -> QueryResult:
-        """Return what a plan gives: the value itself, rows, and the facts behind each.
+        """Return the result of a plan: its value or rows, with the facts behind each.
 
         ``plan``: its text, as ``docs/queries.md`` has it. ``rows``, ``seconds``: the most that it
         may give and take. Raises PlanError, which says what does not fit; TimeLimitError.
         """
-        from kgqa.queries.check import SchemaIndex
-        from kgqa.queries.implicit_classes import queryable
         from kgqa.queries.result import QueryLimits
-        from kgqa.queries.run import run_shown
+        from kgqa.queries.run import rows_of
         from kgqa.queries.text import parse_plan
 
-        stored = self._property_graph()
         read = parse_plan(plan) if isinstance(plan, str) else plan
-        limits = QueryLimits(rows=rows, seconds=seconds)
-        known = SchemaIndex(stored.schema())
-        return run_shown(read, queryable(stored), limits=limits, stored=known)
+        return rows_of(read, self._property_graph(), QueryLimits(rows=rows, seconds=seconds))
 
     def cypher(self, plan: str | Plan) -> str:
         """Return a plan as Cypher that runs in Neo4j Browser as it stands.

@@ -132,7 +132,7 @@ def load(home: Home, name: str, sources: Sequence[object], given: dict[str, Any]
 
 @contextmanager
 def on_disk(name: str, sources: Sequence[object], called: str) -> Iterator[list[Path]]:
-    """Give sources as files; what is in memory or in a database lies in a folder until the end.
+    """Yield the sources as files; data of memory or a database is kept in a temporary folder.
 
     ``called``: the name of a table that has none.
     """
@@ -170,7 +170,7 @@ def _extracted(
     general: GeneralLLM,
     options: ExtractionOptions,
 ) -> dict[str, Any]:
-    """Return what extracting triples cost, and report the paragraphs whose call failed."""
+    """Return the cost of extracting triples, and report the paragraphs whose call failed."""
     from kgqa.loaders.text import FAILED
 
     paragraphs, usage = loader.count(sources), general.usage

@@ -121,7 +121,7 @@ def _encoder(home: Home) -> LoadedEncoder:
 
 
 def _model(home: Home, encoder: LoadedEncoder) -> dict[str, Any]:
-    """Return the KG-LLM, and how it was found to run on the device; None if it never ran."""
+    """Return the KG-LLM and its measured plan on the device; None if it never ran."""
     from kgqa.models.device import pick_device
     from kgqa.models.kg_llm import PLANS_FILE, adapter_folder
     from kgqa.models.profile import known_plan
@@ -205,7 +205,7 @@ def _kg(
 
 
 def _ranker(home: Home, info: KGInfo) -> dict[str, Any] | None:
-    """Return what is known of the KG's own path ranker, None if it has none."""
+    """Return a description of the KG's own path ranker, None without one."""
     from kgqa.models.path_ranker import RANKERS, own_ranker
 
     folder = own_ranker(home.folder(info.name))

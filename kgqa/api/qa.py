@@ -7,7 +7,7 @@ from contextlib import closing
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 from kgqa.deadline import deadline
 from kgqa.display import NOT_HERE, said_entity, said_name
@@ -37,8 +37,9 @@ _OTHERS = 5  # entities of a shared name that are listed
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question as it is asked: its topic entities and choices by id or name.
+    """A question with its given topic entities and choices, by id or name.
 
+    ``reading``: which of the readings that its answer offers is meant, from 1; None leaves it open.
     ``after``: the turns before it, the latest last, for what it leaves out. ``stop`` is called now
     and then, in the thread that answers, and raises KgqaError when nobody waits any more.
     ``watch`` is called in the thread that answers, with a stage and what is known then: ``linked``
@@ -52,6 +53,7 @@ class Asked:
     watch: Watch | None = None
     after: tuple[Turn, ...] = ()
     stop: Callable[[], None] | None = None
+    reading: int | None = None
 
 
 class QA:
@@ -114,10 +116,11 @@ class QA:
         entities: Sequence[str] = (),
         choices: Sequence[str] = (),
         after: Answer | Sequence[Answer] = (),
+        reading: int | None = None,
     ) -> Answer:
         """Answer one question; see :meth:`kgqa.KG.ask`."""
         turns = turns_of(after)
-        asked = Asked(question, tuple(entities), tuple(choices), after=turns)
+        asked = Asked(question, tuple(entities), tuple(choices), after=turns, reading=reading)
         ((_, answer),) = self._answers(self._kg(), [asked])
         if isinstance(answer, KgqaError):
             raise answer
@@ -275,7 +278,7 @@ class QA:
                 meant = self._readings(store, asked)
                 answers: list[Answer | KgqaError | None] = [None] * len(meant)
                 for place, reading in enumerate(meant):
-                    this = open_[at] = _Open(number, place, reading, answers)
+                    this = open_[at] = _Open(number, place, reading, answers, asked.reading)
                     at += 1
                     said = reading.entities or asked.entities
                     one_asked = replace(asked, question=reading.question, entities=said)
@@ -325,10 +328,10 @@ class QA:
                 this.answers[this.place] = answer
                 done = [result for result in this.answers if result is not None]
                 if len(done) == len(this.answers):
-                    yield this.number, _chosen(done)
+                    yield this.number, _as_read(store, _chosen(done), this.chosen)
 
     def _readings(self, store: GraphStore, asked: Asked) -> list[Reading]:
-        """Return what a question may ask after the ones before it; of most questions itself."""
+        """Return the readings of a question after the earlier ones; mostly the question itself."""
         from kgqa.linking.followup import Reading, readings
 
         if asked.entities or not asked.after or len(asked.question) > _LONGEST_FOLLOW_UP:
@@ -403,12 +406,13 @@ class QA:
 
 @dataclass(slots=True)
 class _Open:
-    """One reading of a question that is being answered; ``answers`` are those of all of them."""
+    """One reading of a question in progress; ``answers``: the answers of all its readings."""
 
     number: int
     place: int
     reading: Reading
     answers: list[Answer | KgqaError | None]
+    chosen: int | None = None  # of the readings as plans that the answer offers
     notes: list[str] = field(default_factory=list)
     topics: tuple[TopicEntity, ...] = ()
     read: str = ""  # the question in the wording that is read
@@ -419,7 +423,7 @@ class _Open:
 
 
 def turns_of(after: Answer | Sequence[Answer]) -> tuple[Turn, ...]:
-    """Return what later questions may leave out, from the answers to earlier ones."""
+    """Return the earlier questions and answers that a follow-up may refer to."""
     from kgqa.answers.answer import Answer
     from kgqa.linking.followup import Turn
 
@@ -434,7 +438,7 @@ def turns_of(after: Answer | Sequence[Answer]) -> tuple[Turn, ...]:
 
 
 def _counted(answer: Answer) -> tuple[str, ...]:
-    """Return the ids of what the number that is the answer counts, if they are not very many."""
+    """Return the ids of the counted things of an answer that is a number, if they are few."""
     result = answer.result
     ids = result.counted_ids(_MOST_TOPICS + 1) if result and result.value is not None else []
     return tuple(filter(None, ids)) if len(ids) <= _MOST_TOPICS else ()
@@ -453,8 +457,23 @@ def _chosen(answers: Sequence[Answer | KgqaError]) -> Answer | KgqaError:
     return next(answer for answer in answers if sure(answer) >= surest - _ABOUT_AS_SURE)
 
 
+def _as_read(
+    store: GraphStore, answer: Answer | KgqaError, number: int | None
+) -> Answer | KgqaError:
+    """Return an answer in the reading that a person chose; in its own if ``number`` is None."""
+    from kgqa.methods.query import as_read
+    from kgqa.queries.run import rows_of
+
+    if number is None or isinstance(answer, KgqaError):
+        return answer
+    try:
+        return as_read(answer, number, lambda plan: rows_of(plan, cast("Any", store)))
+    except KgqaError as error:
+        return error
+
+
 def _kept(answer: Answer, reading: Reading) -> Answer:
-    """Return an answer without what a reading leaves out: what was named, what is not one of them.
+    """Return an answer without the entities that a reading excludes.
 
     Its paths are those that lead to what is left.
     """
@@ -558,7 +577,7 @@ def _taken(texts: Sequence[str], resolutions: Sequence[Any]) -> list[str]:
 
 
 def shared_name(asked: str, resolution: Resolution) -> str:
-    """Return the note that other entities have the name ``asked``, too."""
+    """Return the note that other entities share the name ``asked``."""
     return (
         f"Interpreted {said_name(asked)} as {resolution.id}, the best connected one; others: "
         f"{_listed(resolution.others)}."

@@ -92,7 +92,7 @@ def learn(home: Home, store: GraphStore, given: dict[str, Any]) -> LearnReport:
 def _own_adapter(
     home: Home, store: GraphStore, folder: Path, options: LearnOptions
 ) -> AdapterReport:
-    """Train the KG's own adapter on people's questions, from the one that suits it so far."""
+    """Train the KG's own adapter on people's questions, starting from the best fitting one."""
     from kgqa.models.kg_llm import OWN_ADAPTER, suited_adapter
     from kgqa.training.adapters import train_adapter
 

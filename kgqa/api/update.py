@@ -136,7 +136,7 @@ def _loader(name: str, given: dict[str, Any], names: Path | None) -> Loader:
 
 
 class _Indexes:
-    """The indexes of a KG that is changed: what they lose, and what they keep."""
+    """The indexes of a changing KG: the rows that they lose, and keep."""
 
     def __init__(self, home: Home, store: GraphStore) -> None:
         self._home = home

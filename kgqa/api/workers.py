@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class WorkerOptions(Options):
-    """Where work is done, and by how many."""
+    """Where work is done, and by how many processes."""
 
     workers: int | None = flag(
         None, "Number of processes (1), or of simultaneous units on Ray (all its CPUs).", ge=1
@@ -23,7 +23,7 @@ class WorkerOptions(Options):
     )
 
     def executor(self) -> Executor:
-        """Return who works. Raises UsageError for an address without Ray, and if Ray is missing."""
+        """Return the executor. Raises UsageError for an address without Ray, and without Ray."""
         from kgqa.cluster import RayExecutor
         from kgqa.parallel import LocalExecutor
 

@@ -56,7 +56,7 @@ class Commands(TyperGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Import a command, None if there is none of that name."""
+        """Import a command, None if the name is unknown."""
         if cmd_name not in COMMANDS:
             return None
         name = cmd_name.replace("-", "_")
@@ -109,7 +109,7 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line, and turn what goes wrong into one line and an exit code.
+    """Run the command line; turn an error into one line and an exit code.
 
     0: done; 1: an error, in one line on stderr; 130: stopped by the user.
     """

@@ -39,6 +39,10 @@ def ask(
         str | None,
         typer.Option(help="Choose one of these answers: a,b,c (a comma inside one: \\,)."),
     ] = None,
+    reading: Annotated[
+        int | None,
+        typer.Option(min=1, help="Which of the readings that the answer offered is meant."),
+    ] = None,
     method: Annotated[
         str | None, typer.Option(help="How answers are found; see kgqa options. [auto]")
     ] = None,
@@ -74,6 +78,7 @@ def ask(
     if one_at_a_time and "together" in METHODS.entry(method).options_model().model_fields:
         options.setdefault("together", 1)
     given: dict[str, Any] = {"entities": tuple(entity or ()), "choices": _choices(choices)}
+    given |= {} if reading is None else {"reading": reading}
     with ExitStack() as stack:
         session = QA(run.home, None, method, options)
         kg = stack.enter_context(run.kg())

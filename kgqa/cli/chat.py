@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _HISTORY = "chat_history"
 _KEPT = 1_000  # lines of history
 _REMEMBERED = 2  # questions
-_SHOWN = 20  # paths, or neighbours
+_MAX_LISTED = 20  # paths, or neighbours
 HELP = """Type a question, or:
   /paths [ENTITY]   all paths of the last answer, or the facts about an entity
   /why [N]          the stored facts behind the N-th answer
@@ -64,7 +64,7 @@ class Chat:
                     self.run.note("Stopped.")
 
     def answer(self, line: str) -> None:
-        """Answer a question, or do what a command says. Raises KgqaError."""
+        """Answer a question, or run a command. Raises KgqaError."""
         name, _, rest = line.partition(" ")
         if line.startswith("/"):
             if name not in self.commands:
@@ -84,7 +84,7 @@ class Chat:
         from kgqa.cli.terminal import path_line, say
 
         if entity:
-            selection = self.kg.paths(entity, hops=1, direction="both", limit=_SHOWN)
+            selection = self.kg.paths(entity, hops=1, direction="both", limit=_MAX_LISTED)
             say(f"{selection.entity.name} ({selection.entity.id})", style="bold")
             shown, total = list(selection.paths), selection.total
         else:
@@ -114,7 +114,7 @@ class Chat:
                     say(f"  {fact.head}  {fact.predicate}  {fact.tail}", style="dim")
         rows = answer.result
         if rows is not None and number <= len(rows):
-            for fact in rows.evidence(number - 1, _SHOWN).facts:
+            for fact in rows.evidence(number - 1, _MAX_LISTED).facts:
                 say(f"  {fact.head}  {fact.predicate}  {fact.tail}", style="dim")
         elif not ranked_answer.paths:
             print("No path of the graph leads there.")

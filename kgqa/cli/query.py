@@ -15,7 +15,7 @@ from kgqa.errors import UsageError
 if TYPE_CHECKING:
     from kgqa import QueryResult
 
-_SHOWN = 5  # facts that a row is shown with
+_MAX_FACTS = 5  # facts that a row is shown with
 _ALL = 1_000_000  # types, relations and properties
 
 
@@ -76,12 +76,12 @@ def _show(run: Run, result: QueryResult, facts: bool) -> None:
         if len(result) > 1:
             say(" · ".join(map(cell_text, row)))
         show_counted(result.evidence(number, COUNTED).counted)
-        evidence = result.evidence(number, _SHOWN)
+        evidence = result.evidence(number, _MAX_FACTS)
         for fact in evidence.facts:
             say(f"  {fact.head}  {fact.predicate}  {fact.tail}", style="dim")
         if evidence.facts_in_all > len(evidence.facts):
             say(f"  … {evidence.facts_in_all:,} facts in all", style="dim")
     if result.tied:
         tied = ", ".join(cell_text(row[0]) for row in result.tied)
-        say(f"  equal in this order: {tied}", style="dim")
+        say(f"  tied: {tied}", style="dim")
     show_next(result)

@@ -53,7 +53,7 @@ class TerminalProgress:
 
     @contextmanager
     def task(self, what: str, total: int | None = None, unit: str = "") -> Iterator[Task]:
-        """Show a task from ``with`` to its end."""
+        """Show a task while its ``with`` block runs."""
         what = visible(what)
         if not self._console.is_terminal:
             yield _Lines(what, total, unit)
@@ -152,7 +152,7 @@ def _property(entry: Mapping[str, Any]) -> str:
 
 
 def show_unused(counts: Mapping[str, Any]) -> None:
-    """Print why lines were left out, and where those are that were rejected."""
+    """Print why lines were left out, and the file of rejected lines."""
     for reason, count in sorted(counts["dropped"].items(), key=lambda item: -item[1]):
         say(f"  skipped: {count:,} {reason}", style="dim")
     if counts["rejected"]:
@@ -185,6 +185,7 @@ def show_answer(answer: Answer, browser_url: str | None = None) -> None:
             say(_joined((f"  {met.asked}: ", "dim")) + path_line(met.grounding))
     else:
         say(refusal(answer.notes, answer.confidence), style="bold")
+    _show_readings(answer)
     rest = len(answer.paths) - (1 if answer.answers and answer.answers[0].paths else 0)
     parts = []
     if answer.answers and answer.confidence is not None:
@@ -202,7 +203,7 @@ def show_answer(answer: Answer, browser_url: str | None = None) -> None:
 
 
 def shown_with(answer: Answer) -> tuple[str, ...]:
-    """Return what notes begin with that say what is printed with the answer itself."""
+    """Return the beginnings of notes that repeat the printed answer."""
     if answer.result is None:
         return REFUSED
     counted = [
@@ -239,7 +240,16 @@ def _show_plan(answer: Answer, result: QueryResult) -> None:
             say(line.append(names.get(tail, shown_name(tail))))
     show_counted(behind.counted)
     show_next(result)
-    say(f"  read as: {result.sentence}", style="dim")
+    if not answer.readings:
+        say(f"  read as: {result.sentence}", style="dim")
+
+
+def _show_readings(answer: Answer) -> None:
+    """Print the plans that a question may mean, to choose from."""
+    if answer.readings:
+        say("  It may mean, to choose with --reading:", style="dim")
+    for number, reading in enumerate(answer.readings, 1):
+        say(f"    {number}. {reading.text}", style="dim")
 
 
 def show_counted(counted: Sequence[Any]) -> None:
@@ -252,7 +262,7 @@ def show_counted(counted: Sequence[Any]) -> None:
 
 
 def show_next(result: QueryResult) -> None:
-    """Print what comes after the rows that a limit left."""
+    """Print the rows after the limit."""
     rows = [row for row in result.runners_up if None not in row]
     if rows:
         after = (", ".join(shown_name(cell_text(cell)) for cell in row) for row in rows)
@@ -327,7 +337,7 @@ def show_details(answer: Answer, candidates: Sequence[dict[str, Any]]) -> None:
 
 
 def show_candidates(candidates: Sequence[dict[str, Any]]) -> None:
-    """Print what a question may be about, as ``kgqa link --json`` has it; topics have a star."""
+    """Print the candidates of ``kgqa link --json``; topic entities have a star."""
     rows = [
         (
             "*" if candidate["chosen"] else "",
@@ -344,7 +354,7 @@ def show_candidates(candidates: Sequence[dict[str, Any]]) -> None:
 
 
 def _show_conditions(answer: Answer) -> None:
-    """Print what the question asks for beyond the paths, and the first answers have."""
+    """Print the conditions of a question with the facts by which the first answers meet them."""
     met = dict.fromkeys(
         condition for each in answer.answers[:_ANSWERS] for condition in each.conditions
     )
@@ -391,7 +401,7 @@ def passes(count: int) -> str:
 
 
 def proof(search: Any, paths: int, forward_passes: int) -> str:
-    """Return what an exact search proved of its ``paths``, empty for a search that proves nothing.
+    """Return the certificate of an exact search in words, empty for other searches.
 
     ``forward_passes``: those that it took.
     """
@@ -419,7 +429,7 @@ def percent(score: float) -> str:
 
 
 def confidence(value: float) -> str:
-    """Return how sure an answer is in per cent, never as certainty.
+    """Return an answer's confidence in per cent, at most 99.
 
     >>> [confidence(value) for value in (1.0, 0.634, 0.0)]
     ['99 %', '63 %', '<1 %']

@@ -54,7 +54,7 @@ FORWARD_PASSES: Mapping[int, float] = {
 
 
 def measured_plan(model: PreTrainedModel) -> Plan:
-    """Return how ``model`` is best run where it lies now. Memory that runs out is raised."""
+    """Return the fastest plan for ``model`` on its device. Out-of-memory errors propagate."""
     own = isinstance(model, TreeModel)
     plan = Plan("tree", "built-in Llama runtime") if own else probe(model)
     if plan.way == "plain":
@@ -156,7 +156,7 @@ def measure(
     *,
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[int, float]:
-    """Return the milliseconds that forward passes of some widths take: a dozen short ones."""
+    """Return the milliseconds of forward passes of several widths, from a dozen short passes."""
     forward = TreeForward(model)
     asked = PromptTree([0] * _CONTEXT, PrefixTree(NoConstraint()))
     forward.score([WavePart(asked, _CONTEXT, [])])

@@ -47,7 +47,7 @@ _MOST_ELSEWHERE = 16_384
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How a model is run: by trees or plainly, to which length by trees, how wide.
+    """How to run a model: by trees (up to a length) or by whole prefixes, and the width of a pass.
 
     ``why`` decided. ``limit``: tokens of prompt and path up to which trees are right, None: any.
     ``budget``: tokens that look-ahead fills. ``milliseconds`` by width. Raises UsageError.
@@ -221,7 +221,7 @@ class Engine:
         return None
 
     def _plainly(self, search: _ActiveSearch) -> list[int]:
-        """Return the states, of those that ``one`` waits for, that cannot be scored in a tree."""
+        """Return the pending states of ``one`` that need a whole-prefix pass."""
         tree, limit = search.asked.tree, self.plan.limit
         missing = tree.missing(search.demanded)
         if self.plan.way == "plain":
@@ -326,7 +326,7 @@ class _ActiveSearch:
         return self.demand.states if self.demand is not None else ()
 
     def check_deadline(self, now: float | None = None) -> None:
-        """Raise TimeLimitError if the request's time is over, or what ``stop`` raises."""
+        """Raise TimeLimitError after the request's deadline; errors of ``stop`` propagate."""
         if self.request.stop is not None:
             self.request.stop()
         limit = self.request.time_limit
@@ -338,7 +338,7 @@ class _ActiveSearch:
         )
 
     def advance(self) -> None:
-        """Go on until the search has ended or demands what is not known."""
+        """Run until the search ends or demands an unknown score."""
         if self.ended:
             return
         with deadline(self.check_deadline):
@@ -366,7 +366,7 @@ class _ActiveSearch:
             self.fail(error)
 
     def _end(self) -> None:
-        """End, unless the coverage of what was found is still to be learned."""
+        """End, unless the coverage of the found paths is still unknown."""
         assert self._result is not None
         states = [hypothesis.state for hypothesis in self._result.hypotheses] if self.covers else []
         self.uncovered = self.asked.tree.uncovered(states)

@@ -49,7 +49,7 @@ def _no_columns() -> NDArray[np.int64]:
 
 @dataclass(slots=True)
 class PromptTree:
-    """A prompt with what is known of the prefixes after it, and where its tokens are cached.
+    """A prompt with the known scores of the prefixes after it, and its columns in the cache.
 
     ``rule``: log-probabilities over the vocabulary (GCR), or renormalised over allowed moves (DoG).
     ``coverage``: learn the allowed share. ``columns``: the prompt's places in the cache, ``above``:
@@ -104,12 +104,12 @@ class WavePart:
 
     @property
     def tokens(self) -> int:
-        """The tokens that it adds to the forward pass."""
+        """The tokens that this tree adds to the forward pass."""
         return self.prompt + sum(node.token != NO_TOKEN for node in self.nodes)
 
 
 class TreeForward:
-    """A model with the cache of all trees that are being decoded."""
+    """A model with one cache for all trees in decoding."""
 
     def __init__(self, model: PreTrainedModel | TreeModel) -> None:
         self.model = model
@@ -121,7 +121,7 @@ class TreeForward:
             self._given = TransformersCache(self.cache)
 
     def score(self, parts: Sequence[WavePart]) -> None:
-        """Run one forward pass and let each question's tree learn what it says, all or nothing."""
+        """Run one forward pass and store its scores in each question's tree, all or none."""
         for part in parts:
             check_tokens(self.model, [*part.asked.prompt, *(node.token for node in part.nodes)])
         moves = [part.asked.tree.expansion([node.state for node in part.nodes]) for part in parts]
@@ -164,7 +164,7 @@ class TreeForward:
         return result
 
     def _states(self, packed: _Packed) -> tuple[torch.Tensor, Head | None]:
-        """Return the nodes' last states and what makes logits of them, or logits and None."""
+        """Return the nodes' last hidden states and the head for logits, or logits and None."""
         model: Any = self.model
         device = model.device
         if isinstance(model, TreeModel):
@@ -240,7 +240,7 @@ class _Packed:
         return seen
 
     def blocks(self, device: torch.device) -> list[AttentionBlock]:
-        """Return what each question's tokens attend to."""
+        """Return the attention block of each question's tokens."""
         rows = []
         for part, prompt, above, first in self._new:
             columns = np.unique(np.concatenate([prompt, *above.values()]))
@@ -345,7 +345,7 @@ Head: TypeAlias = "Callable[[torch.Tensor], torch.Tensor]"
 
 
 def joined_moves(moves: Sequence[Expansion], counts: Sequence[int]) -> Expansion:
-    """Return the moves of several questions, which have so many states, as those of one."""
+    """Return the moves of several questions as the moves of one, by their numbers of states."""
     first = np.cumsum([0, *counts[:-1]])
     rows = [move.row + start for move, start in zip(moves, first, strict=True)]
     return Expansion(

@@ -55,7 +55,7 @@ class ConstraintLogitsProcessor(LogitsProcessor):
         self.prefixes = [_Prefixes(each) for each in several]
 
     def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
-        """Return ``scores``, shape ``[rows, vocabulary]``, with ``-inf`` at all that may not be."""
+        """Return ``scores``, shape ``[rows, vocabulary]``, ``-inf`` at forbidden tokens."""
         after = _after_prompt(input_ids.tolist(), self.columns)
         kept: torch.Tensor = torch.full_like(scores, -torch.inf)
         row = 0
@@ -81,7 +81,7 @@ class Accepted:
 
 
 def accepted(constraint: Constraint, sequences: Any, prompt: Prompt) -> list[Accepted]:
-    """Return what of the ``sequences`` of one prompt is in the language, in order, each once.
+    """Return the distinct ``sequences`` of one prompt that are in the language, in order.
 
     ``sequences``: as ``generate`` returned them, ``[n, columns]``, prompt first; ``prompt``: as the
     processor got it. Left out: what a limit cut off, and what fills a list.

@@ -120,7 +120,7 @@ class AttentionBlock:
 
 
 class TreeModel(ABC):
-    """A model that is given what each token of a tree attends to, without an adapter for it."""
+    """A model that takes the attention of each token of a tree directly."""
 
     config: Any
 
@@ -157,5 +157,5 @@ class TreeModel(ABC):
         """Return the logits of states, ``[states, vocabulary]``."""
 
     def get_input_embeddings(self) -> Any:
-        """Return what has the vectors of tokens as ``weight``, as models of transformers do."""
+        """Return the module whose ``weight`` holds the token vectors, as in transformers."""
         return SimpleNamespace(weight=self.embedding)

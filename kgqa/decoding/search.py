@@ -126,7 +126,7 @@ class SearchResult:
 
 
 class ForwardPassesSpentError(UsageError):
-    """Thrown into a search at a demand that will not be answered; it may return what it has."""
+    """Raised inside a search whose passes are spent; it may return the paths found so far."""
 
 
 Search: TypeAlias = Generator[Demand, Scored, SearchResult]
@@ -172,7 +172,7 @@ class Scorer(Protocol):
 
 
 def run(search: Search, scorer: Scorer) -> SearchResult:
-    """Drive one search with one scorer to its end, closing it. Raises what they raise."""
+    """Run a search to completion with one scorer, and close it; errors propagate."""
     try:
         demand = next(search)
         while True:
@@ -190,7 +190,7 @@ def demand_of(prefixes: list[Hypothesis], *, all_later_below: bool = False) -> D
 
 
 def check_log_probability(highest: float) -> None:
-    """Raise ModelError if the ``highest`` score of some cannot be a log-probability."""
+    """Raise ModelError if the ``highest`` score cannot be a log-probability."""
     if not highest < _ROUNDING:  # holds for NaN too
         raise ModelError(
             f"The model gave {highest:g} as a log-probability, so nothing can be ranked.",

@@ -232,7 +232,7 @@ def _filled(
     finished: list[Hypothesis],
     missing: int,
 ) -> Generator[Demand, Scored, list[Hypothesis]]:
-    """Return ``missing`` more sequences, by beams that start from what was left behind.
+    """Return ``missing`` more sequences, by beams that start from discarded hypotheses.
 
     Every sequence not ``finished`` begins with a move of ``known`` that nobody followed.
     """

@@ -57,7 +57,7 @@ class Text:
 
 
 class TextForward:
-    """A model with the cache of all texts that are being written, for one thread.
+    """A model with one cache for all texts in generation; for one thread.
 
     ``trees``: whether the model can run them, else texts are run whole. ``budget``: tokens that
     look-ahead fills.
@@ -107,7 +107,7 @@ class TextForward:
         return [self.cached(tuple(tree.prompt), tree.columns) for tree in asked], scores
 
     def begin(self, asked: PromptTree) -> None:
-        """Run a long prompt but for its last piece. Raises what limits this work."""
+        """Run all but the last piece of a long prompt. Errors of the limits propagate."""
         check_deadline()
         while self.tree is not None and asked.uncached > _PIECE:
             self.tree.run([WavePart(asked, _PIECE, [])], _log_softmax)
@@ -115,7 +115,7 @@ class TextForward:
             check_deadline()
 
     def scorer(self, text: Text, constraint: Constraint, rule: ScoreRule) -> SpanScorer:
-        """Return what scores a search under ``constraint`` after ``text``."""
+        """Return the scorer of a search under ``constraint`` after ``text``."""
         return SpanScorer(self, self._asked(text, constraint, rule))
 
     def keep(self, texts: Iterable[Text]) -> None:
@@ -139,7 +139,7 @@ class TextForward:
         return int(other[0]) if len(other) else len(text.columns)
 
     def own(self, columns: NDArray[np.int64]) -> None:
-        """Stamp those of ``columns`` that were written now."""
+        """Mark the ``columns`` written in this pass."""
         if not len(columns):
             return
         missing = int(columns.max()) + 1 - len(self._stamps)
@@ -183,7 +183,7 @@ class SpanScorer:
         return tree.scored(demand.states)
 
     def after(self, state: int, tokens: Sequence[int]) -> Text:
-        """Return the text with the ``tokens`` that lead to ``state``, with all that was run."""
+        """Return the text extended by the ``tokens`` that lead to ``state``, with its cache."""
         asked, tree = self._asked, self._asked.tree
         while state not in asked.above:  # the last tokens may not have been run
             state = tree.node(state).parent
@@ -201,7 +201,7 @@ ConstraintFor: TypeAlias = "Callable[[Sequence[Span]], Constraint | None]"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chain:
-    """A text that is being written: its tokens, where the cache has them, how it may go on.
+    """A text in generation: its tokens, their cache columns, and its constraint.
 
     Immutable. ``stop``: None while it may go on. ``opened``: the opening just written. ``draft``:
     free text since the last span. ``no_more``: openings are masked.
@@ -314,7 +314,7 @@ class Writer:
         return spans
 
     def keep(self, chains: Sequence[Chain]) -> None:
-        """Give back the cache of all that is not in ``chains``; others go on, but slower."""
+        """Free the cache of texts outside ``chains``; those continue, but slower."""
         self._forward.keep(chain.text for chain in chains)
 
     def _with_token(self, chain: Chain, scores: torch.Tensor) -> Chain:

@@ -64,7 +64,7 @@ class PrefixTree:
         self._totals = {start: 0.0}  # exact, of states below those that have been scored
 
     def missing(self, states: Sequence[int]) -> list[int]:
-        """Return those of ``states`` whose moves have no score yet, each once, in order."""
+        """Return the distinct ``states`` whose moves have no score yet, in order."""
         if self.forced_free:
             self._expand(states)
         return [state for state in dict.fromkeys(states) if state not in self._scores]
@@ -226,7 +226,7 @@ class PrefixTree:
                 self._scores[state] = np.zeros(1)
 
     def _total(self, state: int) -> float:
-        """Return the sum of the scores down to ``state``, all of which are known."""
+        """Return the sum of the (known) scores on the way to ``state``."""
         above: list[WaveNode] = []
         # totals are kept at every node: sums from the root would be quadratic in a path's length
         while state not in self._totals:

@@ -161,7 +161,7 @@ _DRAWN = 4_000_000  # questions drawn at once: what is held in memory
 
 
 def interval(values: ArrayLike) -> tuple[float, float] | None:
-    """Return the 95 % bootstrap interval of the mean of ``values``; the same ones give the same."""
+    """Return the 95 % bootstrap interval of the mean of ``values``, with a fixed seed."""
     table = np.asarray(values, np.float64)
     questions = len(table)
     if not questions:
@@ -237,7 +237,7 @@ def path_recall(
 
 
 def linking_of(store: GraphStore, question: Question) -> dict[str, Any] | None:
-    """Return how well the linker finds the topic entities that the file gives, if any.
+    """Return the linker's scores on the topic entities that the file gives, if any.
 
     ``first``, ``in_five``: whether one is the best candidate, or in ``candidates`` (five ids).
     ``in_linked``, ``all_linked``: whether one, or all, are among ``linked``.
@@ -263,7 +263,7 @@ def linking_of(store: GraphStore, question: Question) -> dict[str, Any] | None:
 
 
 def triplets_of(store: GraphStore, question: Question, answer: Answer | None) -> dict[str, Any]:
-    """Return a first path's triplet scores, and how many of all paths' are ill. Raises GraphError.
+    """Return the first path's triplet scores, and how many of all are malformed. Raises GraphError.
 
     ``f1``, ``precision``, ``recall`` (0 to 1) are None without gold triplets, 0 without a path.
     """
@@ -295,7 +295,7 @@ def triplet_scores(
 def ill_triplets(
     store: GraphStore, paths: Sequence[GroundedPath], topics: Iterable[str]
 ) -> tuple[int, int]:
-    """Return how many triplets of ``paths`` are ill, and how many there are. Raises GraphError.
+    """Return the numbers of malformed and of all triplets of ``paths``. Raises GraphError.
 
     Well-formed: every fact is stored, and an end is a topic or a non-value end of one before.
     """

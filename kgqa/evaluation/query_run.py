@@ -83,7 +83,7 @@ def same_rows(given: Sequence[Sequence[Any]], gold: Mapping[str, Any]) -> bool:
 
 
 def _covers(some: Iterable[frozenset[str]], by: Sequence[frozenset[str]]) -> bool:
-    """Return whether each of ``some`` has a form in common with one of ``by``."""
+    """Return whether each cell of ``some`` shares a form with a cell of ``by``."""
     every = frozenset().union(*by) if by else frozenset()
     return all(cells & every for cells in some)
 
@@ -144,7 +144,7 @@ class QueryEvaluation:
         ]
 
     def times(self) -> str:
-        """Return how long questions took, in a sentence; empty if there were none."""
+        """Return the running times of questions in a sentence; empty without questions."""
         return time_sentence(self.figures)
 
 

@@ -210,7 +210,7 @@ def record_of(
 
 
 def _failure(error: KgqaError, gold: Meanings, seconds: float) -> dict[str, Any]:
-    """Return the fields of a question that failed."""
+    """Return the fields of a failed question."""
     return {
         "legacy": _legacy((), gold.names),
         "error": str(error),
@@ -382,7 +382,7 @@ def open_log(folder: Path, settings: Mapping[str, Any]) -> Iterator[ResultLog]:
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
-    """Return what the run in ``folder`` was run with. Raises DataError."""
+    """Return the settings of the run in ``folder``. Raises DataError."""
     path = folder / RUN
     try:
         settings = json.loads(path.read_text("utf-8"))

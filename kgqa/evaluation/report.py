@@ -109,7 +109,7 @@ def figure_rows(figures: Mapping[str, Any]) -> list[tuple[str, ...]]:
 
 
 def time_sentence(figures: Mapping[str, Any]) -> str:
-    """Return how long questions took, empty if none was answered."""
+    """Return the running times of questions in a sentence; empty if none was answered."""
     seconds = figures["seconds"]
     if seconds["p50"] is None:
         return ""

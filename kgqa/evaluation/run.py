@@ -49,7 +49,7 @@ class Evaluation:
         return figure_tables(self.figures)
 
     def times(self) -> str:
-        """Return how long questions took, in a sentence; empty if none was answered."""
+        """Return the running times of questions in a sentence; empty if none was answered."""
         return time_sentence(self.figures)
 
 
@@ -180,7 +180,7 @@ class Asking:
 
 @dataclass(frozen=True, slots=True)
 class WorkerRecords:
-    """What a worker made of some questions; ``notes`` are what the user should know.
+    """A worker's records of a batch of questions; ``notes``: messages for the user.
 
     ``calls`` of the general LLM, and those that were ``cached`` and not made.
     """
@@ -194,7 +194,7 @@ class WorkerRecords:
 
 @dataclass(slots=True)
 class Workers:
-    """Makes the records of questions elsewhere; ``opened`` gives what asks some, there."""
+    """Evaluates questions in worker processes; ``opened`` creates a worker's session."""
 
     executor: Executor
     opened: Opened[Sequence[Question], WorkerRecords]

@@ -22,7 +22,7 @@ from pydantic.dataclasses import dataclass
 from kgqa.errors import GraphError, KgqaError, StoreUnavailableError, without_secrets
 from kgqa.graph.files import stamp_of, toml_key, toml_value, write_whole
 from kgqa.graph.model import Direction, KGInfo, Kind, Relations
-from kgqa.graph.names import normalise
+from kgqa.graph.names import name_form
 from kgqa.graph.schema import GraphSchema  # noqa: TC001 - pydantic reads it
 from kgqa.graph.sqlite_file import SqliteReader, prepare
 
@@ -179,7 +179,7 @@ def _called(names: Naming | Called) -> list[str]:
 
 FILE_NAME = "survey.sqlite"
 APPLICATION_ID = 0x6B674174  # "kgAt"
-USER_VERSION = 3
+USER_VERSION = 4
 TABLES = """
 CREATE TABLE survey (content TEXT NOT NULL);
 CREATE TABLE node (
@@ -212,7 +212,9 @@ class Survey:
     """What a survey of a database found; ``state``: the database's when it was read.
 
     ``relations``: relationship types and walked properties, the relations of walks, by key.
-    ``named``: how many nodes it holds the names of; ``seconds``: how long it took.
+    ``named``: how many nodes it holds the names of; ``seconds``: how long it took. Of an endpoint
+    alone: ``called`` is what relations are called by their labels, ``all_relations`` whether these
+    are all predicates, and ``text_indexes`` has one if the server finds names by words.
     """
 
     info: KGInfo
@@ -226,6 +228,8 @@ class Survey:
     read: float  # Unix time
     seconds: float
     named: int
+    called: dict[str, str] = field(default_factory=dict)
+    all_relations: bool = True
 
 
 # key, id, name, kind, degree, other names
@@ -339,7 +343,7 @@ class SurveyWriter:
         for key, _, name, kind, _, others in rows:
             if kind != Kind.ENTITY:
                 continue
-            forms = [normalise(text) for text in (name or "", *others)]
+            forms = [name_form(text) for text in (name or "", *others)]
             norms.update((form, key) for form in forms if form)
             # normalised, so that a query's words are split as these are
             texts.append((key, forms[0], " ".join(forms[1:])))

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kgqa.graph.schema import GraphSchema
     from kgqa.progress import Progress
 
-_SHOWN = 8  # labels, and relations, that are described
+_MAX_DESCRIBED = 8  # labels, and relations, that are described
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def attach(
 ) -> Attached:
     """Survey a database and record it in ``home`` as the KG ``kg``, by default named after it.
 
-    A record that is there keeps what was edited in it. Raises UsageError if the name is taken or
+    An existing record keeps what was edited in it. Raises UsageError if the name is taken or
     something named is not there, StoreUnavailableError, GraphError.
     """
     import time
@@ -191,7 +191,7 @@ def described(attached: Attached) -> list[str]:
     ]
     if record.is_endpoint:
         return _described_endpoint(attached)
-    for type_ in schema.types[:_SHOWN]:
+    for type_ in schema.types[:_MAX_DESCRIBED]:
         naming = record.types.get(type_.name, Naming())
         name = naming.name[0] if naming.name else f"{type_.name} and its {naming.id or 'number'}"
         others = f" (also {', '.join(naming.name[1:])})" if naming.name[1:] else ""
@@ -202,7 +202,7 @@ def described(attached: Attached) -> list[str]:
     for pattern in schema.relations:
         relations.setdefault(pattern.relation, []).append(pattern)
     shown = []
-    for relation, patterns in list(relations.items())[: 2 * _SHOWN]:
+    for relation, patterns in list(relations.items())[: 2 * _MAX_DESCRIBED]:
         held = dict.fromkeys(
             each.name for relation_pattern in patterns for each in relation_pattern.properties
         )
@@ -226,7 +226,9 @@ def described(attached: Attached) -> list[str]:
 def _described_endpoint(attached: Attached) -> list[str]:
     survey, record = attached.survey, attached.record
     named = ", ".join(record.labels)
-    types = ", ".join(f"{type_.name} {type_.count:,}" for type_ in survey.schema.types[:_SHOWN])
+    types = ", ".join(
+        f"{type_.name} {type_.count:,}" for type_ in survey.schema.types[:_MAX_DESCRIBED]
+    )
     lines = [
         f"{attached.kg}: {survey.info.edges:,} triples and {len(survey.relations):,} predicates of "
         f"{source_of(record)}, in {attached.seconds:.1f} s.",
@@ -256,8 +258,8 @@ def _texts(schema: GraphSchema) -> list[str]:
             if each.nulls:
                 nulls[f"{owner}.{each.name}"] = f" ({each.nulls:,})"
     return [
-        f"  {what}: {', '.join(name + how for name, how in list(names.items())[:_SHOWN])}"
-        + (f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else "")
+        f"  {what}: {', '.join(name + how for name, how in list(names.items())[:_MAX_DESCRIBED])}"
+        + (f" and {len(names) - _MAX_DESCRIBED:,} more" if len(names) > _MAX_DESCRIBED else "")
         for what, names in (
             ("kept as text, read as what it says", read),
             ("text such as NULL, read as no value", nulls),
@@ -267,4 +269,4 @@ def _texts(schema: GraphSchema) -> list[str]:
 
 
 def _more(count: int, what: str) -> list[str]:
-    return [f"  and {count - _SHOWN:,} more {what}"] if count > _SHOWN else []
+    return [f"  and {count - _MAX_DESCRIBED:,} more {what}"] if count > _MAX_DESCRIBED else []

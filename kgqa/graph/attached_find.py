@@ -9,7 +9,7 @@ from kgqa.errors import GraphError
 from kgqa.graph.attached_reader import FACTS, AttachedReader, value_key
 from kgqa.graph.literals import members, read_value
 from kgqa.graph.model import Kind, keys_array
-from kgqa.graph.names import is_storable, normalise
+from kgqa.graph.names import is_storable, name_form
 from kgqa.graph.neo4j_store import text_query
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class NameFinder:
         ]
 
     def keys_of(self, ids: Sequence[str]) -> dict[str, int]:
-        """Return the keys of ids that are there: ``Label:value``, facts' and values' ids."""
+        """Return the keys of the ids that exist: ``Label:value``, facts' and values' ids."""
         keys: dict[str, int] = {}
         values: dict[tuple[str, str], dict[str, str]] = {}
         nodes: dict[str, int] = {}
@@ -84,7 +84,7 @@ class NameFinder:
 
     def find(self, names: Sequence[str]) -> list[tuple[int, int]]:
         """Return (position, key) of the entities that have a name now, sorted."""
-        forms = {place: form for place, name in enumerate(names) if (form := normalise(name))}
+        forms = {place: form for place, name in enumerate(names) if (form := name_form(name))}
         positions, keys = self._file.find_names(list(forms.values()))
         places = list(forms)
         pairs = {
@@ -98,14 +98,14 @@ class NameFinder:
             hits = self._on_server([names[place] for place in forms])
             for key, node in self._reader.there(list(hits)).items():
                 for text in (node.name or "", *node.others):
-                    pairs.update((place, key) for place in at.get(normalise(text), ()))
+                    pairs.update((place, key) for place in at.get(name_form(text), ()))
         if not self._is_current:
             there = self._reader.there([key for _, key in pairs])
             pairs = {
                 (place, key)
                 for place, key in pairs
                 if (named_node := there.get(key)) is not None
-                and forms[place] in map(normalise, (named_node.name or "", *named_node.others))
+                and forms[place] in map(name_form, (named_node.name or "", *named_node.others))
             }
         return sorted(pairs)
 
@@ -168,7 +168,7 @@ class NameFinder:
                 comparable = (
                     kind == each.type
                     or {kind, each.type} in _ALIKE
-                    or (each.type == "text" and isinstance(value, str))
+                    or ((each.type == "text" or each.as_text) and isinstance(value, str))
                 )
                 if not (each.walked and comparable and (indexed or label.count <= _SCANNED)):
                     continue

@@ -23,7 +23,7 @@ from kgqa.graph.model import Entities, Kind, Relations, keys_array
 from kgqa.graph.neo4j import READ_TIMEOUT, Neo4jConnection
 from kgqa.graph.neo4j_native import as_json, plain
 from kgqa.graph.neo4j_store import CHUNK
-from kgqa.graph.schema import Value, ValueType, fact_id
+from kgqa.graph.schema import Value, fact_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     import neo4j
 
+    from kgqa.graph.amounts import NumberForm
     from kgqa.graph.attached import Attachment, Node, Survey
     from kgqa.graph.model import IntArray, KGInfo
 
@@ -317,7 +318,7 @@ class AttachedReader:
             raise self._no_key(key) from None
 
     def _name_nodes(self, keys: Sequence[int]) -> None:
-        """Read the names of nodes that are not known yet; those that are gone stay unknown."""
+        """Read the names of unknown nodes; deleted ones stay unknown."""
         if len(self._known) > KEPT:
             self._known.clear()
         wanted = [key for key in dict.fromkeys(keys) if key not in self._known]
@@ -330,7 +331,7 @@ class AttachedReader:
                 self._known[some[row]] = self.nodes.named(some[row], labels, values)
 
     def there(self, keys: Sequence[int]) -> dict[int, NamedNode]:
-        """Return those of the nodes ``keys`` that are there now."""
+        """Return the nodes among ``keys`` that exist now."""
         self._name_nodes(keys)
         return {key: self._known[key] for key in keys if key in self._known}
 
@@ -352,7 +353,7 @@ class AttachedReader:
     def facts_of(
         self, keys: Sequence[int], *, again: bool = False
     ) -> dict[int, tuple[int, str, int, dict[str, Any]]]:
-        """Return head, type, tail and properties of those facts that are there."""
+        """Return head, type, tail and properties of the facts that exist."""
         facts = {} if again else {key: self._facts[key] for key in keys if key in self._facts}
         wanted = [key for key in dict.fromkeys(keys) if key not in facts]
         for start in range(0, len(wanted), CHUNK):
@@ -400,14 +401,14 @@ class AttachedReader:
             self._of_types.setdefault(relation.relation, {}).update(
                 {each.name: each.walked for each in relation.properties}
             )
-        self._numbers: dict[str, dict[str, ValueType]] = {}  # kept as text, by label or type
+        self._numbers: dict[str, dict[str, NumberForm]] = {}  # kept as text, by label or type
         for owner, properties in (
             *((type_.name, type_.properties) for type_ in schema.types),
             *((relation.relation, relation.properties) for relation in schema.relations),
         ):
             for each in properties:
-                if each.as_text and each.type in ("integer", "float"):
-                    self._numbers.setdefault(owner, {})[each.name] = each.type
+                if each.form is not None:
+                    self._numbers.setdefault(owner, {})[each.name] = each.form
         seen: dict[str, bool] = {}
         for held in self._of_labels.values():
             for name, walks in held.items():
@@ -427,19 +428,22 @@ class AttachedReader:
 
     def typed(self, owners: Iterable[str], held: dict[str, Any]) -> dict[str, Any]:
         """Return properties with the numbers that are kept as text; other texts stay."""
-        read = self._number_types(owners)
+        read = self.number_forms(owners)
         for name in read.keys() & held.keys():
+            if not read[name].plain:  # an amount is shown as it is written
+                continue
             value = held[name]
             numbers = cast_values(members(value), read[name])
             if numbers and len(numbers) == len(members(value)):
                 held = {**held, name: numbers if isinstance(value, list) else numbers[0]}
         return held
 
-    def _number_types(self, owners: Iterable[str]) -> dict[str, ValueType]:
-        number_types: dict[str, ValueType] = {}
+    def number_forms(self, owners: Iterable[str]) -> dict[str, NumberForm]:
+        """Return how properties of labels or of a type are read as numbers, by name."""
+        forms: dict[str, NumberForm] = {}
         for owner in owners if self._numbers else ():
-            number_types |= self._numbers.get(owner, {})
-        return number_types
+            forms |= self._numbers.get(owner, {})
+        return forms
 
     def walked_properties(
         self, labels: Sequence[str], held: dict[str, Any]
@@ -469,6 +473,6 @@ class AttachedReader:
         ]
 
     def shown(self, held: dict[str, Any]) -> dict[str, Any]:
-        """Return properties as JSON has them; what JSON has not is left out."""
+        """Return properties as JSON values; values of other types are left out."""
         values = {name: plain(value) for name, value in held.items()}
         return {name: value for name, value in values.items() if value is not None}

@@ -1,4 +1,4 @@
-"""A Neo4j database as it is, read-only and live: a ``GraphStore`` over what is there now.
+"""A Neo4j database as it is, read-only and live: a ``GraphStore`` over its present content.
 
 Edges, names and properties come from the server (:mod:`kgqa.graph.attached_reader`); only look-ups
 by name use the survey, and what they find is read again.
@@ -76,7 +76,7 @@ class AttachedStore(AttachedReader):
     # ── states ──────────────────────────────────────────────────────────────────────────────
 
     def refresh(self) -> None:
-        """Read the database as it is now; what was kept of an earlier state is forgotten."""
+        """Read the database as it is now, and drop caches of an earlier state."""
         self._read_record()
         state = self._marked()
         stamp = stamp_of(self.folder / FILE_NAME)
@@ -158,7 +158,7 @@ class AttachedStore(AttachedReader):
         return True
 
     def _say(self, tokens: Any) -> None:
-        """Note what has come into the database since the survey."""
+        """Note labels and types that were added to the database since the survey."""
         survey = self.survey
         if survey.state == self._state:
             return
@@ -176,7 +176,7 @@ class AttachedStore(AttachedReader):
                 self._remarks.append(f"New in the database, {what}: {', '.join(new)}.")
 
     def remarks(self) -> list[str]:
-        """Return what an answer from this state should say about it."""
+        """Return the notes that an answer from this state should carry."""
         return list(self._remarks)
 
     @property
@@ -420,13 +420,13 @@ class AttachedStore(AttachedReader):
             some = nodes[start : start + CHUNK]
             for each in self.ask("values", ids=self.refs(some), names=[name], **self.taken):
                 properties = self.taken_properties(each["labels"], {name: each["values"][0]})
-                read = self._number_types(each["labels"]).get(name)
+                read = self.number_forms(each["labels"]).get(name)
                 held[some[each["row"]]] = cast_values(values_of(properties.get(name)), read)
         for key, (_, type_, _, properties) in self.facts_of(
             [key for key in listed if FACTS <= key < VALUES]
         ).items():
             if not self.record.hides(type_, name):
-                read = self._number_types([type_]).get(name)
+                read = self.number_forms([type_]).get(name)
                 held[key] = cast_values(values_of(properties.get(name)), read)
         rows: list[int] = []
         values: list[Value] = []

@@ -17,17 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from kgqa.cypher.attached import attached
 from kgqa.errors import GraphError
+from kgqa.graph.amounts import READ, NumberForm, NumberTexts
 from kgqa.graph.attached import Attachment, Called, Naming, Survey, TextIndex, new_survey, source_of
 from kgqa.graph.attached_reader import NULLS, NodeReader, selection_of, values_of
-from kgqa.graph.literals import (
-    READ,
-    cast_values,
-    common_type,
-    is_walked,
-    number_in,
-    value_type,
-)
+from kgqa.graph.literals import cast_values, common_type, is_walked, value_type
 from kgqa.graph.model import KGInfo
+from kgqa.graph.moments import needs_reading
 from kgqa.graph.neo4j_native import plain
 from kgqa.graph.schema import EntityType, GraphSchema, Property, RelationPattern, ValueType
 
@@ -69,6 +64,8 @@ class Column:
     types: Counter[ValueType] = field(default_factory=Counter)  # as they are kept
     read: Counter[ValueType] = field(default_factory=Counter)  # of texts, as what they say
     distinct: Counter[Any] = field(default_factory=Counter)
+    texts: NumberTexts = field(default_factory=NumberTexts)
+    instants: bool = False
 
     def add(self, value: Any) -> None:
         """Count one value."""
@@ -85,9 +82,10 @@ class Column:
             self.types["text" if is_text else value_type(member)] += 1
             self.distinct[member] += 1
             if is_text and isinstance(member, str):
-                number = number_in(member)
-                self.read[value_type(member if number is None else number)] += 1
+                self.read[value_type(member)] += 1
+                self.texts.add(member)
             if isinstance(member, str):
+                self.instants |= needs_reading(member)
                 self.characters += len(member)
                 self.letters += sum(map(str.isalpha, member))
 
@@ -111,8 +109,16 @@ class Column:
         type_ = common_type(list(self.types)) if self.types else "text"
         texts, said = self.types["text"], Counter(self.read)
         unread = said.pop("text", 0)
-        read = common_type([*said, *(set(self.types) - {"text"})]) if said else "text"
-        as_text = not is_name and read != "text" and unread <= (1 - READ) * texts
+        others = set(self.types) - {"text"}
+        form: NumberForm | None = None
+        read: ValueType = "text"
+        if texts and not is_name and not others - {"integer", "float"}:
+            form = self.texts.form(self.name, others)
+        if form is not None:
+            read, unread = form.type, self.texts.unread(form)
+        elif said and not is_name and unread <= (1 - READ) * texts:
+            read = common_type([*said, *others])
+        as_text = read != "text"
         # what is usual, not what comes first
         examples = [value for value, _ in self.distinct.most_common(_EXAMPLES)]
         mostly_short = self.long <= 0.1 * self.rows
@@ -121,11 +127,14 @@ class Column:
             read if as_text else type_,
             self.many > 0.5 * self.rows,
             count,
-            tuple(cast_values(examples, read) if as_text else examples),
+            tuple(cast_values(examples, form)),
             walked and mostly_short,
             as_text=as_text,
             unread=unread if as_text else 0,
-            nulls=self.nulls,
+            nulls=self.nulls + (self.texts.missing if form else 0),
+            instants=self.instants,
+            form=form,
+            unordered=not as_text and type_ == "text" and not is_name and self.texts.unordered,
         )
 
 
@@ -510,7 +519,7 @@ class _Reading:
 
 
 def settings_of(record: Attachment) -> str:
-    """Return what tells a record from an edited one."""
+    """Return a digest by which an edited record is recognised."""
     return hashlib.sha256(repr(replace(record, attached="")).encode()).hexdigest()
 
 

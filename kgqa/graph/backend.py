@@ -48,7 +48,7 @@ class StoreBackend(ABC):
         """Open the KG named ``kg``, or the only one (:func:`choose_kg`); the caller closes it."""
 
     def changer(self, store: GraphStore) -> GraphChanger:
-        """Return what changes the KG of a store that this opened. Raises UsageError."""
+        """Return the changer of a KG that this backend opened. Raises UsageError."""
         raise UsageError(
             f"A KG in {self.url} cannot be changed in place.", "Load it again with `kgqa ingest`."
         )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from kgqa.errors import GraphError
 from kgqa.graph.model import Kind
-from kgqa.graph.names import normalise
+from kgqa.graph.names import name_form
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -54,10 +54,10 @@ class GraphChanger(Protocol):
         """Return the nodes of ``keys``, each of which is there, in any order."""
 
     def properties(self, edges: Sequence[KeyedEdge]) -> list[str | None]:
-        """Return the properties of edges that are there."""
+        """Return the properties of stored edges."""
 
     def unused(self, relations: Iterable[int], removed: Collection[KeyedEdge]) -> list[int]:
-        """Return those of ``relations`` that have no edge but ``removed`` ones, which are there."""
+        """Return the ``relations`` that lose their last edge with the edges ``removed``."""
 
     def apply(self, change: GraphChange) -> None:
         """Make the change, in one step that is seen whole or not at all.
@@ -70,7 +70,7 @@ def node_names(node: Node) -> set[tuple[str, int]]:
     """Return the normalised names of a node, with its key; none if it is not an entity."""
     if node["kind"] != Kind.ENTITY:
         return set()
-    norms = (normalise(text) for text in (node["name"], *(node["aliases"] or ())) if text)
+    norms = (name_form(text) for text in (node["name"], *(node["aliases"] or ())) if text)
     return {(norm, node["key"]) for norm in norms if norm}
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def writing(folder: Path, kg: str) -> Iterator[None]:
-    """Let no other command write to the KG in ``folder``, or what belongs to it, in a ``with``.
+    """Lock the KG in ``folder`` and its files against other writing commands, in a ``with``.
 
     Raises IngestError if one does.
     """
@@ -67,7 +67,7 @@ def sync(path: Path) -> None:
 
 
 def stamp_of(path: Path) -> tuple[int, int, int] | None:
-    """Return what tells one file at a path from the next; None if there is none."""
+    """Return a stamp that changes with the file at a path; None without a file."""
     try:
         status = path.stat()
     except OSError:

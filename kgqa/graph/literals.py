@@ -6,14 +6,16 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from kgqa.graph.amounts import number_in
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kgqa.graph.amounts import NumberForm
     from kgqa.graph.schema import Value, ValueType
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 LONG_TEXT = 200  # characters beyond which a text is shown and searched, and not walked
-READ = 0.99  # the part of a property's texts that must read as a type, so that it is of it
 _LONG_LIST = 16  # numbers beyond which a list is an embedding
 _NUMBERS = frozenset({"decimal", "integer", "int", "long", "float", "double", "nonNegativeInteger"})
 _DATATYPES = {  # of the types of JSON's values
@@ -45,7 +47,6 @@ _FORMS: tuple[tuple[ValueType, re.Pattern[str]], ...] = (
 _MARKS = frozenset("0123456789PS-")  # what a text of one of these forms begins with
 _VALUE_ID = re.compile(r'"(.*)"(?:@[\w-]+|\^\^(?:xsd:(\w+)|<.*>))?', re.DOTALL)
 _MOST_DIGITS = 15  # beyond, a float would change the number
-_MOST_WHOLE = 18  # digits of a whole number that every store holds
 
 
 def value_type(value: Value) -> ValueType:
@@ -67,28 +68,16 @@ def value_type(value: Value) -> ValueType:
     return "text"
 
 
-def number_in(text: str) -> int | float | None:
-    """Return the number that a text is, None if it is not one; "007" is a text.
-
-    >>> number_in("18.0"), number_in("-3"), number_in("007"), number_in("1e999")
-    (18.0, -3, None, None)
-    """
-    if not _NUMBER.fullmatch(text) or re.match(r"[+-]?0\d", text):
-        return None
-    if text.lstrip("+-").isdigit():
-        return int(text) if len(text) <= _MOST_WHOLE else None
-    number = float(text)
-    return number if abs(number) < 1e300 else None
-
-
-def cast_values(values: Sequence[Value], type_: ValueType | None) -> list[Value]:
+def cast_values(values: Sequence[Value], form: NumberForm | ValueType | None) -> list[Value]:
     """Return values of a property of numbers, of which some may be texts, as numbers.
 
     Texts that are not numbers are left out; of a property of another type all values are kept.
+    ``form``: how texts are read, or the type of numbers that are written as programs write them.
     """
-    if type_ not in ("integer", "float"):
+    if form is None or (isinstance(form, str) and form not in ("integer", "float")):
         return list(values)
-    numbers = (number_in(value) if isinstance(value, str) else value for value in values)
+    read, type_ = (number_in, form) if isinstance(form, str) else (form.read, form.type)
+    numbers = (read(value) if isinstance(value, str) else value for value in values)
     known = [number for number in numbers if number is not None]
     return [float(number) for number in known] if type_ == "float" else list(known)
 

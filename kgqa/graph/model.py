@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic.dataclasses import dataclass as checked_dataclass
 
-from kgqa.graph.names import normalise_column
+from kgqa.graph.names import name_form_column
 from kgqa.registry import Direction as Direction
 
 if TYPE_CHECKING:
@@ -148,6 +148,9 @@ class ValueBatch:
 
 
 ALIAS = 1 << 40  # the rank of a text that is never the name
+FALLBACK = (
+    4 << 36
+)  # ranks from here to ALIAS: of a text that is the name where no other is, or left out
 Batch: TypeAlias = (
     EntityBatch | NameBatch | TypeBatch | TypeRules | ValueBatch | RelationBatch | EdgeBatch
 )
@@ -201,7 +204,7 @@ def normalised_names(nodes: pa.RecordBatch, start: int) -> pa.RecordBatch:
     texts = pa.concat_arrays([rows.column("name"), pc.list_flatten(aliases)])
     keys = pa.concat_arrays([keys, owners])
     there = texts.is_valid()
-    norms, keys = normalise_column(texts.filter(there)), keys.filter(there)
+    norms, keys = name_form_column(texts.filter(there)), keys.filter(there)
     there = pc.greater(pc.binary_length(norms), 0)
     table = pa.table([norms.filter(there), keys.filter(there)], schema=NAME_SCHEMA)
     unique = table.group_by(["norm", "key"]).aggregate([]).combine_chunks()
@@ -290,7 +293,7 @@ class Relations:
 
     @classmethod
     def of(cls, rows: Iterable[tuple[int, str, str, str | None]], count: int) -> Relations:
-        """Return ``count`` relations from rows (key, id, name, inverse) of those that are there."""
+        """Return ``count`` relations from the rows (key, id, name, inverse) that exist."""
         columns: Relations = cls([""] * count, [""] * count, [None] * count)
         for key, id_, name, inverse in rows:
             columns.ids[key], columns.names[key], columns.inverses[key] = id_, name, inverse
@@ -298,7 +301,7 @@ class Relations:
 
     @property
     def known(self) -> list[str]:
-        """The ids of those that are there."""
+        """The ids of the entities that exist."""
         return [id_ for id_ in self.ids if id_]
 
     def __len__(self) -> int:

@@ -41,20 +41,34 @@ def is_storable(text: str) -> bool:
     return True
 
 
-def normalise_column(names: pa.Array) -> pa.Array:
-    """Return :func:`normalise` of every name (strings without nulls); ASCII by Arrow's kernels."""
+def name_form(name: str) -> str:
+    """Return the form by which a store finds a name: normalised, or as it is if it has no word.
+
+    Names of symbols alone (``->``, ``--``) are found by just these; only blanks have none.
+
+    >>> name_form("C++"), name_form(" -> "), name_form(" ")
+    ('c', '->', '')
+    """
+    if form := normalise(name):
+        return form
+    symbols = " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+    return symbols if is_storable(symbols) else ""
+
+
+def name_form_column(names: pa.Array) -> pa.Array:
+    """Return :func:`name_form` of every name (strings without nulls); ASCII by Arrow's kernels."""
     plain = pc.string_is_ascii(names)
     lowered = pc.ascii_lower(names)
     done = pc.ascii_trim(pc.replace_substring_regex(lowered, "[^0-9a-z]+", " "), " ")
-    others = pc.invert(plain)
+    others = pc.or_(pc.invert(plain), pc.equal(done, ""))
     if not pc.any(others).as_py():
         return done
-    by_hand = [normalise(name) for name in names.filter(others).to_pylist()]
+    by_hand = [name_form(name) for name in names.filter(others).to_pylist()]
     return pc.replace_with_mask(done, others, pa.array(by_hand, type=names.type))
 
 
 def last_part(relation: str) -> str:
-    """Return what a relation is called by its id: the last part of an IRI.
+    """Return the name in a relation's id: the last part of an IRI.
 
     >>> last_part("http://x.org/knows"), last_part("people.person.gender")
     ('knows', 'people.person.gender')

@@ -157,7 +157,7 @@ class ImportWriter:
         check_entities(source)
 
     def _there(self, source: GraphSource, progress: Progress) -> bool:
-        """Return whether the KG is there already. Raises UsageError if others would be lost."""
+        """Return whether the KG exists already. Raises UsageError if others would be lost."""
         kg = source.info.name
         others, foreign = other_content(self._connection, kg)
         if (others or foreign) and not self._replace:
@@ -260,6 +260,6 @@ def import_options(files: ImportFiles, seen: str) -> list[str]:
         "--bad-tolerance=0",
         "--max-off-heap-memory=70%",
         "--high-parallel-io=auto",
-        "--overwrite-destination=true",  # a name that nobody has: what is there is a stopped import
+        "--overwrite-destination=true",  # nobody has this name: it is of a stopped import
         f"--report-file={seen}/import.report",
     ]

@@ -99,7 +99,7 @@ class Neo4jStores(StoreBackend):
             raise
 
     def changer(self, store: GraphStore) -> Neo4jChanger:
-        """Return what changes the KG of a store that this opened."""
+        """Return the changer of a KG that this backend opened."""
         from kgqa.graph.neo4j_change import Neo4jChanger
         from kgqa.graph.neo4j_store import Neo4jStore
 
@@ -115,7 +115,7 @@ class Neo4jStores(StoreBackend):
 
     @contextmanager
     def writer(self, kg: str) -> Iterator[GraphWriter]:
-        """Give what writes a KG by the method of the options."""
+        """Return the writer of a KG, by the method of the options."""
         from kgqa.graph.neo4j_admin import ImportWriter
         from kgqa.graph.neo4j_write import Neo4jWriter
 

@@ -64,7 +64,7 @@ class Neo4jChanger:
         return texts
 
     def unused(self, relations: Iterable[int], removed: Collection[KeyedEdge]) -> list[int]:
-        """Return those of ``relations`` that have no edge but the ``removed`` ones."""
+        """Return the ``relations`` that lose their last edge with the edges ``removed``."""
         ids = self._store.relations().ids
         gone = Counter(edge[1] for edge in removed)
         statement = cypher.statement("count_type", self._store.label)
@@ -112,7 +112,7 @@ class _Transaction:
         self._change = change
 
     def run(self) -> bool:
-        """Make the change; return False if the KG is not the one that it was made for."""
+        """Make the change; return False if it was made for another KG."""
         change, store = self._change, self._store
         ours = {"label": store.label, "load": store.load, "labels": store.typed}
         meta = asdict(change.info) | ours

@@ -327,7 +327,7 @@ def _edge_rows(
 
 
 def _edge_columns(source: GraphSource) -> dict[str, type]:
-    """Return the properties of edges that get a column: those of the first batch that has some."""
+    """Return the edge properties that get a column: those of the first batch with any."""
     for part in source.edge_batches():
         texts = part.column("properties")
         if texts.null_count < len(texts):

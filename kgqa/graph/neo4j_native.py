@@ -17,6 +17,7 @@ from neo4j import graph, spatial, time
 
 from kgqa.graph.literals import members, value_type
 from kgqa.graph.model import ENTITY_SCHEMA, Kind
+from kgqa.graph.moments import date_text, moment_text
 from kgqa.graph.schema import Value, read_fact_id
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ _WHOLE = range(-(1 << 63), 1 << 63)
 
 
 def label_names(types: Iterable[str], taken: Set[str]) -> dict[str, str]:
-    """Return the label of each type, none if there are too many; ``taken``: ours, and KGs'."""
+    """Return a label for each type, none if they are too many; ``taken`` labels are avoided."""
     names = sorted({type_ for type_ in types if type_ and "\0" not in type_})
     if len(names) > MAX_LABELS:
         return {}
@@ -94,6 +95,23 @@ def plain(value: Any) -> Any:
     if isinstance(value, spatial.Point):
         place = " ".join(f"{part:.12g}" for part in value)
         return f"SRID={value.srid};POINT {'Z ' if len(value) == 3 else ''}({place})"
+    return _of_far_year(getattr(value, "raw_data", None))
+
+
+def _of_far_year(sent: Any) -> str | None:
+    """Return a date or a date-time of a year that Python has none of, from what the server sent."""
+    tag, fields = getattr(sent, "tag", None), getattr(sent, "fields", ())
+    match tag, fields:
+        case b"D", [int(days)]:
+            return date_text(days)
+        case b"d", [int(seconds), int(nanoseconds)]:
+            return moment_text(seconds, nanoseconds)
+        case b"I", [int(seconds), int(nanoseconds), int(away)]:
+            minutes = abs(away) // 60
+            zone = f"{'-' if away < 0 else '+'}{minutes // 60:02}:{minutes % 60:02}"
+            return moment_text(seconds + away, nanoseconds, zone if minutes else "Z")
+        case b"i", [int(seconds), int(nanoseconds), str()]:
+            return moment_text(seconds, nanoseconds, "Z")
     return None
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from kgqa import cypher
 from kgqa.errors import EntityNotFoundError, GraphError, KGNotFoundError
 from kgqa.graph.model import Adjacency, Entities, EntityDetails, Kind, Relations, keys_array
-from kgqa.graph.names import is_storable, normalise
+from kgqa.graph.names import is_storable, name_form, normalise
 from kgqa.graph.neo4j import READ_TIMEOUT, Neo4jConnection, info_of
 from kgqa.graph.neo4j_native import as_json
 from kgqa.graph.neo4j_write import indexed_name
@@ -53,7 +53,7 @@ class Neo4jStore(StoredPropertyGraph):
         self._relations: Relations | None = None
 
     def refresh(self) -> None:
-        """Read the KG that is there now, if it was changed or loaded again."""
+        """Read the present KG, if it was changed or loaded again."""
         if not self._closed:
             load, version, relations = self.load, self.info.version, self._relations
             self._read(self.info.name)
@@ -111,7 +111,7 @@ class Neo4jStore(StoredPropertyGraph):
         )
 
     def described(self, keys: IntArray) -> Iterator[Described]:
-        """Yield key, id, name, kind, types and properties (JSON) of ``keys`` that are there."""
+        """Yield key, id, name, kind, types and properties (JSON) of the ``keys`` that exist."""
         for start in range(0, len(keys), CHUNK):
             for node in self.ask("nodes", keys=keys[start : start + CHUNK].tolist())["found"]:
                 types = tuple(node["types"] or ())
@@ -167,7 +167,7 @@ class Neo4jStore(StoredPropertyGraph):
 
     def find_names(self, names: Sequence[str]) -> tuple[IntArray, IntArray]:
         """Return (position in ``names``, entity key) of every exact match, sorted."""
-        norms = [(row, norm) for row, name in enumerate(names) if (norm := normalise(name))]
+        norms = [(row, norm) for row, name in enumerate(names) if (norm := name_form(name))]
         rows: list[int] = []
         keys: list[int] = []
         for start in range(0, len(norms), CHUNK):
@@ -213,7 +213,7 @@ class Neo4jStore(StoredPropertyGraph):
         self.close()
 
     def ask(self, name: str, with_label: bool = True, **parameters: Any) -> neo4j.Record:
-        """Return the answer of a statement that reads this version; for what belongs to it."""
+        """Return the rows of a statement that reads this version; for the store's own parts."""
         self._check_open()
         statement = cypher.statement(name, label=self.label if with_label else None)
         reading = {"load": self.load, "version": self.info.version}

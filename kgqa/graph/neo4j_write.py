@@ -52,7 +52,7 @@ RESERVED_LABELS = (
     *("Entity", "Mediator", "Value"),
     *("KGMeta", "KGName", "KGRelation", "KGLoading", "KGDropping"),
 )
-_SHOWN_DOMAINS = 8
+_MAX_LISTED_DOMAINS = 8
 
 
 def label_for(kg: str) -> str:
@@ -146,7 +146,7 @@ def check_entities(source: GraphSource) -> None:
 
 def _domains(relations: Sequence[str]) -> str:
     counts = Counter(relation.partition(".")[0] for relation in relations)
-    most = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_SHOWN_DOMAINS]
+    most = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_MAX_LISTED_DOMAINS]
     return ", ".join(f"{name[:60]} ({count:,})" for name, count in most)
 
 
@@ -244,7 +244,7 @@ class Neo4jWriter:
             self.run(f"constraint_{name}")
 
     def same_content(self, source: GraphSource) -> bool:
-        """Return whether the KG is there with this content; then its record is made this one."""
+        """Return whether the KG exists with this content; if so, its record is updated."""
         info = source.info
         meta = self._connection.meta(info.name)
         if meta is None or meta.get("version") != info.version:

@@ -100,7 +100,7 @@ def _list(backend: StoreBackend, home: Path | None, faults: list[KgqaError] | No
             raise
         faults.append(error)
         kgs = []
-    # an attached KG is opened first, so it hides another one of its name
+    # an attached KG is opened first, so it hides another KG with the same name
     by_name = {info.name: info for info in [*kgs, *attached]}
     return [by_name[name] for name in sorted(by_name)]
 

@@ -17,18 +17,18 @@ import numpy as np
 import orjson
 
 from kgqa.errors import GraphError
+from kgqa.graph.amounts import MISSING, READ, NumberForm, NumberTexts
 from kgqa.graph.literals import (
     LONG_TEXT,
-    READ,
     cast_values,
     common_type,
     is_walked,
     members,
-    number_in,
     read_value,
     value_type,
 )
 from kgqa.graph.model import Kind, keys_array
+from kgqa.graph.moments import needs_reading
 from kgqa.graph.schema import (
     ROW,
     EntityType,
@@ -63,7 +63,7 @@ class StoredPropertyGraph(PropertyGraph, ABC):
 
     @abstractmethod
     def described(self, keys: IntArray) -> Iterable[Described]:
-        """Return key, id, name, kind, types and properties (JSON) of ``keys`` that are there."""
+        """Return key, id, name, kind, types and properties (JSON) of the ``keys`` that exist."""
 
     @abstractmethod
     def neighbours(self, keys: IntArray, direction: Direction) -> Adjacency:
@@ -90,9 +90,9 @@ class StoredPropertyGraph(PropertyGraph, ABC):
         keys = keys_array(keys)
         rows: list[int] = []
         values: list[Value] = []
-        as_number = survey.numbers.get(name)
+        form = survey.numbers.get(name)
         if name in survey.by_edges:
-            rows, values = self._edge_values(keys, *survey.by_edges[name], as_number)
+            rows, values = self._edge_values(keys, *survey.by_edges[name], form)
         if name not in survey.stored:  # facts may have a property that is called as a relation is
             return keys_array(rows), values
         asked, places = np.unique(keys, return_inverse=True)
@@ -101,7 +101,7 @@ class StoredPropertyGraph(PropertyGraph, ABC):
         for key, *_, text in self.described(asked):
             if text is None or (mark not in text and "\\" not in text):
                 continue
-            cast = cast_values(members(_object(text).get(name)), as_number)
+            cast = cast_values(members(_object(text).get(name)), form)
             for row in rows_of[int(np.searchsorted(asked, key))].tolist() if cast else ():
                 rows += [row] * len(cast)
                 values += cast
@@ -154,7 +154,7 @@ class StoredPropertyGraph(PropertyGraph, ABC):
         return np.fromiter((id_.startswith('["') for id_ in ids), np.bool_, len(ids))
 
     def _edge_values(
-        self, keys: IntArray, relation: int, named: bool, as_number: ValueType | None
+        self, keys: IntArray, relation: int, named: bool, form: NumberForm | None
     ) -> tuple[list[int], list[Value]]:
         """Return (row, value) of the tails; unless ``named`` of those that are values."""
         asked, places = np.unique(keys, return_inverse=True)
@@ -167,7 +167,7 @@ class StoredPropertyGraph(PropertyGraph, ABC):
                 tails.keys.tolist(), tails.ids, tails.names, tails.kinds.tolist(), strict=True
             )
             if named or kind == Kind.VALUE
-            for value in cast_values([_value_of(id_, name, kind)], as_number)
+            for value in cast_values([_value_of(id_, name, kind)], form)
         }
         by_row: dict[int, list[Value]] = {}
         for row, target in zip(near.row[kept].tolist(), near.target[kept].tolist(), strict=True):
@@ -197,20 +197,21 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def _value_of(id_: str, name: str | None, kind: int) -> Value:
-    """Return what a value node, or an entity whose name is a value, stands for."""
+    """Return the value of a value node, or of an entity whose name is a value."""
     return read_value(id_)[0] if kind == Kind.VALUE else (name or id_)
 
 
 @dataclass(slots=True)
 class _Values:
-    """What is known of a property's values: ``numbers``: how many are texts that are numbers."""
+    """What is known of a property's values; ``texts``: of those that are texts."""
 
     owners: int = 0
     types: Counter[ValueType] = field(default_factory=Counter)
-    numbers: Counter[ValueType] = field(default_factory=Counter)
+    texts: NumberTexts = field(default_factory=NumberTexts)
     examples: dict[Value, None] = field(default_factory=dict)
     many: bool = False
     walked: bool = True
+    instants: bool = False
 
     def add(self, value: Any, times: int = 1) -> None:
         self.walked &= is_walked(value)
@@ -220,9 +221,9 @@ class _Values:
             kind = value_type(member)
             self.types[kind] += times
             if isinstance(member, str):
-                number = number_in(member) if kind == "text" else None
-                if number is not None:
-                    self.numbers[value_type(number)] += times
+                self.instants |= kind in ("date", "datetime", "time") and needs_reading(member)
+                if kind == "text":
+                    self.texts.add(member, times)
                 if len(member) > LONG_TEXT:
                     continue
             if len(self.examples) < _EXAMPLES:
@@ -230,27 +231,36 @@ class _Values:
 
     def merge(self, other: _Values) -> None:
         self.types += other.types
-        self.numbers += other.numbers
+        self.texts.merge(other.texts)
         self.owners += other.owners
         self.many |= other.many
         self.walked &= other.walked
+        self.instants |= other.instants
         for example in list(other.examples)[: _EXAMPLES - len(self.examples)]:
             self.examples.setdefault(example)
 
-    def number_type(self) -> ValueType | None:
-        """Return the type of the numbers that all the texts are, None if they are not."""
-        texts, numbers = self.types["text"], sum(self.numbers.values())
-        others = set(self.types) - {"text", "integer", "float"}
-        if not texts or others or numbers < READ * texts:
+    def form(self, name: str) -> NumberForm | None:
+        """Return how all texts are read as numbers, None if they are not."""
+        others = set(self.types) - {"text"}
+        if not self.types["text"] or others - {"integer", "float"}:
             return None
-        return common_type([*self.numbers, *(set(self.types) - {"text"})])
+        return self.texts.form(name, others)
 
-    def named(self, name: str, also: tuple[str, ...], as_number: ValueType | None) -> Property:
-        kind = as_number or common_type([*self.types] or ["text"])
-        examples = tuple(cast_values(list(self.examples), as_number))
-        as_text = as_number is not None
+    def named(self, name: str, also: tuple[str, ...], form: NumberForm | None) -> Property:
+        kind = form.type if form else common_type([*self.types] or ["text"])
+        examples = tuple(cast_values(list(self.examples), form))
         return Property(
-            name, kind, self.many, self.owners, examples, self.walked, also, as_text=as_text
+            name,
+            kind,
+            self.many,
+            self.owners,
+            examples,
+            self.walked,
+            also,
+            as_text=form is not None,
+            instants=self.instants,
+            form=form,
+            unordered=kind == "text" and self.texts.unordered,
         )
 
 
@@ -270,7 +280,8 @@ class _Survey:
         self._of_types: dict[int, dict[str, _Values]] = {}  # by set of types, by property
         self._of_facts: dict[int, dict[str, _Values]] = {}  # by group of facts, by property
         self._texts: dict[int, str] = {}  # properties of fact nodes, until their ends are known
-        self._reads: dict[int, ValueType] = {}  # entities that are called as a value is written
+        self._reads: set[int] = set()  # entities that are called as a value is written
+        self._missing: set[int] = set()  # or by a word for no value
         sampled = store.info.nodes > _ALL
         edges = self._read(sampled)
         self.stored = {name for type_ in self._of_types.values() for name in type_}
@@ -279,7 +290,7 @@ class _Survey:
         ] = {}  # relation, whether all its tails are values
         patterns = self._patterns(*self._literal_edges(*edges))
         self.stored |= {name for fact in self._of_facts.values() for name in fact}
-        self.numbers = self._number_types()
+        self.numbers = self._number_forms()
         self.schema = GraphSchema(self._entity_types(), self._relation_patterns(patterns), sampled)
 
     # -- reading -----------------------------------------------------------------------------
@@ -310,8 +321,11 @@ class _Survey:
                 if text:
                     self._texts[key] = text
                 continue
-            if kind == Kind.ENTITY and name and (read := _reads_as(name)):
-                self._reads[key] = read
+            if kind == Kind.ENTITY and name:
+                if name.lower() in MISSING:
+                    self._missing.add(key)
+                elif _reads_as_value(name):
+                    self._reads.add(key)
             if count:
                 self._types[number, kind] += 1
                 if text:
@@ -329,7 +343,9 @@ class _Survey:
         to_value = self._kind[tails] == Kind.VALUE
         reads = np.zeros(len(self._kind), dtype=np.bool_)
         reads[list(self._reads)] = True
-        total = np.bincount(relations, minlength=len(self._relations))
+        missing = np.zeros(len(self._kind), dtype=np.bool_)
+        missing[list(self._missing)] = True
+        total = np.bincount(relations[~missing[tails]], minlength=len(self._relations))
         read = np.bincount(relations[reads[tails]], minlength=len(self._relations))
         named = (total > 0) & (read >= READ * total)
         literal = to_value | named[relations]
@@ -404,13 +420,13 @@ class _Survey:
 
     # -- the schema --------------------------------------------------------------------------
 
-    def _number_types(self) -> dict[str, ValueType]:
+    def _number_forms(self) -> dict[str, NumberForm]:
         together: dict[str, _Values] = {}
         for type_ in (*self._of_types.values(), *self._of_facts.values()):
             for name, values in type_.items():
                 together.setdefault(name, _Values()).merge(values)
-        kinds = {name: values.number_type() for name, values in together.items()}
-        return {name: kind for name, kind in kinds.items() if kind is not None}
+        forms = {name: values.form(name) for name, values in together.items()}
+        return {name: form for name, form in forms.items() if form is not None}
 
     def _entity_types(self) -> tuple[EntityType, ...]:
         by_number = {number: types for types, number in self._sets.items()}
@@ -465,8 +481,10 @@ class _Survey:
         )
 
 
-def _reads_as(name: str) -> ValueType | None:
-    """Return the type of the number or date that a name is."""
-    number = number_in(name)
-    kind = value_type(name if number is None else number)
-    return None if kind == "text" else kind
+def _reads_as_value(name: str) -> bool:
+    """Return whether a name is a number, an amount or a date."""
+    if value_type(name) != "text":
+        return True
+    said = NumberTexts()
+    said.add(name)
+    return bool(said.amounts)

@@ -14,6 +14,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
+from kgqa.graph.amounts import NumberForm  # noqa: TC001 - pydantic reads it
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -38,7 +40,10 @@ class Property:
     ``walked``: whether it is an edge for walks; long texts and embeddings are not. ``also``: what
     people call it. ``as_text``: values of ``type`` are kept as text, or some of them, and are read
     as what they say; ``unread``: how many of those seen are texts that say nothing of ``type``, and
-    ``nulls`` how many are texts such as ``NULL`` that stand for no value.
+    ``nulls`` how many are texts such as ``NULL`` that stand for no value. ``instants``: dates or
+    times of which some say a distance from UTC, or a year before 1: their texts are in no order.
+    ``form``: how texts are read as numbers. ``unordered``: texts with numbers in them that cannot
+    be compared as numbers, nor put in an order as text.
     """
 
     name: str
@@ -52,6 +57,9 @@ class Property:
     as_text: bool = False
     unread: int = 0
     nulls: int = 0
+    instants: bool = False
+    form: NumberForm | None = None
+    unordered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +101,7 @@ class GraphSchema:
 
 
 def described_schema(schema: GraphSchema, most: int = 20) -> dict[str, Any]:
-    """Return a schema as JSON for who asks first what there is: the ``most`` frequent of each.
+    """Return a schema as JSON, cut to the ``most`` frequent types, relations and properties.
 
     A property with its type and an example; a relation with the types at its ends; ``more``: how
     many types and relations are left out.

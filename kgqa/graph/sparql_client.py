@@ -18,7 +18,7 @@ from typing import Any, Self
 from urllib.parse import urlencode, urljoin, urlsplit
 
 from kgqa.errors import GraphError, StoreUnavailableError, UsageError, first_line, without_secrets
-from kgqa.graph.literals import XSD
+from kgqa.graph.literals import XSD, value_id
 from kgqa.version import __version__
 
 TIMEOUT = 60.0  # seconds for one request
@@ -37,7 +37,7 @@ _VALUE_ID = re.compile(r'"(.*)"(?:@([\w-]+)|\^\^(?:xsd:(\w+)|<(.*)>))?', re.DOTA
 
 
 def iri(text: str) -> str:
-    """Return an IRI as a query has it. Raises GraphError if it holds what no IRI can.
+    """Return an IRI in SPARQL syntax. Raises GraphError if it has forbidden characters.
 
     >>> iri("http://x.org/a")
     '<http://x.org/a>'
@@ -72,6 +72,15 @@ def term_of(id_: str, prefix: str = "") -> str:
         return iri(id_ if ":" in id_ else prefix + id_)
     text, language, short, datatype = match.groups()
     return literal(text, language, XSD + short if short else datatype)
+
+
+def id_of(term: dict[str, Any], prefix: str = "") -> str:
+    """Return the id of a term as a reply has it: of :func:`term_of` the inverse."""
+    if term.get("type") == "uri":
+        return str(term["value"]).removeprefix(prefix)
+    datatype = term.get("datatype")
+    plain = datatype in (None, f"{XSD}string")
+    return value_id(term["value"], term.get("xml:lang"), None if plain else datatype)
 
 
 def is_term(id_: str, prefix: str = "") -> bool:
@@ -180,6 +189,7 @@ class SparqlClient:
         if reply.length:
             self.close()
             raise GraphError(f"The reply of {self.url} ended too early.", "Ask again.")
+        reply.close()  # else one with a length keeps the connection from the next request
         return reply.status, reply.headers, b"".join(pieces)
 
     def _answered(

@@ -18,28 +18,33 @@ import numpy as np
 
 from kgqa.errors import EntityNotFoundError, GraphError
 from kgqa.graph.attached import Attachment, SurveyFile, read_attachment
-from kgqa.graph.literals import LONG_TEXT, XSD, cast_values, read_value, value_id, value_name
+from kgqa.graph.literals import XSD, cast_values, read_value, value_name
 from kgqa.graph.model import Adjacency, Entities, EntityDetails, Kind, Relations, keys_array
-from kgqa.graph.names import is_storable, last_part, normalise
+from kgqa.graph.names import is_storable, last_part, name_form
 from kgqa.graph.schema import Facts, GraphSchema, Value
-from kgqa.graph.sparql_client import SparqlClient, iri, is_term, literal, term_of
+from kgqa.graph.sparql_around import BATCH, FEW, Around
+from kgqa.graph.sparql_client import SparqlClient, id_of, iri, is_term, literal, term_of
 from kgqa.graph.sparql_keys import KeyFile, key_of
-from kgqa.graph.sparql_survey import (
+from kgqa.graph.sparql_pages import PAGE, all_rows, number, pages
+from kgqa.graph.sparql_profiles import (
     ALIASES,
-    NAMED,
-    PAGE,
-    RDF_TYPE,
     chosen_name,
     class_path,
-    count_all,
-    number,
     rank_of,
     settings_of,
-    survey_endpoint,
-    takes,
+    taken_filter,
+    walked_literal,
     wanted_language,
 )
+from kgqa.graph.sparql_survey import (
+    NAMED,
+    by_words,
+    count_triples,
+    survey_endpoint,
+    words_query,
+)
 from kgqa.progress import Silent
+from kgqa.sparql import query
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -47,9 +52,8 @@ if TYPE_CHECKING:
 
     from kgqa.graph.model import BoolArray, Direction, IntArray
 
-BATCH = 500  # terms of one query
-MOST_ROWS = 1_000_000  # that one question about a frontier may have
-_LOOK = 60.0  # seconds between two looks at the number of triples
+_LOOK = 60.0  # seconds between two looks at the number of triples, or more where a look is long
+_MARKS = 10  # characters that a name may have beside those of its normalised form
 _KEPT = 200_000  # names that are remembered
 _VARIANTS = (str, str.title, str.upper, str.capitalize)
 
@@ -64,9 +68,11 @@ class SparqlStore:
         self._named: dict[int, _Named] = {}
         self._ids: dict[int, str] = {}
         self._there: set[str] = set()  # ids that were seen since the last look
-        self._details: dict[int, EntityDetails] = {}
         self._degrees: dict[str, int] = {}
+        self._instances: dict[str, IntArray] = {}
+        self._unsurveyed: set[str] = set()  # predicates that were met and are left out
         self._looked = 0.0
+        self._pause = _LOOK
         self._total = 0
         self._keys = KeyFile(folder)
         self._names: SurveyFile | None = None
@@ -80,11 +86,13 @@ class SparqlStore:
         record = read_attachment(self.folder)
         if record != self._record_read:
             self._open(record)
-        if time.monotonic() - self._looked > _LOOK or not self._looked:
-            self._total = count_all(self.client)
-            for kept in (self._there, self._details, self._degrees):
+        if time.monotonic() - self._looked > self._pause or not self._looked:
+            began = time.monotonic()
+            self._total = count_triples(self.client)
+            for kept in (self._there, self._around, self._degrees, self._instances):
                 kept.clear()
             self._looked = time.monotonic()
+            self._pause = max(_LOOK, 50 * (self._looked - began))
             self.info = replace(
                 self._survey.info,
                 name=self.folder.name,
@@ -111,7 +119,8 @@ class SparqlStore:
         self._survey = self._names.survey
         self._file = self._names
         names = list(self._survey.relations)
-        self._relations = Relations(names, list(map(last_part, names)), [None] * len(names))
+        called = [self._survey.called.get(name) or last_part(name) for name in names]
+        self._relations = Relations(names, called, [None] * len(names))
         self._numbers_as_text = {
             one.name: one.type
             for type_ in self._survey.schema.types
@@ -120,7 +129,9 @@ class SparqlStore:
         }
         self._steps = {name: 2 * key for key, name in enumerate(names)}
         self._pattern = re.compile(record.mediators.pattern) if record.mediators.pattern else None
+        self._around = Around(self.client, record)
         self._named.clear()
+        self._unsurveyed.clear()
         self._looked = 0.0
 
     def has_moved(self) -> bool:
@@ -128,13 +139,22 @@ class SparqlStore:
         return False
 
     def remarks(self) -> list[str]:
-        """Return what an answer should say: that the endpoint has another number of triples."""
-        if str(self._total) == self._survey.state:
-            return []
-        return [
-            f"The endpoint has {self._total:,} triples now, and had {int(self._survey.state):,} "
-            "when it was surveyed: `kgqa attach` brings the survey up to date."
-        ]
+        """Return what an answer should say: another number of triples, predicates left out."""
+        said = []
+        if str(self._total) != self._survey.state:
+            said.append(
+                f"The endpoint has {self._total:,} triples now, and had "
+                f"{int(self._survey.state):,} when it was surveyed: `kgqa attach` brings the "
+                "survey up to date."
+            )
+        if self._unsurveyed:
+            some = ", ".join(sorted(self._unsurveyed)[:3])
+            more = ", …" if len(self._unsurveyed) > 3 else ""
+            said.append(
+                f"Edges of {len(self._unsurveyed):,} predicates that the survey does not know were "
+                f"left out ({some}{more}): `kgqa attach` surveys again."
+            )
+        return said
 
     @property
     def schema_version(self) -> str:
@@ -145,11 +165,7 @@ class SparqlStore:
     # ── ids, names and kinds ────────────────────────────────────────────────────────────────
 
     def _id_of(self, term: dict[str, Any]) -> str:
-        if term.get("type") == "uri":
-            return str(term["value"]).removeprefix(self.record.prefix)
-        datatype = term.get("datatype")
-        plain = datatype in (None, f"{XSD}string")
-        return value_id(term["value"], term.get("xml:lang"), None if plain else datatype)
+        return id_of(term, self.record.prefix)
 
     def _term(self, id_: str) -> str:
         return term_of(id_, self.record.prefix)
@@ -180,15 +196,11 @@ class SparqlStore:
         wanted = [
             i for i in dict.fromkeys(ids) if is_storable(i) and is_term(i, self.record.prefix)
         ]
-        there = [id_ for id_ in wanted if id_ in self._there]
-        wanted = [id_ for id_ in wanted if id_ not in self._there]
+        there = [id_ for id_ in wanted if id_ in self._there or self._around.has(id_)]
+        wanted = [id_ for id_ in wanted if id_ not in there]
         for start in range(0, len(wanted), BATCH):
-            terms = {self._term(id_): id_ for id_ in wanted[start : start + BATCH]}
-            values = " ".join(terms)
-            rows = self.client.select(
-                f"SELECT ?x WHERE {{ VALUES ?x {{ {values} }} "
-                "FILTER(EXISTS { ?x ?p ?o } || EXISTS { ?s ?q ?x }) }"
-            )
+            nodes = " ".join(map(self._term, wanted[start : start + BATCH]))
+            rows = all_rows(self.client, query("there", nodes=nodes))
             there += [self._id_of(row["x"]) for row in rows]
         self._there.update(there)
         keys = self._intern(there)
@@ -218,16 +230,21 @@ class SparqlStore:
             for key in wanted:
                 self._named[key] = self._called(ids[key], None, [])
             wanted = []
+        for key in wanted:
+            if (about := self._around.about.get(ids[key])) is not None:
+                self._named[key] = self._called(ids[key], *chosen_name(about.names))
+        wanted = [key for key in wanted if key not in self._named]
         properties = [*self.record.labels, *ALIASES]
         for start in range(0, len(wanted), BATCH):
             some = wanted[start : start + BATCH]
-            terms = " ".join(self._term(ids[key]) for key in some)
-            predicates = " ".join(map(iri, properties))
-            rows = self._all(
-                f"VALUES ?s {{ {terms} }} VALUES ?p {{ {predicates} }} ?s ?p ?l "
-                f"FILTER(isLiteral(?l) && {wanted_language('?l', self.record.language)})",
-                "?s ?p ?l",
-                counted=False,
+            rows = all_rows(
+                self.client,
+                query(
+                    "names_of",
+                    nodes=" ".join(self._term(ids[key]) for key in some),
+                    names=" ".join(map(iri, properties)),
+                    wanted_language=wanted_language("?l", self.record.language),
+                ),
             )
             names: dict[str, list[tuple[int, str]]] = {}
             for row in rows:
@@ -251,34 +268,21 @@ class SparqlStore:
 
     def details(self, key: int) -> EntityDetails:
         """Return the types and literals of an entity. Raises EntityNotFoundError."""
-        if int(key) not in self._details:
-            self._details[int(key)] = self._read_details(int(key))
-        return self._details[int(key)]
-
-    def _read_details(self, key: int) -> EntityDetails:
         entity = self.entities(keys_array([key]))
         id_, kind = entity.ids[0], Kind(int(entity.kinds[0]))
-        if kind == Kind.VALUE:
-            return EntityDetails(id_, entity.names[0], kind, [], [], {})
-        classes = f"{self._term(id_)} {class_path(self.record)} ?o BIND({iri(RDF_TYPE)} AS ?p)"
-        rows = self._all(
-            f"{{ {self._term(id_)} ?p ?o FILTER(isLiteral(?o) && "
-            f"{wanted_language('?o', self.record.language)}) }} UNION "
-            f"{{ {classes} FILTER(isIRI(?o)) }}",
-            "?p ?o",
-        )
-        types, held = [], dict[str, list[Any]]()
-        names = {*self.record.labels, *ALIASES}
-        for row in rows:
-            predicate = row["p"]["value"]
-            if predicate == RDF_TYPE:
-                types.append(self._id_of(row["o"]))
-            elif takes(self.record, predicate) and predicate not in names:
-                value = read_value(self._id_of(row["o"]))[0]
-                held.setdefault(predicate.removeprefix(self.record.prefix), []).append(value)
-        properties = {name: v[0] if len(v) == 1 else v for name, v in held.items()}
-        others = self._named.get(key, (None, 0, []))[2]
-        return EntityDetails(id_, entity.names[0], kind, others, sorted(set(types)), properties)
+        about = self._around.about.get(id_)
+        if about is None and self._around.load([id_], "out"):
+            about = self._around.about[id_]
+        assert about is not None
+        names = [text for _, text in sorted(about.names) if is_storable(text)]
+        others = [name for name in dict.fromkeys(names) if name != entity.names[0]]
+        held: dict[str, dict[Value, None]] = {}
+        for relation, value in about.literals:
+            held.setdefault(relation, {})[read_value(value)[0]] = None
+        listed = {name: list(values) for name, values in held.items()}
+        properties = {name: v[0] if len(v) == 1 else v for name, v in listed.items()}
+        types = sorted(set(about.types))
+        return EntityDetails(id_, entity.names[0], kind, others, types, properties)
 
     def relations(self) -> Relations:
         """Return the predicates that the survey found."""
@@ -304,90 +308,23 @@ class SparqlStore:
         self._there.update(keys)
         return [keys[id_] for id_ in ids]
 
+    def _all(self, pattern: str, variables: str) -> list[dict[str, Any]]:
+        return all_rows(self.client, f"SELECT {variables}\nWHERE {{ {pattern} }}")
+
     # ── edges ───────────────────────────────────────────────────────────────────────────────
 
-    def _all(self, pattern: str, variables: str, *, counted: bool = True) -> list[dict[str, Any]]:
-        """Return all rows of a pattern. Raises GraphError if there are fewer than were counted.
-
-        ``counted``: whether the count is asked for even if one page holds all.
-        """
-        query = f"SELECT {variables} WHERE {{ {pattern} }}"
-        counting = f"SELECT (COUNT(*) AS ?n) WHERE {{ {pattern} }}"
-        total = None
-        if counted:  # in one request with the first page; a cut reply may lack the count
-            rows = self.client.select(
-                f"SELECT ?n {variables} WHERE {{ {{ {counting} }} UNION "
-                f"{{ {query} LIMIT {PAGE} }} }}"
-            )
-            counts = [row for row in rows if "n" in row] or self.client.select(counting)
-            total = number(counts[0]) if counts else 0
-            rows = [row for row in rows if "n" not in row]
-            if total > MOST_ROWS:
-                raise GraphError(
-                    f"The endpoint {self.url} has {total:,} edges there, more than kgqa reads.",
-                    "Ask with fewer hops, or in the direction `out`.",
-                )
-            if len(rows) == total:
-                return rows
-        else:
-            rows = self.client.select(f"{query} LIMIT {PAGE}")
-            if len(rows) < PAGE // 2:
-                return rows
-        rows = []
-        while total is None or len(rows) < total:
-            page = self.client.select(
-                f"{query} ORDER BY {variables} LIMIT {PAGE} OFFSET {len(rows)}"
-            )
-            rows += page
-            if not page:
-                break
-        if total is not None and len(rows) != total:
-            raise GraphError(
-                f"The endpoint {self.url} gave {len(rows):,} of {total:,} rows: it cuts its "
-                "results, or changed meanwhile.",
-                "Ask again; if it stays so, its limit of rows must be raised.",
-            )
-        return rows
-
-    def _literals(self) -> str:
-        names = ", ".join(iri(name) for name in (*self.record.labels, *ALIASES))
-        return (
-            f"FILTER(?p NOT IN ({names}) && (isIRI(?o) || (isLiteral(?o) && "
-            f"STRLEN(STR(?o)) <= {LONG_TEXT} && {wanted_language('?o', self.record.language)})))"
-        )
-
-    def _near(
-        self, ids: Sequence[str], direction: Direction
-    ) -> Iterator[tuple[str, str, int, str]]:
-        """Yield (id, predicate, 0 along it or 1 against it, id of the other end)."""
-        sides = []
-        every = " ".join(map(self._term, ids))
-        iris = " ".join(self._term(id_) for id_ in ids if id_[:1] != '"')
-        if direction != "in" and iris:
-            sides.append(f"{{ VALUES ?s {{ {iris} }} ?s ?p ?o {self._literals()} BIND(0 AS ?d) }}")
-        if direction != "out":
-            names = ", ".join(iri(name) for name in (*self.record.labels, *ALIASES))
-            sides.append(
-                f"{{ VALUES ?s {{ {every} }} ?o ?p ?s FILTER(isIRI(?o) && ?p NOT IN ({names})) "
-                "BIND(1 AS ?d) }"
-            )
-        for row in self._all(" UNION ".join(sides), "?s ?p ?o ?d") if sides else ():
-            predicate = row["p"]["value"]
-            other = self._id_of(row["o"])
-            if takes(self.record, predicate) and is_storable(other):
-                short = predicate.removeprefix(self.record.prefix)
-                yield self._id_of(row["s"]), short, int(row["d"]["value"]), other
-
     def neighbours(self, keys: IntArray, direction: Direction) -> Adjacency:
-        """Return the edges of ``keys``: a count, its pages and the ends' names for each batch."""
-        listed = keys_array(keys).tolist()
-        ids = self._known(listed)
-        rows = {id_: row for row, id_ in enumerate(ids)}
+        """Return the edges of ``keys``: one query with its count for each batch, and its pages."""
+        ids = self._known(keys_array(keys).tolist())
         edges: list[tuple[int, int, str]] = []
-        for start in range(0, len(ids), BATCH):
-            for id_, predicate, side, other in self._near(ids[start : start + BATCH], direction):
-                if predicate in self._steps and id_ in rows:
-                    edges.append((rows[id_], self._steps[predicate] + side, other))
+        for side, around in enumerate(self._around.edges(ids, direction)):
+            if direction in ("both", ("out", "in")[side]):
+                edges += [
+                    (row, step + side, other)
+                    for row, id_ in enumerate(ids)
+                    for relation, other in around[id_]
+                    if (step := self._step(relation)) >= 0
+                ]
         numbers = self._intern([other for _, _, other in edges])
         self._there.update(numbers)
         named = self._name({key: id_ for id_, key in numbers.items()})
@@ -396,6 +333,12 @@ class SparqlStore:
         return Adjacency(
             columns[:, 0], columns[:, 1], columns[:, 2], columns[:, 3].astype(np.uint8)
         )
+
+    def _step(self, relation: str) -> int:
+        step = self._steps.get(relation, -1)
+        if step < 0:
+            self._unsurveyed.add(relation)
+        return step
 
     def has_edges(self, heads: IntArray, relations: IntArray, tails: IntArray) -> BoolArray:
         """Return which triples the endpoint has now; each is asked for."""
@@ -412,9 +355,7 @@ class SparqlStore:
                 asked.append((place, " ".join(map(self._term, parts))))
         for start in range(0, len(asked), BATCH):
             some = " ".join(f"({place} {triple})" for place, triple in asked[start : start + BATCH])
-            rows = self.client.select(
-                f"SELECT DISTINCT ?i WHERE {{ VALUES (?i ?s ?p ?o) {{ {some} }} ?s ?p ?o }}"
-            )
+            rows = all_rows(self.client, query("has_edges", triples=some))
             there[[number(row, "i") for row in rows]] = True
         return there
 
@@ -422,20 +363,31 @@ class SparqlStore:
         """Return the number of edges that touch each key."""
         listed = keys_array(keys).tolist()
         ids = self._known(listed)
-        counts = self._degrees
-        wanted = [id_ for id_ in dict.fromkeys(ids) if id_ not in counts]
+        wanted = [id_ for id_ in dict.fromkeys(ids) if id_ not in self._degrees]
+        if len(wanted) <= FEW and self._around.load(wanted, "both", PAGE):
+            for id_ in wanted:
+                out, into = (set(side[id_]) for side in (self._around.out, self._around.into))
+                edges = [*out, *(edge for edge in into if edge[1] != id_)]
+                self._degrees[id_] = sum(self._step(relation) >= 0 for relation, _ in edges)
+            wanted = []
         for start in range(0, len(wanted), BATCH):
-            some = wanted[start : start + BATCH]
-            counts.update(dict.fromkeys(some, 0))
-            every = " ".join(map(self._term, some))
-            iris = " ".join(self._term(id_) for id_ in some if id_[:1] != '"')
-            rows = self.client.select(
-                f"SELECT ?s (COUNT(*) AS ?n) WHERE {{ {{ VALUES ?s {{ {iris} }} ?s ?p ?o "
-                f"{self._literals()} }} UNION {{ VALUES ?s {{ {every} }} ?o ?p ?s "
-                "FILTER(isIRI(?o) && ?o != ?s) } } GROUP BY ?s"
+            self._count(wanted[start : start + BATCH])
+        return keys_array([self._degrees[id_] for id_ in ids])
+
+    def _count(self, ids: Sequence[str]) -> None:
+        self._degrees |= dict.fromkeys(ids, 0)
+        taken, walked = taken_filter(self.record), walked_literal(self.record)
+        iris = [id_ for id_ in ids if id_[:1] != '"']
+        sides = [query("degrees_in", nodes=" ".join(map(self._term, ids)), taken_predicate=taken)]
+        if iris:
+            nodes = " ".join(map(self._term, iris))
+            sides.append(
+                query("degrees_out", nodes=nodes, taken_predicate=taken, walked_literal=walked)
             )
-            counts.update({self._id_of(row["s"]): number(row) for row in rows if "s" in row})
-        return keys_array([counts[id_] for id_ in ids])
+        parts = " UNION ".join(f"{{ {side} }}" for side in sides)
+        for row in all_rows(self.client, f"SELECT ?s ?n\nWHERE {{ {parts} }}"):
+            if "s" in row:
+                self._degrees[self._id_of(row["s"])] += number(row)
 
     # ── the property graph ──────────────────────────────────────────────────────────────────
 
@@ -450,27 +402,27 @@ class SparqlStore:
         """
         if not type_ and self._survey.schema.sampled:
             return self.topic_keys(-1, 1 << 40)
-        ends = ", ".join(map(iri, (*self.record.labels, *ALIASES, *self.record.classes)))
-        pattern = (
-            f"?s {class_path(self.record)} {self._term(type_)}"
-            if type_
-            else f"{{ ?s ?p ?o }} UNION {{ ?o ?p ?s FILTER(?p NOT IN ({ends})) }}"
-        )
-        rows = self._all(f"{{ SELECT DISTINCT ?s WHERE {{ {pattern} FILTER(isIRI(?s)) }} }}", "?s")
-        keys = self._intern([self._id_of(row["s"]) for row in rows])
-        return np.unique(keys_array(list(keys.values())))
+        if type_ not in self._instances:
+            ends = ", ".join(map(iri, (*self.record.labels, *ALIASES, *self.record.classes)))
+            text = (
+                query("instances", type=class_path(self.record), **{"class": self._term(type_)})
+                if type_
+                else query("entities", ends=ends)
+            )
+            keys = self._intern([self._id_of(row["s"]) for row in all_rows(self.client, text)])
+            self._instances[type_] = np.unique(keys_array(list(keys.values())))
+        return self._instances[type_]
 
     def property_values(self, keys: IntArray, name: str) -> tuple[IntArray, list[Value]]:
         """Return (row, value) of the literals of a predicate, by row."""
-        held: dict[str, list[Value]] = {}
+        found: dict[str, dict[Value, None]] = {}
         ids = self._known(keys_array(keys).tolist())
-        wanted = f"isLiteral(?o) && {wanted_language('?o', self.record.language)}"
-        for row in self._of(ids, [name], "?s ?p ?o", wanted):
-            held.setdefault(self._id_of(row["s"]), []).append(read_value(self._id_of(row["o"]))[0])
+        for id_, _, value in self._of(ids, [name], "values"):
+            found.setdefault(id_, {})[read_value(value)[0]] = None
         kind = self._numbers_as_text.get(name)
         held = {  # RDF knows no order of several
-            id_: sorted(cast_values(values, kind), key=lambda one: (str(type(one)), one))
-            for id_, values in held.items()
+            id_: sorted(cast_values(list(values), kind), key=lambda one: (str(type(one)), one))
+            for id_, values in found.items()
         }
         pairs = [(row, value) for row, id_ in enumerate(ids) for value in held.get(id_, ())]
         return keys_array([row for row, _ in pairs]), [value for _, value in pairs]
@@ -483,31 +435,43 @@ class SparqlStore:
         at: dict[str, list[int]] = {}
         for row, id_ in enumerate(ids):
             at.setdefault(id_, []).append(row)
-        triple = "?o ?p ?s" if inverse else "?s ?p ?o"
-        rows = self._of(ids, list(place), triple, "isIRI(?o)")
-        ends = [(self._id_of(r["s"]), r["p"]["value"], self._id_of(r["o"])) for r in rows]
+        ends = list(self._of(ids, list(place), "facts_in" if inverse else "facts_out"))
         numbers = self._intern([end for _, _, end in ends])
-        prefix = self.record.prefix
         edges = sorted(
-            (row, place[predicate.removeprefix(prefix)], numbers[other], -1)
-            for id_, predicate, other in ends
-            for row in at[id_]
+            {
+                (row, place[relation], numbers[other], -1)
+                for id_, relation, other in ends
+                for row in at[id_]
+            }
         )
         table = np.array(edges, dtype=np.int64).reshape(-1, 4)
         return Facts(*(table[:, column] for column in range(4)))
 
     def _of(
-        self, ids: Sequence[str], names: Sequence[str], triple: str, condition: str
-    ) -> Iterator[dict[str, Any]]:
-        distinct = [id_ for id_ in dict.fromkeys(ids) if id_[:1] != '"' or triple[1] == "o"]
+        self, ids: Sequence[str], names: Sequence[str], asked: str
+    ) -> Iterator[tuple[str, str, str]]:
+        """Yield (id, relation, other id) of some relations; of a few nodes all is read at once."""
+        distinct = [id_ for id_ in dict.fromkeys(ids) if id_[:1] != '"' or asked == "facts_in"]
+        side: Direction = "in" if asked == "facts_in" else "out"
+        if len(distinct) <= FEW and self._around.load(distinct, side, PAGE):
+            wanted = set(names)
+            known = self._around.into if side == "in" else self._around.out
+            for id_ in distinct:
+                edges = self._around.about[id_].literals if asked == "values" else known[id_]
+                for relation, other in edges:
+                    if relation in wanted and (other[:1] == '"') == (asked == "values"):
+                        yield id_, relation, other
+            return
         predicates = " ".join(map(self._term, names))
+        more = {"wanted_language": wanted_language("?o", self.record.language)}
         for start in range(0, len(distinct), BATCH) if names else ():
-            terms = " ".join(map(self._term, distinct[start : start + BATCH]))
-            yield from self._all(
-                f"VALUES ?s {{ {terms} }} VALUES ?p {{ {predicates} }} {triple} "
-                f"FILTER({condition})",
-                "?s ?p ?o",
+            nodes = " ".join(map(self._term, distinct[start : start + BATCH]))
+            text = query(
+                asked, nodes=nodes, predicates=predicates, **(more if asked == "values" else {})
             )
+            for row in all_rows(self.client, text):
+                relation = row["p"]["value"].removeprefix(self.record.prefix)
+                yield self._id_of(row["s"]), relation, self._id_of(row["o"])
 
     # ── look-ups ────────────────────────────────────────────────────────────────────────────
 
@@ -524,23 +488,32 @@ class SparqlStore:
     def _found(self, names: dict[int, str]) -> set[tuple[int, int]]:
         at: dict[str, list[int]] = {}
         for place, name in names.items():
-            if form := normalise(name):
+            if form := name_form(name):
                 at.setdefault(form, []).append(place)
+        found: set[tuple[int, int]] = set()
+        for text in self._searches(at, names):
+            for page in pages(self.client, text):
+                for row in page:
+                    if forms := at.get(name_form(row["l"]["value"])):
+                        id_ = self._id_of(row["s"])
+                        found |= {(place, self._intern([id_])[id_]) for place in forms}
+        return found
+
+    def _searches(self, at: dict[str, list[int]], names: dict[int, str]) -> Iterator[str]:
+        """Yield queries of nodes with names: by their words if the server can, else exact."""
+        if self._survey.text_indexes:
+            for form in at:
+                if words := words_query(form):
+                    yield by_words(self.record, words, len(form) + _MARKS)
+            return
         texts = sorted({change(names[p[0]]) for p in at.values() for change in _VARIANTS})
         tags = ["", self.record.language]
-        found: set[tuple[int, int]] = set()
-        predicates = " ".join(map(iri, (*self.record.labels, *ALIASES)))
         for start in range(0, len(texts), BATCH):
-            some = texts[start : start + BATCH]
-            values = " ".join(literal(text, tag) for text in some for tag in tags)
-            for row in self.client.select(
-                f"SELECT DISTINCT ?s ?l WHERE {{ VALUES ?l {{ {values} }} VALUES ?p "
-                f"{{ {predicates} }} ?s ?p ?l FILTER(isIRI(?s)) }} LIMIT {PAGE}"
-            ):
-                id_ = self._id_of(row["s"])
-                key = self._intern([id_])[id_]
-                found |= {(place, key) for place in at.get(normalise(row["l"]["value"]), ())}
-        return found
+            yield query(
+                "by_name",
+                texts=" ".join(literal(t, g) for t in texts[start : start + BATCH] for g in tags),
+                names=" ".join(map(iri, (*self.record.labels, *ALIASES))),
+            )
 
     def suggest(self, text: str, limit: int = 5, *, prefix: bool = False) -> IntArray:
         """Return keys of entities with names like ``text``, of those that the survey kept."""

@@ -88,7 +88,7 @@ class SqliteStores(StoreBackend):
         return kgs
 
     def open(self, kg: str | None = None) -> SqliteStore:
-        """Open a KG. Raises what SqliteStore raises, and KGNotFoundError, UsageError."""
+        """Open a KG. Raises KGNotFoundError, UsageError, and the errors of SqliteStore."""
         if self.holds_one:
             store = SqliteStore(self.path)
             try:
@@ -109,7 +109,7 @@ class SqliteStores(StoreBackend):
         return SqliteStore(self.path / name / FILE_NAME, name=name)
 
     def changer(self, store: GraphStore) -> SqliteChanger:
-        """Return what changes the KG of a store that this opened."""
+        """Return the changer of a KG that this backend opened."""
         from kgqa.graph.sqlite_write import SqliteChanger
 
         assert isinstance(store, SqliteStore)
@@ -132,7 +132,7 @@ class SqliteStores(StoreBackend):
 
     @contextmanager
     def writer(self, kg: str) -> Iterator[SqliteWriter]:
-        """Give what writes a KG. Raises UsageError for a file that holds something else."""
+        """Return the writer of a KG. Raises UsageError for a file of another kind."""
         if self.holds_one and self.path.exists():
             self._refuse_other(kg)
         yield SqliteWriter(self.path if self.holds_one else self.path / kg / FILE_NAME)
@@ -178,7 +178,7 @@ class SqliteStore(SqliteReader, StoredPropertyGraph):
             self.info = dataclasses.replace(self.info, name=self._name)
 
     def refresh(self) -> None:
-        """Read the KG that lies there now, if it was changed or loaded again."""
+        """Read the KG again if it was changed or reloaded."""
         if self._db is not None and stamp_of(self.path) != self._file:
             self.close()
             self._read()
@@ -202,7 +202,7 @@ class SqliteStore(SqliteReader, StoredPropertyGraph):
         )
 
     def described(self, keys: IntArray) -> Iterator[Described]:
-        """Yield key, id, name, kind, types and properties (JSON) of ``keys`` that are there."""
+        """Yield key, id, name, kind, types and properties (JSON) of the ``keys`` that exist."""
         columns = "t.key, t.id, t.name, t.kind, t.types, t.properties"
         types: dict[str, tuple[str, ...]] = {}
         for _, key, id_, name, kind, listed, properties in self.by_keys(columns, "entity", keys):

@@ -18,7 +18,7 @@ import numpy as np
 
 from kgqa.errors import EntityNotFoundError, GraphError, KgqaError, StoreUnavailableError
 from kgqa.graph.model import Entities, Kind, Relations, keys_array
-from kgqa.graph.names import is_storable, normalise
+from kgqa.graph.names import is_storable, name_form, normalise
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -164,7 +164,7 @@ class SqliteReader(ABC):
         """Return (position in ``names``, key) of every exact match of normalised names, sorted."""
         positions: dict[str, list[int]] = {}
         for position, name in enumerate(names):
-            if norm := normalise(name):
+            if norm := name_form(name):
                 positions.setdefault(norm, []).append(position)
         pairs: list[tuple[int, int]] = []
         for query in text_queries("SELECT norm, key FROM name_norm WHERE norm", positions):
@@ -232,7 +232,7 @@ class SqliteReader(ABC):
             )
 
     def query(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
-        """Return the rows of a statement that reads; for what belongs to the store."""
+        """Return the rows of a reading statement; for the store's own parts."""
         if self._db is None:
             raise GraphError(f"{self._called} is closed.")
         try:

@@ -254,7 +254,7 @@ class SqliteChanger:
         return [rows[0][0] if rows else None for rows in answers]
 
     def unused(self, relations: Iterable[int], removed: Collection[KeyedEdge]) -> list[int]:
-        """Return those of ``relations`` that have no edge but the ``removed`` ones."""
+        """Return the ``relations`` that lose their last edge with the edges ``removed``."""
         left = set(relations)
         seen: Counter[int] = Counter()
         gone = Counter(edge[1] for edge in removed)

@@ -102,7 +102,7 @@ class LiveStore(Protocol):
         """Return whether the database was changed since ``refresh``."""
 
     def remarks(self) -> list[str]:
-        """Return what an answer of this state should tell about it."""
+        """Return the notes that an answer from this state should carry."""
 
 
 @runtime_checkable

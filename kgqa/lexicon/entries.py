@@ -18,7 +18,7 @@ NUMBER, OWN, ANY = "#", "*", "~"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What some wordings mean: the wording that ``says`` it, its kind, sign and dimension.
+    """A set of equivalent wordings: the canonical one (``says``), its kind, sign and dimension.
 
     ``before``, ``after``, ``first`` and ``last`` limit where they mean that.
     """
@@ -120,7 +120,7 @@ def longest(
 
 
 def _fits(entry: Entry, question: Sequence[Token], start: int, end: int) -> bool:
-    """Return whether an entry may stand where it does."""
+    """Return whether an entry fits its position in the question."""
     before = question[start - 1].word if start else ""
     following = question[end] if end < len(question) else None
     if (entry.first and start) or (entry.last and (following is not None or not start)):
@@ -131,7 +131,7 @@ def _fits(entry: Entry, question: Sequence[Token], start: int, end: int) -> bool
 
 
 def kinds_of(token: Token) -> set[str]:
-    """Return what a token is, in the words of ``before``."""
+    """Return the kinds of a token, as ``before`` names them."""
     if token.number:
         return {"number"}
     kinds = {"name"} if token.name else {"word"}

@@ -1,7 +1,7 @@
 """A word without its plural: one rule for all rooms, with the irregular words that matter.
 
 A dictionary (simplemma's English table) costs 0.22 CPU seconds and 40 MB at the first question,
-more than all else that a cold start reads of English; its answers differ in irregular verbs.
+more than everything else that a cold start reads of English; its answers differ in irregular verbs.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ _DATA: dict[str, Any] = tomllib.loads(
 
 
 def _meanings(text: str) -> dict[str, tuple[str, ...]]:
-    """Return what each word stands for, of lines of ``meaning: word word; meaning: word``."""
+    """Parse lines of ``meaning: word word; meaning: word`` into the meaning of each word."""
     meanings: dict[str, tuple[str, ...]] = {}
     for entry in text.strip().replace("\n", ";").split(";"):
         meaning, _, words = entry.partition(":")

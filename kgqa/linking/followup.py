@@ -138,7 +138,7 @@ class _Referent:
 
 
 def readings(store: GraphStore, question: str, turns: Sequence[Turn]) -> list[Reading]:
-    """Return what ``question`` may ask after ``turns`` (the latest last), the likeliest first.
+    """Return the readings of ``question`` after ``turns`` (the latest last), likeliest first.
 
     A question that stands alone has one reading, itself.
     """
@@ -186,7 +186,7 @@ def _again(text: str, last: Turn) -> str:
 
 
 def _may_stand_alone(store: GraphStore, text: str) -> bool:
-    """Return whether a sentence without a pronoun asks for things of a class, by what they are."""
+    """Return whether a sentence without a pronoun asks for all things of a class."""
     from kgqa.graph.schema import PropertyGraph
     from kgqa.linking.neighbourhood_features import MOST_CLASSES, name_stems, stems_of
 
@@ -199,7 +199,7 @@ def _may_stand_alone(store: GraphStore, text: str) -> bool:
 
 
 def leaves_out(question: str) -> bool:
-    """Return whether a question's words say that it leaves something to an earlier one.
+    """Return whether a question refers to an earlier one.
 
     >>> leaves_out("and his children?"), leaves_out("Who runs Bonn?")
     (True, False)
@@ -210,14 +210,14 @@ def leaves_out(question: str) -> bool:
 
 
 def _opened(question: str) -> tuple[str, bool]:
-    """Return a question without "and" or "what about" before it, and whether it had the latter."""
+    """Return a question without a leading "and" or "what about", and whether it had the latter."""
     if match := _ABOUT.match(question):
         return question[match.end() :], True
     return _START.sub("", question, count=1).strip(), False
 
 
 def _fragment(store: GraphStore, text: str, turns: Sequence[Turn]) -> Iterator[Reading]:
-    """Yield the readings of what has no verb: "his children?", "Bonn?", "the budget?", "2019?"."""
+    """Yield the readings of a fragment: "his children?", "Bonn?", "the budget?", "2019?"."""
     last = turns[-1]
     match = _FRAGMENT.match(text)
     words = match[1] if match else text
@@ -269,7 +269,7 @@ def _fragment(store: GraphStore, text: str, turns: Sequence[Turn]) -> Iterator[R
 
 
 def _filled(store: GraphStore, text: str, turns: Sequence[Turn]) -> Iterator[Reading]:
-    """Yield the readings of a sentence with a pronoun, or without anything that it is about."""
+    """Yield the readings of a sentence with a pronoun, or without a topic."""
     if pronoun := _pronoun(text):
         start, end, possessive = pronoun
         if _named(store, text[:start]):  # "who directed Jaws, and where was he born?"
@@ -315,7 +315,7 @@ def _read_as(question: str) -> str:
 
 
 def _same_of(store: GraphStore, last: Turn, other: _Referent, added: str = "") -> Iterator[Reading]:
-    """Yield the last question, asked of what is now named; ``added`` to one about no other."""
+    """Yield the last question about the newly named thing; ``added`` to a question without one."""
     names = _names(store, last.topics)
     alike = [
         name for id_, name in names.items() if _kinds(store, id_) & _kinds(store, other.ids[0])
@@ -352,7 +352,7 @@ def _among(store: GraphStore, text: str, subset: re.Match[str], last: Turn) -> R
 def _referents(
     store: GraphStore, turns: Sequence[Turn], pronoun: str = "", *, whole: bool = False
 ) -> list[_Referent]:
-    """Return what may be meant: the last answer, what was asked about, then the same before.
+    """Return the possible referents: the last answer, its topic, then those of earlier turns.
 
     What a question with "who" gave is a person to "he" and "she", and not to "it"; where something
     is, "it" rarely is. Of several answers all, to "they"; else, and to a ``whole`` sentence

@@ -89,7 +89,7 @@ def folded(form: str) -> str:
 
 
 def partial_coverage(mention: str, name: str) -> float:
-    """Return which share of the words of ``name`` the words of ``mention`` are, 0 if not all are.
+    """Return the share of ``name``'s words in ``mention``; 0 if ``mention`` has others.
 
     Both are normalised; accents do not count. Beside a word that is the same, others may be spelt
     a little differently, which counts half. A share of 1 means the same words, in any order. Where
@@ -135,7 +135,7 @@ def is_misspelt(word: str, name: str) -> bool:
 
 @lru_cache(maxsize=50_000)
 def _likeness(word: str, other: str) -> float:
-    """Return how alike two words are, in 0..1; an initial is like its word, and a nickname."""
+    """Return the similarity of two words, in 0..1; initials and nicknames match their words."""
     if len(word) == 1:
         return 1.0 if word[0] == other[0] else 0.0
     if same_person(word, other):

@@ -24,7 +24,7 @@ _WORD = re.compile(r"[^\W\d_]+")
 _NAME = re.compile(r"[\"“„«](.*?)[\"”“»]")
 _ENGLISH_TOO = frozenset({"come", "comment", "care", "hang"})
 _LEAST = 2  # words of another language, or one at the beginning that no name is
-_SURE = 4  # letters of such a word
+_MIN_LETTERS = 4  # letters of such a word
 _MOST_RELATIONS = 1_000  # of a KG whose relations' words are compared
 
 
@@ -70,7 +70,7 @@ def foreign_language(question: str) -> str | None:
 
 
 def _is_sure(word: str) -> bool:
-    return not word.isascii() or (len(word) >= _SURE and word not in _ENGLISH_TOO)
+    return not word.isascii() or (len(word) >= _MIN_LETTERS and word not in _ENGLISH_TOO)
 
 
 def speaks(store: GraphStore, question: str, language: str) -> bool:

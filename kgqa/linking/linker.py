@@ -50,7 +50,7 @@ _MOST_CHARACTERS = 10_000  # of a question; models read each in memory of their 
 _SHARED = 3  # entities, whose names have a word that may say what they are
 _ONE_OF = re.compile(r"\b(?:the|a|an|which|what|every|each|any|our)\s+$", re.IGNORECASE)
 _WITHOUT_MARKS = 0.8  # spelling of a name that has no punctuation at its ends
-_SHOWN = 3  # unknown names in an error
+_MAX_LISTED_NAMES = 3  # unknown names in an error
 
 
 _NUMBER_AFTER = re.compile(r",? (?:(?:in|of|from) )?\(?(\d+)(?!\w)")
@@ -117,7 +117,7 @@ def link(store: GraphStore, question: str, limit: int = 10) -> list[Candidate]:
 
 
 def _with_number(store: GraphStore, question: str, candidates: list[Candidate]) -> list[Candidate]:
-    """Return candidates, of equal names first those that have the number named after them.
+    """Return candidates; of equal names, the one with the number after the mention comes first.
 
     Of "the Belgian Grand Prix of 2023" the one with the year 2023, or with a date in it.
     """
@@ -146,7 +146,7 @@ def _with_number(store: GraphStore, question: str, candidates: list[Candidate]) 
 
 
 def _without_classes(store: GraphStore, asked: str, candidates: list[Candidate]) -> list[Candidate]:
-    """Return candidates without those that only a word for their class has brought.
+    """Return candidates without matches on the word for their class alone.
 
     Those that a word which several names share has brought come last: "the ward", not "the giants".
     """
@@ -185,7 +185,7 @@ def check_question(question: str) -> None:
 
 
 def question_words(question: str) -> QuestionWords:
-    """Return the words of a question; raise LinkingError if it is empty or longer than any is."""
+    """Return the words of a question; raise LinkingError if it is empty or far too long."""
     check_question(question)
     asked = QuestionWords(question)
     if len(asked.words) > _LONGEST:
@@ -309,7 +309,7 @@ def _scored(
 def _with_edges(
     question: QuestionWords, candidates: list[Candidate], around: Around
 ) -> list[Candidate]:
-    """Return ``candidates`` with what the edges at them say.
+    """Return ``candidates`` with the features of their edges.
 
     An entity with too many edges to be read is taken to fit as well as the best: a hub has edges of
     nearly every relation.
@@ -348,7 +348,7 @@ def _best_of_each(candidates: Iterable[Candidate]) -> list[Candidate]:
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """A place of the question, its words, and the most edges of what may be meant there.
+    """A span of the question, its words, and the highest degree of its candidates.
 
     ``named`` counts only entities whose name it is, or most of it.
     """
@@ -381,7 +381,7 @@ def _spans(hits: Sequence[tuple[int, Hit]], degrees: dict[int, int]) -> list[_Sp
 
 
 def _best_known(mention: Mention, degree: int, spans: Iterable[_Span]) -> float:
-    """Return the logarithm of ``degree`` against the most edges of what overlaps the mention."""
+    """Return log ``degree`` relative to the best connected overlapping candidate."""
     most = max(
         (span.most for span in spans if mention.overlaps(span.start, span.end)), default=degree
     )
@@ -389,7 +389,7 @@ def _best_known(mention: Mention, degree: int, spans: Iterable[_Span]) -> float:
 
 
 def _inside(hit: Hit, degree: int, spans: Iterable[_Span]) -> float:
-    """Return how much a longer name around the mention speaks against it.
+    """Return the penalty of a mention inside a longer name.
 
     Less if the mention is a name itself, and what has the longer one is far less known: "Ohio"
     in "Governor of Ohio", but not "American" in "American Bulldog".
@@ -427,10 +427,10 @@ def _order(candidate: Candidate) -> tuple[float, str, float, int, int]:
 
 
 def _nothing_found(store: GraphStore, question: QuestionWords) -> LinkingError:
-    """Return the error that says what the KG lacks, and what is near it."""
+    """Return the LinkingError with the unknown names and the nearest ones."""
     runs = question.names() or [(one.start, one.end) for one in question.content_runs()]
     looked = [question.text[start:end] for start, end in runs] or [question.text.strip()]
-    shown = " or ".join(map(said_name, dict.fromkeys(looked[:_SHOWN])))
+    shown = " or ".join(map(said_name, dict.fromkeys(looked[:_MAX_LISTED_NAMES])))
     content = " ".join(word.form for word in question.words if not word.common)
     near = named_entities(store, store.suggest(content, 5)) if content else None
     names = ", ".join(said_name(near.label(row)) for row in range(len(near))) if near else ""

@@ -36,7 +36,7 @@ _OF_A_LANGUAGE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """How a mention matches an entity, and which part of the name it is or how likely it is."""
+    """A match of a mention and an entity, with the covered share or likelihood of the name."""
 
     mention: Mention
     match: Match
@@ -49,7 +49,7 @@ def find_hits(
     mentions: list[Mention],
     schema_words: Container[str] = (),
 ) -> list[tuple[int, Hit]]:
-    """Return (entity key, hit) of all that the mentions ``found`` in ``question`` may mean.
+    """Return (entity key, hit) for every entity that the mentions ``found`` may name.
 
     ``schema_words``: normalised words of ``question`` that speak of the KG's relations.
     """
@@ -59,7 +59,7 @@ def find_hits(
 
 
 def named_entities(store: GraphStore, keys: IntArray) -> Entities | None:
-    """Return those of ``keys`` that are entities with a name, None if none is."""
+    """Return the ``keys`` of named entities, None without any."""
     if len(keys) == 0:
         return None
     all_of_them = store.entities(keys)
@@ -160,7 +160,7 @@ def _partial(
 def _others(
     question: QuestionWords, run: ContentRun, mention: Mention, schema_words: Container[str]
 ) -> int:
-    """Return how many words of ``run`` outside ``mention`` may belong to the same name.
+    """Return the number of words of ``run`` outside ``mention`` that may belong to the name.
 
     Beside capitals a word without them does not ("shows that Nora put together"), nor does one
     that speaks of the KG's relations.

@@ -158,7 +158,7 @@ class QuestionWords:
         return sorted(spans, key=lambda mention: (-mention.words, mention.start))
 
     def content_runs(self) -> list[ContentRun]:
-        """Return what the question is about, whether or not the KG knows it, in reading order."""
+        """Return the content phrases of the question in reading order, known to the KG or not."""
         words = self.words
         runs: list[ContentRun] = []
         first = 0
@@ -195,11 +195,11 @@ class QuestionWords:
         ]
 
     def between(self, start: int, end: int) -> int:
-        """Return how many words lie in ``[start, end)``."""
+        """Return the number of words in ``[start, end)``."""
         return sum(start <= word.start and word.end <= end for word in self.words)
 
     def _next_of_run(self, last: int) -> int:
-        """Return how many words further the run goes on: 2 over an initial, 0 if it ends.
+        """Return the step to the next word of the run: 2 over an initial, 0 at its end.
 
         "Stephen R Covey" is one run, though "R" alone names nothing.
         """
@@ -239,7 +239,7 @@ class QuestionWords:
         )
 
     def _capitalised(self) -> list[bool]:
-        """Return for each word whether it is written as a name may be: with a capital, or a number.
+        """Return for each word whether it may be part of a name: capitalised, or a number.
 
         A capital says nothing if the whole question is in capitals, nor on an everyday word at the
         question's beginning.

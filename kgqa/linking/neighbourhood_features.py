@@ -51,7 +51,7 @@ def look_around(
     degrees: Mapping[int, int],
     likely: Sequence[int],
 ) -> Around:
-    """Return what the edges say of ``hits``; ``likely`` are their keys, the likeliest first."""
+    """Return the edge features of ``hits``; ``likely``: their keys, likeliest first."""
     pairs = _pairs(question.text, hits)
     firsts = dict.fromkeys(key for key, _, _ in pairs)
     edges = 0
@@ -112,7 +112,7 @@ def class_words(store: GraphStore) -> frozenset[str]:
 
 
 def name_stems(names: Iterable[str]) -> set[frozenset[str]]:
-    """Return the stems of each of some names of classes; none of a name without a word that says.
+    """Return the stems of each class name; none for a name without content words.
 
     >>> name_stems(["BigRiver", ""]) == {stems_of("big rivers")}
     True

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kgqa.display import said_entity, said_name
 from kgqa.errors import EntityNotFoundError
-from kgqa.graph.names import normalise
+from kgqa.graph.names import name_form
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,7 @@ class Other:
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """The entity that is meant; ``others`` share the name, best connected first.
+    """The resolved entity; ``others`` share its name, best connected first.
 
     ``by`` says what the text was: an ``id``, a ``name`` or an ``alias``.
     """
@@ -58,13 +58,13 @@ def resolve_entity(store: GraphStore, text: str) -> Resolution:
     if len(by_id) > 0:
         entity = store.entities(by_id[:1])
         return Resolution(int(by_id[0]), entity.ids[0], entity.label(0), "id")
-    form = normalise(asked)
+    form = name_form(asked)
     keys = store.find_names([form])[1] if form else store.keys_of([])
     if len(keys) == 0:
         raise _unknown(store, asked)
     entities = store.entities(keys)
     degrees = store.degrees(keys).tolist()
-    named = [normalise(name or "") == form for name in entities.names]
+    named = [name_form(name or "") == form for name in entities.names]
     order = sorted(
         range(len(entities)),
         key=lambda row: (

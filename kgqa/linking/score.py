@@ -67,7 +67,7 @@ class Features:
         return {field.name: round(getattr(self, field.name), 4) for field in fields(self)}
 
     def points(self) -> dict[str, float]:
-        """Return what each feature adds to the score or, if negative, subtracts."""
+        """Return the contribution of each feature to the score."""
         return {
             field.name: round(WEIGHTS[field.name] * getattr(self, field.name), 4) + 0.0  # no -0.0
             for field in fields(self)

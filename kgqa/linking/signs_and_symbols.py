@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from kgqa.graph.literals import number_in
+from kgqa.graph.amounts import number_in
 from kgqa.graph.names import normalise
 
 _SIGNS = "+-\u2212"

@@ -23,7 +23,7 @@ _MOST = 1_000  # names of a schema whose words are taken as the graph's
 
 
 def worded(store: GraphStore, question: str) -> Canonical:
-    """Return ``question`` as it is read of the KG in ``store``."""
+    """Return ``question`` in the wording in which it is read, with the names of ``store`` kept."""
 
     def names(texts: Sequence[str]) -> Iterable[str]:
         forms = [normalise(text) for text in texts]

@@ -126,7 +126,7 @@ class Buckets:
         return held
 
     def each(self, work: Callable[[pa.RecordBatch], pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Take every bucket; yield ``work(rows)`` of those that have rows, in their order."""
+        """Read the buckets in order; yield ``work(rows)`` of each that has rows."""
 
         def done(bucket: int) -> pa.RecordBatch | None:
             held = self.take(bucket)

@@ -29,7 +29,7 @@ _NOTHING = np.empty(0, dtype=np.int64)
 
 
 class EdgeTable:
-    """The edges of a KG, by keys: ``relations`` are the sorted ids of those that have an edge."""
+    """The edges of a KG, by keys; ``relations``: the sorted ids of relations with an edge."""
 
     def __init__(self, spool: Spool, ids: IdTable, folder: Path, dropped: Counter[str]) -> None:
         self._dropped = dropped

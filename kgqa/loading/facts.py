@@ -64,7 +64,7 @@ def fact_batches(rows: pa.RecordBatch, walked: Set[str]) -> Iterator[Batch]:
 
 
 def expanded(batches: Iterable[Batch], relations: Set[str], ends: pa.Array) -> list[Batch]:
-    """Return batches with the edges of ``relations`` as facts; for what memory holds.
+    """Return batches in memory with the edges of ``relations`` as facts.
 
     ``ends``: the ids of nodes. A fact with another end stays an edge, which is dropped for that.
     """
@@ -95,7 +95,7 @@ def _qualifiers(properties: dict[str, Any], walked: Set[str]) -> bool:
 
 
 def fact_number(properties: dict[str, Any]) -> int | str:
-    """Return what tells a fact from others with the same ends: 0, or a hash of its properties."""
+    """Return a fact's number among those with the same ends: 0, or a hash of its properties."""
     own = {n: v for n, v in properties.items() if n not in PROVENANCE and v not in (None, "", [])}
     if not own:
         return 0

@@ -119,7 +119,7 @@ class GraphFiles:
             start += len(batch)
 
     def _borders(self, path: Path, rows: int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
-        """Return what the first bytes of names are split at, so that buckets are of one size."""
+        """Return the borders of the names' first bytes that give buckets of one size."""
         count = rows // _NAMES_AT_ONCE
         if not count:
             return np.empty(0, dtype=np.uint64)
@@ -130,7 +130,7 @@ class GraphFiles:
 
 
 def finish(folder: Path, info: KGInfo, relations: pa.Table) -> GraphFiles:
-    """Write relations and the record beside nodes and edges; count those and find the version."""
+    """Write relations and the record, with the counts of nodes and edges and the version."""
     with ColumnWriter(folder / RELATIONS, RELATION_SCHEMA) as writer:
         for batch in relations.to_batches():
             writer.append(batch)
@@ -180,7 +180,7 @@ class _Digest:
         self._columns: dict[str, Any] = {}
 
     def add(self, of: str, batch: pa.RecordBatch, names: Sequence[str]) -> None:
-        """Take in the next rows of some columns: of texts the lengths and the bytes, null as -1."""
+        """Hash the next rows of columns: lengths and bytes of texts, null as length -1."""
         for name in names:
             self._column(f"{of} {name}", batch.column(name))
 

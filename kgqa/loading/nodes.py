@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 from kgqa.errors import IngestError
 from kgqa.graph.literals import members
 from kgqa.graph.mids import decode_mids
-from kgqa.graph.model import ALIAS, ENTITY_SCHEMA, Kind
+from kgqa.graph.model import ALIAS, ENTITY_SCHEMA, FALLBACK, Kind
+from kgqa.loaders.ntriples import OTHER_LANGUAGE
 from kgqa.loading.columns import Buckets, gathered
 from kgqa.loading.spool import CALLED_BY_ID, MEDIATOR_IF_NAMELESS, UNLESS_RELATION, Spool
 from kgqa.parallel import mapped
@@ -83,7 +84,7 @@ class IdTable:
 
 
 def collect_ids(spool: Spool) -> IdTable:
-    """Return the ids of all nodes that a scan found.
+    """Return the ids of all nodes of a scan.
 
     A text id is a node if a batch of entities said so, or as a value that is the tail of an edge
     with a known head; a mid if it is named, or has a mediator's type.
@@ -100,7 +101,7 @@ def collect_ids(spool: Spool) -> IdTable:
         return _unique_texts(map(chosen, spool.read("entities")))
 
     entities, described = ids(unless=False), ids(unless=True)
-    relations = pa.array(spool.scanned.relations, _TEXT)
+    relations = pa.array([*spool.scanned.relations, *spool.scanned.properties], _TEXT)
     described = described.filter(pc.invert(pc.is_in(described, value_set=relations)))
     entities = _unique_texts([entities, described]) if len(described) else entities
     values = _unique_texts(batch.column("id") for batch in spool.read("values"))
@@ -205,9 +206,11 @@ class NodeTable:
             _add(self._names, keys[kept], text=batch.column("name").take(kept), rank=ranks)
 
     def _add_names(self, spool: Spool, dropped: Counter[str]) -> BoolArray:
-        """Take in all names; return which nodes have one."""
+        """Read all names; return which nodes have one."""
         named = np.zeros(len(self._ids), dtype=np.bool_)
-        relations = pa.array(spool.scanned.relations, pa.string())
+        fallback = named.copy()
+        relations = [*spool.scanned.relations, *spool.scanned.properties]
+        relations = pa.array(relations, pa.string())
         for form in ("text", "mid"):
             for batch in gathered(spool.read(f"names-{form}")):
                 keys = self._ids.keys_of(batch.column("id"))
@@ -221,9 +224,15 @@ class NodeTable:
                     keys, ranks, texts = keys[kept], ranks[kept], texts.take(kept)
                 if form == "mid":
                     self.kinds[keys[ranks < ALIAS]] = Kind.ENTITY
-                named[keys[ranks < ALIAS]] = True
+                first = ranks < FALLBACK
+                named[keys[first]] = True
+                last = keys[~first & (ranks < ALIAS)]
+                fallback[last] = True
+                dropped.update({OTHER_LANGUAGE: len(last)} if len(last) else {})
                 _add(self._names, keys, text=texts, rank=ranks)
-        return named
+        if taken := int(np.count_nonzero(fallback & ~named)):
+            dropped[OTHER_LANGUAGE] -= taken
+        return named | fallback
 
     def _add_types(self, spool: Spool, dropped: Counter[str]) -> None:
         hidden = np.zeros(len(self._type_rank) + 1, dtype=np.bool_)
@@ -292,7 +301,7 @@ def _lists(rows: IntArray, values: pa.Array, count: int) -> pa.Array:
 
 
 def _named(held: list[pa.RecordBatch], start: int, count: int) -> tuple[pa.Array, pa.Array]:
-    """Return name and aliases of each row: the text of the lowest rank, and all the others."""
+    """Return the name of each row (the text of the lowest rank) and its aliases (the others)."""
     if not held:
         return pa.nulls(count, pa.string()), _lists(_NOTHING, pa.array([], pa.string()), count)
     table = pa.Table.from_batches(held).group_by(["key", "text"], use_threads=False)
@@ -310,7 +319,8 @@ def _named(held: list[pa.RecordBatch], start: int, count: int) -> tuple[pa.Array
     best[1:] = rows[rest[1:]] != rows[rest[:-1]]
     best &= ranks[rest] < ALIAS
     chosen[rows[rest[best]]] = rest[best]
-    others = rest[~best]
+    is_alias = (ranks[rest] < FALLBACK) | (ranks[rest] >= ALIAS)
+    others = rest[~best & is_alias]
     others = others[pc.sort_indices(table.take(others), [key, text])]
     return _taken(texts, chosen), _lists(rows[others], texts.take(others), count)
 

@@ -80,7 +80,7 @@ class StageRecord(BaseModel):
 
 
 class Stages:
-    """The stages that are done, in ``folder``; all else that lies there belongs to one of them."""
+    """Completed stages of a load, recorded in its work folder ``folder``."""
 
     def __init__(self, folder: Path, fingerprint: str) -> None:
         self.folder = folder
@@ -142,7 +142,7 @@ def _checked(path: Path) -> tuple[int, int]:
 
 
 def fingerprint(loader: Loader, sources: Sequence[Path]) -> str:
-    """Return what tells one load from another: loader, options, files with sizes and times.
+    """Return the fingerprint of a load: loader, options, files with sizes and times.
 
     ``loader.identity``, if it has one, stands for what it reads with besides its options.
     """
@@ -176,7 +176,7 @@ _OF_FILES = ("form", "delimiter", "header", "names", "types", "relation_names", 
 
 @dataclass(frozen=True, slots=True)
 class IngestResult:
-    """What a load did. ``dropped`` counts by reason what was left out on purpose."""
+    """The result of a load. ``dropped`` counts by reason the rows left out on purpose."""
 
     kg: str
     lines: int
@@ -288,7 +288,7 @@ def _assembled(
 
 
 def remembered(loader: Loader) -> dict[str, Any]:
-    """Return the options that changes of the KG are read with, too: all but those about files."""
+    """Return the options that `update` uses again: all but those about files."""
     options = getattr(loader, "options", None)
     given = options.given() if isinstance(options, Options) else {}
     kept = {name: value for name, value in given.items() if name not in _OF_FILES}
@@ -299,7 +299,7 @@ def remembered(loader: Loader) -> dict[str, Any]:
 
 
 def type_relations_of(loader: Loader) -> TypeRelations:
-    """Return what the loader's option says of the relations that say of what kind a thing is."""
+    """Return the loader's option for relations that give types."""
     options = getattr(loader, "options", None)
     return TypeRelations.chosen(getattr(options, "type_relation", NO_RELATION_IS))
 

@@ -35,7 +35,7 @@ class Sources:
 
 
 def find_sources(loader: Loader, given: Sequence[Path], dumps_folder: Path) -> Sources:
-    """Return what to load with ``loader``.
+    """Return the files to load with ``loader``.
 
     ``given`` are the user's. A folder among them is searched for the dump, if the loader's dumps
     have known names; if it holds none of such a name, it stands for all its files. With none given,

@@ -35,6 +35,7 @@ from kgqa.loading.type_relations import (
     SUBCLASS,
     TypeRelations,
     first_names,
+    property_of,
     superclasses,
     type_batches,
 )
@@ -62,6 +63,7 @@ class Scanned(BaseModel):
 
     relations: list[str] = []
     relation_names: dict[str, list[str]] = {}
+    properties: list[str] = []  # ids that name relations besides those, and are no nodes for that
     inverses: dict[str, str] = {}
     types: list[str] = []
     mediator_types: list[int] = []
@@ -160,11 +162,16 @@ class Spool:
         """Give a relation that no batch of relations named the first name that its id was given."""
         given = self.scanned.relation_names
         nameless = [relation for relation in self._relations if not given.get(relation)]
-        named = first_names(self.read("names-text"), pa.array(nameless, pa.string()))
-        given |= {relation: [name] for relation, name in named.items()}
+        described = {relation: property_of(relation) for relation in nameless}
+        ids = pa.array(sorted({*nameless, *described.values()} - {""}), pa.string())
+        named = first_names(self.read("names-text"), ids)
+        for relation, by in described.items():
+            if name := named.get(relation) or named.get(by):
+                given[relation] = [name]
+        self.scanned.properties = sorted(named.keys() & set(described.values()))
 
     def _kinds(self, type_relations: TypeRelations) -> Iterator[Batch]:
-        """Find the relations that say of what kind a thing is; yield the types they give."""
+        """Find the relations that give types; yield the types."""
         named = self.scanned.relation_names
         for relation, number in self._relations.items():
             edges = partial(self._edges_of, number)

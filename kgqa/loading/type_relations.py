@@ -25,19 +25,30 @@ _NAMES = frozenset(
     {"a", "type", "rdftype", "hastype", "istype", "instanceof", "isinstanceof", "isa", "isan"}
     | {"kind", "kindof", "iskindof", "isakindof", "typeof", "isatypeof", "class", "p31"}
 )
+_PROPERTY = re.compile(r"(https?://[^/]+)/prop/(?:[a-z-]+/)*(P[0-9]+)")
 _MOST_CLASSES = 300
 _NO_TEXT = pa.array([], pa.string())
 _HIERARCHY = 0.1  # the part of the classes above which they are classified themselves
 
 
 def is_named_so(relation: str) -> bool:
-    """Return whether a relation is called as those that say of what kind a thing is.
+    """Return whether a relation's name says that it gives types.
 
     >>> is_named_so("instanceOf"), is_named_so("http://x.org/is%20a"), is_named_so("blood type")
     (True, True, False)
     """
     last = re.split(r"[/#:]", relation.rstrip("/#"))[-1] or relation
     return re.sub(r"%20|[^a-z0-9]", "", last.lower()) in _NAMES
+
+
+def property_of(relation: str) -> str:
+    """Return the id whose label is a relation's in Wikidata and its like, empty for others.
+
+    >>> property_of("http://www.wikidata.org/prop/statement/P19")
+    'http://www.wikidata.org/entity/P19'
+    """
+    match = _PROPERTY.fullmatch(relation)
+    return f"{match[1]}/entity/{match[2]}" if match else ""
 
 
 def classes_of(edges: Callable[[], Iterable[pa.RecordBatch]]) -> pa.Array | None:
@@ -62,7 +73,7 @@ def classes_of(edges: Callable[[], Iterable[pa.RecordBatch]]) -> pa.Array | None
 
 @dataclass(frozen=True, slots=True)
 class TypeRelations:
-    """Which relations say of what kind a thing is.
+    """The relations that give types.
 
     Those ``given`` by id or name; if ``found``, others that are called so and whose tails are few
     and are classes, unless they are ``settled``: a change sees only some edges of these.

@@ -1,8 +1,8 @@
-"""A change of a KG that is there, from triples to be added and triples to be removed.
+"""Change an existing KG by triples to add and triples to remove.
 
 The KG becomes what a load of its own triples, without the removed ones and with the added ones,
 would give. To that end the nodes that the triples name are read from the store and go, beside the
-added triples, through the stages of a load; what comes out is compared with what is there. Keys
+added triples, through the stages of a load; the result is compared with the stored graph. Keys
 never change: those of new entities and relations follow the greatest one that was ever given.
 
 What the store holds is all that is known of the KG: what a load left out (an edge of a nameless
@@ -41,7 +41,8 @@ from kgqa.graph.model import (
 )
 from kgqa.graph.schema import Value, fact_id, read_fact_id
 from kgqa.loaders.base import Loader, Rejects, Report, edge_batch, entity_batch
-from kgqa.loaders.triples import MediatorRule, read_pairs
+from kgqa.loaders.triples import MediatorRule
+from kgqa.loaders.triples_pairs import read_pairs
 from kgqa.loading.edges import REPEATED, preference
 from kgqa.loading.facts import entity_values, expanded, fact_number, reified
 from kgqa.loading.pipeline import REJECTS_FILE, assemble, type_relations_of
@@ -105,7 +106,7 @@ def update(
 
     ``names`` and ``remove_names``: files of ids and names that are added and removed. ``before`` is
     called with the change before it is made. Lines that are malformed go to ``folder /
-    "rejects.tsv"``. Raises what the loaders, the store and its changer raise.
+    "rejects.tsv"``. Errors of the loaders and the store propagate.
     """
     report = Report()
     removal, missing = Removal(), list[str]()
@@ -215,7 +216,7 @@ class _Plan:
         self._defined = _has_lone_entities(self._info.loader)
         self._relations = store.relations()
         self._relation_key = {id_: key for key, id_ in enumerate(self._relations.ids) if id_}
-        self._keys: dict[str, int] = {}  # of nodes that are there
+        self._keys: dict[str, int] = {}  # of stored nodes
         self._old: dict[int, Node] = {}  # those of them that were read, as they are
         self._nodes: dict[int, Node] = {}  # as they will be
         self._vanished: set[int] = set()
@@ -294,7 +295,7 @@ class _Plan:
     # -- what is removed ---------------------------------------------------------------------
 
     def _take_away(self, removal: Removal) -> set[KeyedEdge]:
-        """Take names and types from the nodes; return the edges that are there and are to go."""
+        """Take names and types from the nodes; return the stored edges to remove."""
         kinds = set(self._info.type_relations)
         for head, relation, tail in removal.edges if kinds else ():
             node, of = self._node(head), self._node(tail)
@@ -363,7 +364,7 @@ class _Plan:
     # -- what is added -----------------------------------------------------------------------
 
     def _assembled(self, added: Sequence[Batch], removal: Removal, named: set[str]) -> GraphTables:
-        """Put the nodes that are there and what is added together, as a load does."""
+        """Merge the stored nodes with the added ones, as a load does."""
         unnamed: dict[str, bool] = {}  # ids that lost a name, and whether an alias takes its place
         for (id_, _), from_table in removal.names.items():
             unnamed[id_] = unnamed.get(id_, False) or from_table

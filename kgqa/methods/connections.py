@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from kgqa.paths.walk import PathTable
 
 _FARTHEST = 4  # hops between two things that are called connected
-_SHOWN = 20  # paths
-_SURE = 0.97  # that paths answer it: they are in the graph
+_MAX_PATHS = 20  # paths
+_PATH_CONFIDENCE = 0.97  # that paths answer it: they are in the graph
 _NEARBY = 0.8  # that there is no longer one, or that none is meant
 _CALLED = ("connect", "link", "common")  # of a relation that such words may mean
 
@@ -86,7 +86,7 @@ def connection_findings(
         paths=tuple(ScoredPath(path.text, 0.0, path.tail.name, (path,)) for path in paths),
         timings=timings,
         search=SearchUse("paths"),
-        confidence=_SURE if kind != "common" else _NEARBY,
+        confidence=_PATH_CONFIDENCE if kind != "common" else _NEARBY,
     )
 
 
@@ -134,5 +134,5 @@ def _in_common(store: GraphStore, first: int, second: int, form: PathFormat) -> 
 
 
 def _grounded(store: GraphStore, table: PathTable, form: PathFormat) -> list[GroundedPath]:
-    rows = np.arange(min(len(table), _SHOWN))
+    rows = np.arange(min(len(table), _MAX_PATHS))
     return [path for path in ground(store, table.take(rows), form) if path is not None]

@@ -20,7 +20,7 @@ from kgqa.deadline import deadline
 from kgqa.display import NO_EVIDENCE, NOT_HERE
 from kgqa.errors import AdapterMismatchError, KgqaError, ModelNotFoundError
 from kgqa.extras import missing_llm_packages, require_llm_packages
-from kgqa.graph.literals import number_in
+from kgqa.graph.amounts import number_in
 from kgqa.graph.model import Kind
 from kgqa.graph.names import normalise
 from kgqa.graph.quantities import UNITS

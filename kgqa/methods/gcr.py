@@ -422,7 +422,7 @@ def _build_options(options: GcrOptions) -> dict[str, Any]:
 
 
 def _result(outcome: DecodingOutcome) -> SearchResult:
-    """Return the result of a search. Raises what ended it, TimeLimitError if it found no path."""
+    """Return a search's result. Raises the error that ended it; TimeLimitError without a path."""
     result = outcome.found()
     certificate = result.certificate
     if not result.hypotheses and certificate is not None and not certificate.proven:

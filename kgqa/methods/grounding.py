@@ -1,7 +1,7 @@
 """From topic entities to the constraint that decodes their paths, and from hypotheses back to them.
 
 The constraint is that of the index if it serves, else one composed on the fly: both accept the same
-language. What was decoded is shown only if it is there by id, edge by edge.
+language. A decoded path is shown only if the store has each of its edges, by id.
 
 Probabilities that are renormalised over what the constraint allows cannot say that the model
 prefers something else: asked of the wrong entity, it is as sure of the least wrong path. The part

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from kgqa.answers.answer import (
     Findings,
     GeneralLlmUse,
+    PlanReading,
     RankedAnswer,
     Timings,
 )
@@ -25,7 +26,9 @@ from kgqa.answers.general import ask_which
 from kgqa.deadline import check_deadline
 from kgqa.display import NOT_HERE, said_name
 from kgqa.errors import PlanError, TimeLimitError, UsageError
+from kgqa.graph.moments import length
 from kgqa.graph.names import normalise
+from kgqa.graph.quantities import BASES
 from kgqa.graph.schema import PropertyGraph
 from kgqa.lexicon.lemmas import stem
 from kgqa.linking.neighbourhood_features import MOST_CLASSES, stems_of
@@ -77,6 +80,7 @@ from kgqa.understanding.literals import stated
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence, Set
 
+    from kgqa.answers.answer import Answer
     from kgqa.graph.schema import GraphSchema
     from kgqa.graph.store import GraphStore
     from kgqa.methods.resources import Resources
@@ -93,6 +97,7 @@ VAIN = -12.0  # from which words ask for what a plan leaves out
 UNEXPLAINED = 0.9  # and if it has words that its plan does not account for
 LOST = 0.5  # and for each further one of them that asks for something
 NOTHING_FOUND = 4.0  # off the score of a plan that finds nothing
+_OFFERED, _OFFERED_AMONG = 2, 6  # readings to choose from, and plans that are tried for them
 NOTHING_THERE = 1.0  # and says every word of the question
 _NEAR, _COMPARED = 3.0, 6  # temperatures, and readings, that rows are compared of
 ABOUT = 0.55  # cosine from which a noun is a class in other words: film and movie, town and city
@@ -136,6 +141,7 @@ class Read(NamedTuple):
     general_llm: GeneralLlmUse | None = None
     said: str = ""  # a note on what the general LLM chose
     unsaid: str = ""  # what no plan says
+    readings: tuple[PlanReading, ...] = ()  # what is offered to choose from
     passed: tuple[str, ...] = ()  # words and values that the best plan has no use for
     bounds: tuple[Bound, ...] = ()  # things that the best plan compares with
 
@@ -236,8 +242,9 @@ class Query(Method[QueryOptions]):
         near = [one for one in worth[1:] if one[0] > worth[0][0] - _NEAR * temperature][:_COMPARED]
         same = [True, *(False for _ in worth[1:])]
         if worth and (best_ := worth[0][2]) is not None:  # the same rows do not contradict it
-            for place, (_, one, result) in enumerate(near, 1):
+            for place, (score, one, result) in enumerate(near, 1):
                 other = result or run(one.plan)
+                worth[place] = score, one, other
                 same[place] = other is not None and _first_column(other) == _first_column(best_)
         confidence = confidence_of([one[0] for one in worth], temperature, same)
         unknown, passed = list[str](), list[str]()
@@ -271,9 +278,10 @@ class Query(Method[QueryOptions]):
         if strange in {question[one.start : one.end].lower() for one in found}:
             strange = ""  # a value that the graph holds is a kind of thing in it
         unsaid = unsayable(question, parts.words)
+        unsure = chosen_by is None and confidence < self.options.sure_from
         return Read(
             ranked, unknown, confidence, (chosen - began, ran - chosen), strange,
-            chosen_by, said, unsaid, tuple(passed),
+            chosen_by, said, unsaid, readings_of(ranked, run) if unsure else (), tuple(passed),
             tuple(bounds_of(ranked[0][0].plan, found)) if ranked else (),
         )  # fmt: skip
 
@@ -430,7 +438,7 @@ class Query(Method[QueryOptions]):
         notes += [read.said] if read.said else []
         if result.tied:
             notes.append(
-                f"{len(rows)} are equal in this: all are given."
+                f"{len(rows)} tie: all are shown."
                 if len(result) == 1
                 else f"{len(result.tied)} more are equal to the last of the first {len(result)}."
             )
@@ -444,9 +452,7 @@ class Query(Method[QueryOptions]):
             if bound.ids
         ]
         confidence = None if read.general_llm and not read.said else read.confidence
-        if read.confidence < self.options.sure_from and confidence is not None:
-            others = [one.plan for one, _ in read.plans[1:3]]
-            notes += [f"It may also be read as: {plan}" for plan in others]
+        readings = read.readings if rows and len(read.readings) > 1 else ()
         if confidence is not None and confidence < self.options.refuse_below:
             known = {stem(one.lower()) for one in read.unknown}
             strays = [*read.unknown, *(one for one in read.passed if one not in known)]
@@ -457,7 +463,7 @@ class Query(Method[QueryOptions]):
                 + (f", and {left} has no place in the best one" if left else "")
                 + ": name what it asks for as the graph does, or run the nearest (kgqa query).",
             )
-            answers, others_ = (), answers
+            answers, others_, readings = (), answers, read.readings
             result = result if rows else None  # nothing found is no answer, either
         else:
             others_ = ()
@@ -469,6 +475,7 @@ class Query(Method[QueryOptions]):
             confidence=confidence,
             result=result,
             covers=_named_in(best.plan).union(*(one.ids for one in read.bounds)),
+            readings=readings,
             **cost,
         )
 
@@ -509,6 +516,56 @@ def within(plan: Plan, ids: Set[str], types: Set[str]) -> Plan | None:
         return None
     one = Comparison(NodeRef(nodes[0]), "in", tuple(sorted(ids)))
     return replace(plan, where=(*plan.where, one))
+
+
+def readings_of(
+    ranked: Sequence[tuple[Candidate, QueryResult | None]],
+    run: Callable[[Plan], QueryResult | None],
+) -> tuple[PlanReading, ...]:
+    """Return the first two plans that give something, and not the same.
+
+    ``ranked``: the best first, each with what it gives, or None if it is still to ``run``.
+    """
+    found: list[PlanReading] = []
+    given: list[set[object]] = []
+    for one, result in ranked[:_OFFERED_AMONG]:
+        check_deadline()
+        result = result or run(one.plan)
+        if result is None or not _gives(result) or _first_column(result) in given:
+            continue
+        given.append(_first_column(result))
+        found.append(PlanReading(result.sentence, one.plan))
+        if len(found) == _OFFERED:
+            break
+    return tuple(found)
+
+
+def as_read(answer: Answer, number: int, run: Callable[[Plan], QueryResult]) -> Answer:
+    """Return an answer in that one of its readings, counted from 1, which a person chose.
+
+    ``run`` gives the rows of a plan. Raises UsageError for a number of no reading, PlanError.
+    """
+    readings = answer.readings
+    if not 0 < number <= len(readings):
+        raise UsageError(
+            f"There is no reading {number} of this question: "
+            + (f"{len(readings)} are offered." if readings else "it is read in one way."),
+            "Ask it without `reading`; the readings that are offered stand with the answer.",
+        )
+    reading = readings[number - 1]
+    result = run(reading.plan)
+    return replace(
+        answer,
+        method=Query.name,
+        answers=tuple(_answer(row, result) for row in (*result.rows, *result.tied)),
+        others=(),
+        paths=(),
+        expanded=(),
+        relations=(),
+        result=result,
+        notes=(f"Read as: {result.sentence} As a plan: {reading.plan}",),
+        confidence=None,
+    )
 
 
 def _walks_one_way(plan: Plan) -> bool:
@@ -743,7 +800,16 @@ def _joins(plan: Plan) -> bool:
 
 def _names(plan: Plan) -> list[str]:
     """Return the names and values that a plan speaks of."""
-    return re.findall(r"[^\W\d][\w/:#.-]*", str(plan))
+    lasting = any(
+        isinstance(value, str) and length(value) is not None
+        for one in plan.where
+        if isinstance(one.right, tuple)
+        for value in one.right
+    )
+    return [
+        *re.findall(r"[^\W\d][\w/:#.-]*", str(plan)),
+        *(" ".join(BASES["s"]).split() if lasting else ()),  # "hours", of PT2H
+    ]
 
 
 def _gives(result: QueryResult) -> bool:

@@ -165,10 +165,17 @@ class RankWords:
     def names(
         self, entities: Iterable[TopicEntity | Candidate | Resolution]
     ) -> dict[int, tuple[str, ...]]:
-        """Return by key what entities are called: names, ids and aliases."""
-        return {
-            one.key: (one.name, one.id, *self.store.details(one.key).aliases) for one in entities
-        }
+        """Return by key what entities are called: names, ids and aliases.
+
+        An id that was made of a type and a key, ``Author/7``, is none where there is a name: the
+        question's "author" is no part of one.
+        """
+        called: dict[int, tuple[str, ...]] = {}
+        for one in entities:
+            of = self.store.details(one.key)
+            made = one.name != one.id and one.id.partition("/")[0] in of.types
+            called[one.key] = (one.name, *(() if made else (one.id,)), *of.aliases)
+        return called
 
     def question(self, text: str, topic: int, names: Mapping[int, Sequence[str]]) -> str:
         """Return a question with ``x`` in place of ``topic``, without the other topic entities.

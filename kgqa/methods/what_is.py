@@ -40,7 +40,7 @@ _FILLER = frozenset(
 _WHETHER = frozenset({"is", "are", "was", "were"})
 _MOST_TYPES = 5  # of a thing, to be what it is
 _DESCRIBED = 10  # answers that are shown with what is known of them
-_SURE = 0.97  # that the edge says what is asked; the edge itself is in the graph
+_TYPE_CONFIDENCE = 0.97  # that the edge says what is asked; the edge itself is in the graph
 
 
 def kind_findings(
@@ -81,7 +81,7 @@ def _by_types(store: GraphStore, question: str, topics: Sequence[TopicEntity]) -
         if named and of.types and not named.intersection(of.types):
             kinds = ", ".join(map(relation_phrase, of.types))
             note = f"{NOT_HERE}: {said_name(topics[0].name)} is of another kind: {kinds}."
-            return Findings(notes=(note,), search=SearchUse("types"), confidence=_SURE)
+            return Findings(notes=(note,), search=SearchUse("types"), confidence=_TYPE_CONFIDENCE)
         names = sorted(named)[:1]
     if not 0 < len(names) <= _MOST_TYPES:
         return None
@@ -93,7 +93,7 @@ def _by_types(store: GraphStore, question: str, topics: Sequence[TopicEntity]) -
             for name in names
         ),
         search=SearchUse("types"),
-        confidence=_SURE,
+        confidence=_TYPE_CONFIDENCE,
     )
 
 
@@ -135,7 +135,7 @@ def _by_edges(
         ),
         timings=replace(Timings(), ground=time.perf_counter() - began),
         search=SearchUse("types"),
-        confidence=_SURE,
+        confidence=_TYPE_CONFIDENCE,
     )
 
 

@@ -41,7 +41,7 @@ DEFAULT_PROMPT = "Question: {question}\nTopic: {topics}\nPath:"
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CONFIG)
 class AdapterCard:
-    """How a model is asked, and what form of path it writes.
+    """The prompt of a model and the form of its paths.
 
     A path's tokens follow the prompt at once: ``start`` (if any), the path, ``end``.
     Raises pydantic's ValidationError if a field has no meaning.
@@ -100,7 +100,7 @@ class AdapterCard:
         return hashlib.sha256(self.to_json().encode()).hexdigest()
 
     def suits(self, relations: Sequence[str]) -> bool:
-        """Return whether most of these relations are among those that it was measured on."""
+        """Return whether most of these relations are among the ones that the card lists."""
         return suits(self.calibrated_on, relations)
 
     def to_json(self) -> str:

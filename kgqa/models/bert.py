@@ -85,7 +85,7 @@ class Bert:
         for start in range(0, len(names), _AT_ONCE_READ):  # what is mapped counts as memory, too
             with (
                 safe_open(file, framework="numpy") as stored,
-                np.errstate(over="ignore"),  # what comes of it is checked
+                np.errstate(over="ignore"),  # the result is checked
             ):
                 for stated in names[start : start + _AT_ONCE_READ]:
                     name, weight = stated.removeprefix(cls._prefix), stored.get_tensor(stated)
@@ -107,7 +107,7 @@ class Bert:
                 self._weights[name] = weight + change
         vars(self).pop("_layers", None)
 
-    @np.errstate(all="ignore")  # of damaged weights; whoever asks checks what comes of them
+    @np.errstate(all="ignore")  # of damaged weights: the caller checks the results
     def states(self, rows: Sequence[Sequence[int]]) -> Array:
         """Return the states of all tokens of ``rows``, joined: ``[tokens, width]``.
 
@@ -129,14 +129,14 @@ class Bert:
     def _placed(
         self, state: Array, rows: Sequence[Sequence[int]], lengths: Sequence[tuple[int, int]]
     ) -> Array:
-        """Return the words' vectors with those of their positions."""
+        """Return the sum of word and position vectors."""
         position = np.concatenate([np.tile(np.arange(size), count) for size, count in lengths])
         state = state + self._weights[self._positions][position]
         state += self._weights["embeddings.token_type_embeddings.weight"][0]
         return state
 
     def _relative(self, length: int) -> Array | None:
-        """Return what is added to the scores of texts of ``length``, ``[heads, length, length]``.
+        """Return the position bias of attention scores, ``[heads, length, length]``.
 
         None adds nothing.
         """

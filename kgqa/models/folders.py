@@ -36,12 +36,12 @@ BUNDLED = Path(__file__).parent.parent / "data"
 MOSTLY = 0.5  # part of a KG's relations from which a model suits it
 _DOWN, _UP = ".down", ".up"  # the two factors of a weight's change
 _NO: Changes = {}
-_SHOWN = 3  # faults of a card that one message names
+_MAX_LISTED_FAULTS = 3  # faults of a card that one message names
 
 
 @dataclass
 class ModelKind(Generic[CardT]):
-    """A kind of models: what messages call it, its card, and the folder of the bundled ones.
+    """A kind of models: its name in messages, its card, and the folder of the bundled ones.
 
     ``version`` is the ``format_version`` that is read; ``older`` makes of a card of an earlier one
     the next. ``again`` says what to do with one that cannot be used, ``files`` what a folder holds.
@@ -61,13 +61,13 @@ class ModelKind(Generic[CardT]):
         return sorted(card.parent.name for card in self.bundled.glob(f"*/{self.card_file}"))
 
     def folder(self, name: str) -> Path:
-        """Return the folder of a model: one of that path, else the bundled one of that name."""
+        """Return a model's folder: an existing path, otherwise the bundled one with this name."""
         folder, ours = Path(name).expanduser(), self.bundled / name
         named = re.fullmatch(r"[\w-]{1,80}", name) and not folder.exists() and ours.is_dir()
         return ours if named else folder
 
     def shown(self, folder: Path) -> str:
-        """Return what a model is called: the name of a bundled one, the path of another."""
+        """Return a model's name in messages: a bundled one's name, otherwise the path."""
         return folder.name if folder.parent == self.bundled else str(folder)
 
     def card(self, folder: Path) -> CardT:
@@ -110,7 +110,7 @@ class ModelKind(Generic[CardT]):
             # as JSON text, so that lists of strings become tuples in spite of strict types
             return TypeAdapter(self.card_type).validate_json(json.dumps(content))
         except ValidationError as error:
-            faults = "; ".join(_fault(fault) for fault in error.errors()[:_SHOWN])
+            faults = "; ".join(_fault(fault) for fault in error.errors()[:_MAX_LISTED_FAULTS])
             raise ModelError(f"The {what} card {file} is not usable: {faults}.", again) from None
 
     def weights(self, folder: Path, name: str) -> dict[str, NDArray[np.float32]]:
@@ -137,7 +137,7 @@ class ModelKind(Generic[CardT]):
     def read(self, folder: Path) -> tuple[CardT, dict[str, Array], Changes]:
         """Return the card in a folder, the tensors that it names, and low-rank changes of others.
 
-        Raises what :meth:`card` and :meth:`weights` raise.
+        Errors of :meth:`card` and :meth:`weights` propagate.
         """
         card: Any = self.card(folder)
         state = self.weights(folder, card.weights)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 OPENAI_URL = "https://api.openai.com/v1"
-_SHOWN = 200  # characters of a server's own words in a message
+_MAX_REPEATED_CHARACTERS = 200  # characters of a server's own words in a message
 MOST_BYTES = 4 << 20  # of a reply, as it comes over the network; answers take some thousand
 _MOST_TOKENS = 1 << 40  # a count above is not one
 _LOOK_S = 0.5  # between two looks whether anybody waits for a call
@@ -72,7 +72,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What the model wrote, and how many tokens that took as the server counts them."""
+    """The model's reply, and the numbers of tokens as the server counts them."""
 
     text: str
     prompt_tokens: int
@@ -82,7 +82,7 @@ class Completion:
 def call_key(
     url: str, model: str, messages: Sequence[Mapping[str, str]], parameters: Mapping[str, Any]
 ) -> str:
-    """Return the key of a call: hex SHA-256 of all that decides its answer."""
+    """Return the cache key of a call: hex SHA-256 of everything that decides its answer."""
     content = [_VERSION, url.rstrip("/"), model, list(messages), dict(parameters)]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
@@ -112,7 +112,7 @@ class CallCache:
             raise self._unusable(error) from None
 
     def get(self, key: str) -> Completion | None:
-        """Return what was answered to the call, None if it was not made yet."""
+        """Return the cached reply to a call, None without one."""
         query = "SELECT text, prompt_tokens, completion_tokens FROM calls WHERE key = ?"
         row = self._run(query, (key,))
         return None if row is None else Completion(*row)
@@ -160,7 +160,7 @@ class _TooLong(Exception):  # noqa: N818 - named for what the reply is
 
 
 async def _bound(response: Any) -> None:
-    """Make reading a response fail once it is too long."""
+    """Bound the length of a response: reading more fails."""
     if response.headers.get("Content-Encoding", "identity") != "identity":
         raise _TooLong
     read = response.aiter_raw
@@ -331,7 +331,7 @@ class GeneralLLM:
             )
 
     def _read(self, body: bytes) -> Completion:
-        """Return what a reply says; any field may be missing or of another type."""
+        """Return the content of a reply, any field of which may be missing or of another type."""
         try:
             content = json.loads(body)
         except (ValueError, RecursionError) as error:  # a page, or nested without end
@@ -382,7 +382,7 @@ class GeneralLLM:
         text = " ".join(without_secrets(error.message).split())
         for secret in (self._key, urlsplit(self._url).password):
             text = text.replace(secret, "***") if secret else text
-        return f": {text[:_SHOWN]}" if text else ""
+        return f": {text[:_MAX_REPEATED_CHARACTERS]}" if text else ""
 
     def _fail(self, what: str, hint: str) -> NoReturn:
         raise GeneralModelError(f"The general model's server {self.url} {what}.", hint) from None
@@ -406,7 +406,7 @@ def _started(call: Coroutine[Any, Any, T]) -> Future[T]:
 
 
 def _waited(call: Coroutine[Any, Any, T]) -> T:
-    """Return what ``call`` gives; it ends when nobody waits for the question any more."""
+    """Return the result of ``call``, which is cancelled with the question."""
     future = _started(call)
     try:
         while not wait([future], _LOOK_S).done:

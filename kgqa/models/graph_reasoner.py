@@ -183,7 +183,7 @@ class GraphReasoner:
         }
 
     def read(self, states: Array, there: BoolArray, pooled: Array) -> Reading:
-        """Return what the reasoner makes of questions.
+        """Return the reasoner's reading of questions.
 
         ``states`` ``[rows, tokens, width]`` are the tokens' states, ``there`` ``[rows, tokens]`` is
         True for a token, ``pooled`` ``[rows, width]`` the questions' own vectors.
@@ -247,7 +247,7 @@ def log_softmax(values: Array) -> Array:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class LoadedReasoner:
-    """A reasoner that is ready: its model, and what encodes questions."""
+    """A loaded reasoner: its model and the encoder of its questions."""
 
     name: str
     card: ReasonerCard

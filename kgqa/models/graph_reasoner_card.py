@@ -50,7 +50,7 @@ REASONERS = ModelKind(
 
 
 def suited_reasoner(kg: str, relations: Sequence[str]) -> tuple[str, str]:
-    """Return the bundled reasoner that suits a KG with these ``relations`` best, and a note or "".
+    """Return the bundled reasoner that fits a KG with these ``relations`` best, and a note or "".
 
     Of those that know none of them it is the first. Raises ModelNotFoundError if none is bundled.
     """

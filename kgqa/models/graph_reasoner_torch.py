@@ -53,7 +53,7 @@ class TrainableReasoner(nn.Module):
 
     @torch.no_grad()
     def forget(self, seen: Tensor) -> None:
-        """Make low what was never trained: ``seen`` ``[2, 2]`` are places and directions.
+        """Lower the scores of untrained places and directions; ``seen`` ``[2, 2]``: trained.
 
         A direction that never came up in a place has no meaning there, whatever the words.
         """
@@ -61,7 +61,7 @@ class TrainableReasoner(nn.Module):
             weight[~seen] = low
 
     def read(self, states: Tensor, there: Tensor, pooled: Tensor) -> Reading:
-        """Return what the reasoner makes of questions.
+        """Return the reasoner's reading of questions.
 
         ``states`` ``[rows, tokens, width]`` are the tokens' states, ``there`` ``[rows, tokens]`` is
         True for a token, ``pooled`` ``[rows, width]`` the questions' own vectors.
@@ -148,7 +148,7 @@ def hop_loss(log_beta: Tensor, hops: Sequence[int]) -> Tensor:
 
 
 def path_loss(logits: Tensor, right: Tensor) -> Tensor:
-    """Return how far relations' ``logits`` are from what gold relation paths take at a step.
+    """Return the loss of relations' ``logits`` against the gold relations of a step.
 
     Both are ``[rows, relations]``; ``right`` is True where the step takes the relation. The right
     ones are pulled above 0 and all others below, the hardest most. Unlike the walk's squared error

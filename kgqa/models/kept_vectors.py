@@ -68,7 +68,7 @@ class KeptVectors:
         return True
 
     def _read(self, texts: Sequence[str]) -> dict[str, Vectors]:
-        """Return the vectors that are kept, but for damaged ones."""
+        """Return the kept vectors, except damaged ones."""
         named = {_hash(text): text for text in texts}
         vectors = {}
         for key, value in (self._try(lambda store: _of(store, list(named))) or {}).items():

@@ -157,7 +157,7 @@ def chosen(
 ) -> tuple[Path | None, AdapterCard, ModelFolder]:
     """Return the adapter's folder, the card and the model that are meant.
 
-    Raises what :func:`load_kg_llm` raises, AdapterMismatchError only if they are to be ``fitting``.
+    Errors of :func:`load_kg_llm` propagate, AdapterMismatchError only if ``fitting``.
     """
     folder = adapter_folder(model, adapter)
     card = ADAPTERS.card(folder) if folder else None
@@ -187,7 +187,7 @@ def adapter_folder(model: str | None, adapter: str | None) -> Path | None:
 def suited_adapter(
     model: str | None, kg_folder: Path | None, relations: Sequence[str]
 ) -> str | None:
-    """Return which adapter suits a KG with these ``relations`` best.
+    """Return the adapter that fits a KG with these ``relations`` best.
 
     The KG's own in ``kg_folder`` is meant if it was trained for ``model``. Bundled ones are the
     offline model's: one that was trained on such relations, or else the universal one. None, if

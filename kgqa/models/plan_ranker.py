@@ -40,7 +40,7 @@ _HEAD = ("head.0.weight", "head.0.bias", "head.2.weight", "head.2.bias")
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CONFIG)
 class PlanRankerCard:
-    """What a plan ranker was trained on, and what its log-odds count beside the plan scorer's.
+    """The training data of a plan ranker, and the weights of its and the plan scorer's log-odds.
 
     A plan's score is ``old`` times the sum of its parts' and ``new`` times its log-probability.
     """
@@ -101,7 +101,7 @@ class PlanRanker:
         starts = np.cumsum(sizes) - sizes
         means = np.add.reduceat(states, starts, 0) / sizes[:, None]
         wide, bias, last, shift = self._head
-        with np.errstate(all="ignore"):  # what comes of damaged weights is checked
+        with np.errstate(all="ignore"):  # results of damaged weights are checked
             inner = np.maximum(np.concatenate([means, states[starts]], 1) @ wide.T + bias, 0)
             logits = (inner @ last.T + shift).reshape(-1)
             logits = logits - np.logaddexp.reduce(logits)
@@ -129,7 +129,7 @@ def load_plan_ranker(name: str) -> PlanRanker:
     try:
         config = json.loads((encoder / "config.json").read_text("utf-8"))
         model = Bert.load(config, encoder / "model.safetensors")
-        with np.errstate(all="ignore"):  # what comes of them is checked
+        with np.errstate(all="ignore"):  # the results are checked
             model.change({name: up @ down for name, (down, up) in changes.items()})
         tokenizer = Tokenizer.from_file(str(encoder / "tokenizer.json"))
         tokenizer.no_padding()

@@ -6,8 +6,8 @@ of the question's come log-odds of the part's roles: whether a hop is walked, a 
 condition, orders, is given, and so on; from the question's alone, what the query is as a whole. A
 plan's score is the sum of what its parts' roles are worth, so a schema is read once for a question
 and any number of plans are compared by a few additions. The encoder is MiniLM with low-rank
-changes (LoRA, arXiv 2106.09685); scoring what is there instead of writing follows Pangu (arXiv
-2212.09736).
+changes (LoRA, arXiv 2106.09685); scoring existing candidates instead of writing
+plans follows Pangu (arXiv 2212.09736).
 
 A scorer on disk is a folder with ``scorer.json``, its card, and ``scorer.safetensors``.
 """
@@ -75,7 +75,7 @@ class PlanScores(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CONFIG)
 class ScorerCard:
-    """What a scorer was trained on, and by how much its sums are divided to be probabilities."""
+    """The training data of a scorer, and the temperature of its sums."""
 
     encoder: Annotated[str, Field(min_length=1)]
     temperature: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)] = 1.0
@@ -139,7 +139,7 @@ class PlanScorer:
         self._heads = heads
 
     def read(self, question: str, parts: Sequence[Part]) -> PlanScores:
-        """Return what ``question`` uses of ``parts``, and what it is as a whole."""
+        """Return the log-odds of each of ``parts`` and of the query's kind for ``question``."""
         roles: list[Array] = []
         wholes: list[dict[str, Array]] = []
         groups = max(1, -(-len(parts) // AT_ONCE))
@@ -188,7 +188,7 @@ def load_plan_scorer(name: str = UNIVERSAL) -> PlanScorer:
     try:
         config = json.loads((encoder / "config.json").read_text("utf-8"))
         model = Bert.load(config, encoder / "model.safetensors")
-        with np.errstate(all="ignore"):  # what comes of them is checked
+        with np.errstate(all="ignore"):  # the results are checked
             model.change({name: up @ down for name, (down, up) in changes.items()})
         heads = {name: tensor for name, tensor in state.items() if re.match(r"\w+\.\d\.", name)}
         tokenizer = Tokenizer.from_file(str(encoder / "tokenizer.json"))

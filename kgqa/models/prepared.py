@@ -105,7 +105,7 @@ def _config(folder: Path) -> dict[str, Any]:
 
 
 def _folder(cache: Path, name: str, sources: list[Path]) -> Path:
-    """Return where a model is kept: by where it and its adapter lie, and by their files."""
+    """Return the cache folder of a model, by the paths and files of it and its adapter."""
     files = [file for source in sources for file in sorted(source.iterdir()) if file.is_file()]
     state = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
     place = _digest([str(source.resolve()) for source in sources])
@@ -132,7 +132,7 @@ def _mapped(file: Path) -> dict[str, Any]:
 
 
 def _forget_others(kept: Path) -> None:
-    """Remove what was kept of the same model and adapter before they changed."""
+    """Remove earlier versions of the same model and adapter from the cache."""
     same = kept.name.rpartition("-")[0]
     for other in kept.parent.glob(f"{same}-*"):
         if other != kept:

@@ -55,7 +55,7 @@ def engine_for(
 
 
 def plan_for(kg_llm: KgLLM, *, progress: Progress, budget: int | None = None) -> Plan:
-    """Return how ``kg_llm`` is decoded with: from the cache folder, else by running it."""
+    """Return the decoding plan of ``kg_llm``, from the cache folder or by measuring it."""
     if budget is not None:
         Plan(budget=budget)  # raises before anything is measured
     plan = _plans.get(kg_llm.model)

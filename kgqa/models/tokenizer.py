@@ -260,7 +260,7 @@ class BareEncoder(PartEncoder):
         return {name: value for name, value in vars(self).items() if name != "tokenizer"}
 
     def known(self) -> dict[str, Any]:
-        """Return what is known beside the serialised tokenizer; it can stand in JSON."""
+        """Return the state outside the serialised tokenizer, for JSON."""
         return {name: getattr(self, name) for name in _KNOWN}
 
     @property
@@ -311,7 +311,7 @@ class BareEncoder(PartEncoder):
 
 
 class BareTokenizer:
-    """What a prompt needs of a transformers tokenizer, over the one of ``encoder``.
+    """The part of a transformers tokenizer that prompts need, over that of ``encoder``.
 
     ``folder`` is where transformers finds the tokenizer: only its chat template asks for that.
     """
@@ -350,7 +350,7 @@ class BareTokenizer:
 
 
 def bare_encoder(encoder: HFEncoder) -> BareEncoder | None:
-    """Return what gives the same ids as ``encoder`` without transformers.
+    """Return an encoder with the same ids as ``encoder``, without transformers.
 
     None for a slow tokenizer, for one whose class has its own code between a text and its ids, and
     for one that is seen to give other ids for difficult texts.

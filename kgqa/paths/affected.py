@@ -53,7 +53,7 @@ def affected(store: GraphStore, change: GraphChange, rules: WalkRules) -> IntArr
     collapse = rules.mediators == "collapse"
 
     def hops_over(key: int) -> int:
-        """Return what leaving a node costs: the hop was counted on the way into a mediator."""
+        """Return the hops that leaving a node costs: 0 for a mediator, counted on the way in."""
         return 0 if collapse and key in mediators else 1
 
     for head, _, tail in edges:

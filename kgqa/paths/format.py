@@ -25,7 +25,7 @@ class PathFormat:
 
     @property
     def fingerprint(self) -> str:
-        """A hash of all that decides which text a path has."""
+        """A hash of the settings that decide the text of a path."""
         content = json.dumps({"version": FORMAT_VERSION, **asdict(self)}, sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """An entity as it is shown; ``name`` is the id if it has no name."""
+    """An entity as shown; ``name`` is the id of an entity without a name."""
 
     id: str
     name: str
@@ -136,7 +136,7 @@ def verify(store: GraphStore, table: PathTable) -> BoolArray:
 
 
 def ground(store: GraphStore, table: PathTable, form: PathFormat) -> list[GroundedPath | None]:
-    """Return each path as it is shown, None if an edge of it is not in the store."""
+    """Return each path as shown, None for a path with an edge that the store lacks."""
     if not len(table):
         return []
     good = verify(store, table)
@@ -218,7 +218,7 @@ def _properties_of(store: GraphStore, keys: IntArray) -> dict[int, dict[str, Any
 
 
 def _meant(facts: list[Fact], real: list[_Real]) -> tuple[Fact, ...]:
-    """Return facts with the real ones in place of their halves; nothing if there is none."""
+    """Return facts with reified facts in place of their halves; nothing without a reified fact."""
     whole = {half: fact for fact, halves in real for half in halves}
     triples = [whole.get((fact_.head, fact_.predicate, fact_.tail), fact_) for fact_ in facts]
     return tuple(dict.fromkeys(triples)) if whole else ()

@@ -60,7 +60,7 @@ class RelationPaths:
 
 
 def relation_paths(store: GraphStore, topic: int, rules: WalkRules) -> tuple[RelationPaths, int]:
-    """Return the relation paths out of ``topic``, and how many hops they have at most.
+    """Return the relation paths out of ``topic``, and their greatest number of hops.
 
     With more than ``MOST_PATHS`` paths of two hops these are two, and closed: :func:`opened` walks
     the likely ones. Raises GraphError.
@@ -98,7 +98,7 @@ def relation_paths(store: GraphStore, topic: int, rules: WalkRules) -> tuple[Rel
 def opened(
     store: GraphStore, paths: RelationPaths, probability: NDArray[np.float64], rules: WalkRules
 ) -> RelationPaths:
-    """Return ``paths`` with those of its likely closed relation paths; ``probability`` of each.
+    """Return ``paths`` with the expansions of its likely unexpanded ones, by ``probability``.
 
     They are walked from the likeliest on, until the edges that may be read are spent: what is
     likely and was not walked whole is still ``closed``. Raises GraphError.
@@ -143,7 +143,7 @@ def _grouped(table: PathTable) -> RelationPaths:
 
 
 def _parts(store: GraphStore, table: PathTable) -> Iterator[PathTable]:
-    """Yield those paths of one hop that go on, some at a time; values end a path."""
+    """Yield batches of the one-hop paths that continue; a value ends a path."""
     ends, of = np.unique(table.ends(), return_inverse=True)
     onward = np.flatnonzero(store.entities(ends).kinds[of] != Kind.VALUE)
     number = np.cumsum(store.degrees(ends)[of][onward]) // _TOGETHER
@@ -153,7 +153,7 @@ def _parts(store: GraphStore, table: PathTable) -> Iterator[PathTable]:
 
 
 def _further(store: GraphStore, table: PathTable, rules: WalkRules) -> PathTable:
-    """Return all paths that are those of ``table``, of one hop, and one hop more."""
+    """Return all one-hop paths of ``table``, extended by one hop."""
     ends, of = np.unique(table.ends(), return_inverse=True)
     hops = hops_out_of(store, ends, rules)
     starts = hops.offsets(len(ends))

@@ -73,14 +73,14 @@ class Schema:
         return sorted(self._topics)
 
     def common(self, most: int) -> list[Hop]:
-        """Return up to ``most`` hops, first those that most entities of the sample have."""
+        """Return up to ``most`` hops, the most frequent in the sample first."""
         having: Counter[Hop] = Counter()
         for kind, count in self._kinds.items():
             having.update(dict.fromkeys(kind, count))
         return sorted(having, key=lambda hop: (-having[hop], hop))[:most]
 
     def topics(self, hop: Hop) -> list[int]:
-        """Return keys of some entities that have ``hop``."""
+        """Return keys of a few entities that have ``hop``."""
         return self._topics.get(hop, [])
 
     def both_ways(self, hop: Hop) -> bool:

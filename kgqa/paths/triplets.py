@@ -61,7 +61,7 @@ class StoreTriplets:
 
 
 class SomeTriplets:
-    """A graph of ``rows`` alone, of those in a store."""
+    """The graph of the triplets ``rows`` of a store."""
 
     def __init__(self, store: GraphStore, rows: IntArray) -> None:
         self.rows = sorted_rows(rows)
@@ -79,7 +79,7 @@ class SomeTriplets:
 
 
 def lasting(store: GraphStore, keys: IntArray) -> BoolArray:
-    """Return which of ``keys`` can be gone on from: all but values. Shape ``[len(keys)]``."""
+    """Return which of ``keys`` a path can continue from: all but values. Shape ``[len(keys)]``."""
     if not len(keys):
         return np.zeros(0, bool)
     lasts: BoolArray = store.entities(keys).kinds != Kind.VALUE

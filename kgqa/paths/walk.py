@@ -102,7 +102,7 @@ class PathTable:
         return self.take(np.flatnonzero(self.topic == topic))
 
     def take(self, rows: IntArray) -> PathTable:
-        """Return some of the paths."""
+        """Return the paths at ``rows``."""
         return PathTable(self.topic[rows], self.length[rows], self.hops[rows])
 
     def ends(self) -> IntArray:
@@ -283,7 +283,7 @@ def ordered(table: PathTable) -> PathTable:
 
 @dataclass(frozen=True, slots=True)
 class RelationPath:
-    """Paths of one topic with the same steps, to answers; ``f1``: of all their tails."""
+    """Paths of one topic with the same steps, to answers; ``f1``: of their tails."""
 
     topic: int
     steps: tuple[tuple[int, int], ...]

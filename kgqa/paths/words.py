@@ -47,7 +47,7 @@ def relation_phrase(name: str) -> str:
 def relation_path_text(
     steps: Sequence[tuple[int, int]], phrases: Sequence[str], examples: Sequence[str] = ()
 ) -> str:
-    """Return a relation path in words, from the topic entity ``x`` to what is asked for, ``?``.
+    """Return a relation path in words, from the topic entity ``x`` to the answer, ``?``.
 
     ``steps``: (first step, second step or -1) of each hop; ``phrases``: of relations by key;
     ``examples``: names of entities that such paths end in, which say what kind of thing it is.

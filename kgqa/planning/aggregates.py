@@ -27,7 +27,7 @@ from kgqa.planning.question_words import (
     superlative,
 )
 from kgqa.planning.two_step_plans import best_first, counted_after
-from kgqa.queries.check import DATES, NUMBERS
+from kgqa.queries.check import NUMBERS
 from kgqa.queries.plan import (
     Aggregate,
     AggregateKind,
@@ -43,6 +43,7 @@ from kgqa.queries.plan import (
     Without,
     owners,
 )
+from kgqa.queries.values import DATES
 from kgqa.understanding.asked import asks_best, asks_either
 
 if TYPE_CHECKING:
@@ -198,7 +199,8 @@ class WholeSearch:
         if place.property.many:
             many = said and not _COMMON.search(question)
             return replace(place.ref, part="size"), weight + 4.0 if many else -MOST_ODDS
-        if place.property.type in ("boolean", "point", "duration") or (is_id(place) and not said):
+        unordered = place.property.type in ("boolean", "point") or place.property.unordered
+        if unordered or (is_id(place) and not said):
             return place.ref, -MOST_ODDS
         if _AGED.search(question) and known.aged:  # nothing else is meant
             own = [one for one in known.places if _BODILY.search(one.property.name)]
@@ -302,7 +304,7 @@ class WholeSearch:
             if is_id(place) or place.property.many:
                 continue
             for name, kind in _FUNCTIONS.items():
-                fits = place.is_number or name not in ("sum", "avg")
+                fits = place.is_number or not (name in ("sum", "avg") or place.property.unordered)
                 if not fits or ((total or most) and name != "sum"):
                     continue
                 item = Aggregate(kind, place.ref)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from heapq import nlargest
 from typing import TYPE_CHECKING, Any
 
+from kgqa.graph.moments import length_text
 from kgqa.graph.quantities import UNITS
 from kgqa.paths.words import relation_phrase
 from kgqa.planning.bounds import bound_before, compared
@@ -29,8 +30,9 @@ from kgqa.planning.question_words import (
     says,
 )
 from kgqa.planning.schema_parts import ENTITY, FoundValue, Owned
-from kgqa.queries.check import DATES, NUMBERS, operators
+from kgqa.queries.check import NUMBERS, operators
 from kgqa.queries.plan import Aggregate, Comparison, NodeRef, PropertyRef, owners
+from kgqa.queries.values import DATES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -94,6 +96,15 @@ class State:
     def instead(self, one: Comparison, worth: float) -> State:
         """Return the state with another last condition."""
         return replace(self, where=(*self.where[:-1], one), score=self.score + worth)
+
+
+def _in_time(literal: Stating, value: object, type_: str) -> str:
+    """Return a number as the year or the length of time that it is, "" if it is none."""
+    if type_ in DATES and is_year(value):
+        return f"{value}"
+    if type_ == "duration" and literal.read and literal.read.unit == "s":
+        return length_text(literal.read.amount or 0)
+    return ""
 
 
 def _node_of(owner: object, pattern: Pattern) -> int:
@@ -326,8 +337,8 @@ class ConditionSearch:
                     yield added
                     for other in self._beside(place, literal, places):
                         yield self._add(added, other, operator, value, _CLOSE)
-                elif type_ in DATES and is_year(value):
-                    yield self._add(state, place, operator, f"{value}", 0.5 + near)
+                elif when := _in_time(literal, value, type_):
+                    yield self._add(state, place, operator, when, 0.5 + near)
             elif literal.kind == "date" and len(str(value)) == 2:  # a month of any year
                 if type_ in DATES:
                     part = replace(place, ref=replace(place.ref, part="month"))

@@ -14,10 +14,11 @@ from kgqa.linking.neighbourhood_features import name_stems, stems_of
 from kgqa.planning.bounds import bound_before
 from kgqa.planning.question_words import stems
 from kgqa.planning.schema_parts import ENTITY, FoundValue, Owned
-from kgqa.queries.check import DATES, NUMBERS, fits
+from kgqa.queries.check import NUMBERS, fits
 from kgqa.queries.implicit_classes import PlainGraph
 from kgqa.queries.language import Owned as Owner
 from kgqa.queries.language import PlanLiterals
+from kgqa.queries.values import DATES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -1,9 +1,8 @@
 """Checks a plan against the schema of a KG: what does not fit it is never run.
 
-Operators by type: numbers, dates and text are compared and ordered; ``contains`` and its kind take
-text; booleans, points and durations are equal or not; a node is equal to a name or an id. Of a
-list every operator asks whether a member fits it, a negated one (``<>``, ``not …``) whether none
-does.
+Operators by type: numbers, dates, durations and text are compared and ordered; ``contains`` and its
+kind take text; booleans and points are equal or not; a node is equal to a name or an id. Of a list
+every operator asks whether a member fits it, a negated one (``<>``, ``not …``) whether none does.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from kgqa.errors import PlanError
+from kgqa.graph.moments import length
 from kgqa.graph.schema import Property
 from kgqa.queries.plan import (
     TEXT_OPERATORS,
@@ -27,7 +27,9 @@ from kgqa.queries.plan import (
     Plan,
     PropertyRef,
     quoted_name,
+    quoted_value,
 )
+from kgqa.queries.values import DATES, MOMENTS, interval
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -36,13 +38,16 @@ if TYPE_CHECKING:
     from kgqa.queries.plan import Hop
 
 NUMBERS = ("integer", "float")
-DATES = ("date", "datetime")
-ORDERED = (*NUMBERS, *DATES, "time", "text")
+ORDERED = (*NUMBERS, *MOMENTS, "duration", "text")
 _EQUALITY = ("=", "<>", "in", "not in")
-_SHOWN = 8  # names that an error lists
+_MAX_LISTED_NAMES = 8  # names that an error lists
 _CLOCK = r"\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)?"
-_DATE = re.compile(rf"\d{{4}}(?:-Q[1-4]|-\d\d(?:-\d\d(?:[T ]{_CLOCK})?)?)?")
+_DATE = re.compile(rf"-?\d{{4,}}(?:-Q[1-4]|-\d\d(?:-\d\d(?:[T ]{_CLOCK})?)?)?")
 _TIME = re.compile(_CLOCK)
+_WRITTEN = dict.fromkeys(
+    DATES,
+    'A date is written as "1997-12-31", a month "1997-12", a quarter "1997-Q4", a year "1997".',
+) | {"duration": 'A duration is written as ISO 8601 has it: "PT1H30M", "P2D".'}
 Kind: TypeAlias = Property
 """What an operand is: the property itself, or one that stands for what is calculated."""
 
@@ -160,6 +165,7 @@ class SchemaIndex:
                 if found.many and kind in ("sum", "average"):
                     raise PlanError(f"{plan.text_of(item)}: {found.name} is {_a(found)}.")
                 allowed = NUMBERS if kind in ("sum", "average") else ORDERED
+                _check_order(plan, of, found)
                 if found.type not in allowed:
                     raise PlanError(f"{plan.text_of(item)}: {found.name} is {_a(found)}.")
                 return Property("", "float" if kind == "average" else found.type)
@@ -189,6 +195,16 @@ def check(plan: Plan, schema: GraphSchema | SchemaIndex) -> None:
         kind = index.kind(plan, sort.by)
         if isinstance(sort.by, HopRef) or (kind is not None and kind.type not in ORDERED):
             raise PlanError(f"Nothing can be ordered by {plan.text_of(sort.by)}.")
+        _check_order(plan, sort.by, kind)
+
+
+def _check_order(plan: Plan, item: object, kind: Property | None) -> None:
+    if kind is not None and kind.unordered:
+        raise PlanError(
+            f"{plan.text_of(item)} has numbers in its texts that cannot be compared, such as "
+            f"{' and '.join(map(quoted_value, kind.examples[:2]))}: nothing can be ordered by it.",
+            "Write them in one unit, as numbers alone, and load again.",
+        )
 
 
 def _check_hop(plan: Plan, hop: Hop, index: SchemaIndex) -> None:
@@ -221,6 +237,8 @@ def _check_comparison(plan: Plan, one: Comparison, index: SchemaIndex) -> None:
     text = plan.text_of(one)
     if isinstance(one.left, HopRef):
         raise PlanError(f"{text}: compare a property of {plan.text_of(one.left)}.")
+    if one.affirmed in ("<", "<=", ">", ">="):
+        _check_order(plan, one.left, kind)
     if one.operator.endswith("missing"):
         if kind is None or one.right != () or isinstance(one.left, Arithmetic):
             raise PlanError(f"{text}: only a property can be missing.")
@@ -253,10 +271,7 @@ def _check_comparison(plan: Plan, one: Comparison, index: SchemaIndex) -> None:
         if not (isinstance(value, str) if kind is None else fits(value, kind.type)):
             raise PlanError(
                 f"{text}: {'a name or an id in quotes' if kind is None else _a(kind)} is needed.",
-                'A date is written as "1997-12-31", a month "1997-12", a quarter "1997-Q4", '
-                'a year "1997".'
-                if kind is not None and kind.type in DATES
-                else "",
+                _WRITTEN.get(kind.type, "") if kind is not None else "",
             )
 
 
@@ -276,8 +291,14 @@ def fits(value: Value, type_: str) -> bool:
         return isinstance(value, bool) and type_ == "boolean"
     if type_ in NUMBERS:
         return isinstance(value, int | float)
+    if not isinstance(value, str):
+        return False
+    if type_ == "duration":
+        return length(value) is not None
     pattern = _DATE if type_ in DATES else _TIME if type_ == "time" else None
-    return isinstance(value, str) and (pattern is None or pattern.fullmatch(value) is not None)
+    if pattern is None:
+        return True
+    return pattern.fullmatch(value) is not None and interval(value) is not None
 
 
 def _first(properties: Iterable[Property]) -> dict[str, Property]:
@@ -310,5 +331,5 @@ def _there_is(name: str, there: Iterable[str], otherwise: str) -> str:
 
 
 def _some(names: Sequence[str]) -> str:
-    more = len(names) - _SHOWN
-    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - _MAX_LISTED_NAMES
+    return ", ".join(names[:_MAX_LISTED_NAMES]) + (f" and {more} more" if more > 0 else "")

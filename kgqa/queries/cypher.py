@@ -7,7 +7,9 @@ or literals: neither can be read as Cypher. What the statement means is what
 - along a chain nodes are different (``<>``), which Cypher asks of relationships only;
 - each chain is a ``MATCH`` of its own, as one relationship may be in two chains;
 - null comes last in every order, and text is compared by ``toLower`` for ``contains``;
-- dates are compared as ISO 8601 text, which fits dates of every type and dates kept as text;
+- dates are compared as ISO 8601 text, which fits dates of every type and dates kept as text, but as
+  ``datetime()`` where a distance from UTC or a year before 1 is among them;
+- durations are compared by their seconds, which Cypher compares in an order only;
 - text such as ``NULL`` counts as a missing value, also in an order;
 - a sum or an average takes each thing once, and a division by 0 gives no value.
 """
@@ -15,12 +17,14 @@ or literals: neither can be read as Cypher. What the statement means is what
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from kgqa import cypher
 from kgqa.errors import PlanError
-from kgqa.queries.check import DATES, SchemaIndex, check
+from kgqa.graph.moments import has_zone
+from kgqa.graph.schema import Property
+from kgqa.queries.check import SchemaIndex, check
 from kgqa.queries.groups import required, wants_empty
 from kgqa.queries.plan import (
     Aggregate,
@@ -34,7 +38,7 @@ from kgqa.queries.plan import (
     owners,
     refs_of,
 )
-from kgqa.queries.values import DATE_PARTS, interval
+from kgqa.queries.values import DATE_PARTS, DATES, MOMENTS, interval_texts, lasting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -95,7 +99,7 @@ class _Values:
 
 
 def quoted(name: str) -> str:
-    """Return a name as Cypher has it, in backticks where it needs them."""
+    """Return a name in Cypher syntax, in backticks if it needs them."""
     return name if _PLAIN.fullmatch(name) else f"`{cypher.escaped(name)}`"
 
 
@@ -156,7 +160,7 @@ class _Statement:
         return lines
 
     def _averages(self) -> list[str]:
-        """Return what binds the averages of a whole class that something is compared with."""
+        """Return the clause that binds averages over a whole class for comparisons."""
         found = [one.right for one in self.plan.where if isinstance(one.right, Aggregate)]
         if found and self.plan.first is not None:
             raise PlanError("This plan cannot be written as one statement of Cypher.")
@@ -329,7 +333,7 @@ class _Statement:
         return lines
 
     def _rows(self) -> list[str]:
-        """Return what makes rows different, with what they are ordered by."""
+        """Return the items that make rows distinct, with their sort keys."""
         plan = self.plan
         extra = [sort for sort in plan.order if sort.by not in plan.give or self._many(sort.by)]
         plain = all(isinstance(item, PropertyRef | Arithmetic | float | int) for item in plan.give)
@@ -348,7 +352,7 @@ class _Statement:
         return ["WITH " + ", ".join(with_), *([f"WHERE {some}"] if plain and values else [])]
 
     def _named(self, items: Iterable[Item]) -> list[str]:
-        """Return items for a WITH, and note what they are called after it."""
+        """Return items for a WITH, and record their names after it."""
         texts, names = [], {}
         for item in items:
             text = self.item(item)
@@ -393,8 +397,7 @@ class _Statement:
         if one.kind == "count":
             return f"count(DISTINCT {text})"
         kind = self.index.kind(self.plan, one.of)
-        if kind is not None and kind.type in DATES:
-            text = f"toString({text})"
+        text = self._ordered(text, kind)
         if one.kind in ("least", "most") or not lists:
             return f"{_FUNCTIONS[one.kind]}({text})"
         of = ", ".join(self.item(ref) for ref in refs_of(one))
@@ -424,12 +427,14 @@ class _Statement:
         return list(dict.fromkeys(texts))
 
     def best(self, item: Item, descending: bool) -> str:
-        """Return what a row is ordered by: of a list the greatest or the least."""
+        """Return the sort key of a row: of a list, its greatest or least value."""
         if isinstance(item, NodeRef):
             return self._called(item)
         text = self.item(item)
         kind = self.index.kind(self.plan, item)
         if kind is not None and kind.many and item not in self.members:
+            if kind.instants or kind.type == "duration":
+                raise PlanError("This plan cannot be written as one statement of Cypher.")
             sign = ">" if descending else "<"
             return (
                 f"reduce(best = head({text}), one IN {text} | "
@@ -439,8 +444,36 @@ class _Statement:
             if isinstance(item.owner, HopRef) or item.name not in self._names(item.owner):
                 return f"CASE WHEN {text} IN {_NULLS} THEN null ELSE {text} END"
             return text
-        is_date = isinstance(item, PropertyRef) and kind is not None and kind.type in DATES
-        return f"toString({text})" if is_date and item not in self.named else text
+        if isinstance(item, PropertyRef) and item not in self.named:
+            return self._ordered(text, kind)
+        return text
+
+    @staticmethod
+    def _ordered(text: str, kind: Property | None) -> str:
+        """Return what a value is ordered by."""
+        if kind is None or kind.type not in (*MOMENTS, "duration"):
+            return text
+        if (kind.unread and (kind.instants or kind.type == "duration")) or (
+            kind.many and kind.type == "duration"
+        ):
+            raise PlanError("This plan cannot be written as one statement of Cypher.")
+        if kind.type == "duration":
+            return f"duration(toString({text}))"
+        if not kind.instants:
+            return f"toString({text})"
+        if kind.type == "time":
+            return f"time(toString({text}))"
+        return f"datetime(replace(toString({text}), ' ', 'T'))"
+
+    def _compared(self, text: str, kind: Property | None) -> str:
+        """Return what a value is compared by."""
+        ordered = self._ordered(text, kind)
+        if kind is None or kind.type != "duration":
+            return ordered
+        return (
+            f"[one IN [{ordered}] | one.months * 2629746 + one.days * 86400 + one.seconds "
+            "+ one.nanosecondsOfSecond / 1e9][0]"
+        )
 
     def _called(self, item: NodeRef) -> str:
         names = [f"{self.item(item)}.{quoted(name)}" for name in self._names(item)]
@@ -472,10 +505,14 @@ class _Statement:
                 kept = self.index.property_of(self.plan, item)
                 if part == "size":
                     return f"size({text})"
+                if kept.form is not None and not kept.form.plain:
+                    raise PlanError("This plan cannot be written as one statement of Cypher.")
                 if kept.as_text and kept.type in _CASTS and not part:
                     return f"{_CASTS[kept.type]}{'List' * kept.many}({text})"
                 if part:
                     start, length = DATE_PARTS[part]
+                    if kept.instants and kept.type in DATES:
+                        return f"{self._ordered(text, kept)}.{part}"
                     text = f"toInteger(substring(toString({text}), {start}, {length}))"
                     return f"({text} + 2) / 3" if part == "quarter" else text
                 return text
@@ -505,7 +542,7 @@ class _Statement:
                 return f"{'NOT ' * one.negated}coalesce({text}, '') IN {_NULLS}"
             return f"{text} IS {'NOT ' * one.negated}NULL"
         many = kind is not None and kind.many and one.left not in self.named
-        test = self._test("one" if many else text, one, kind.type if kind else "text")
+        test = self._test("one" if many else text, one, kind)
         if many:
             return f"{'none' if one.negated else 'any'}(one IN {text} WHERE {test})"
         if not one.negated:
@@ -514,30 +551,37 @@ class _Statement:
             return test.replace(" = ", " <> ", 1)
         return f"NOT {test}" if " OR " not in test else f"NOT ({test})"
 
-    def _test(self, text: str, one: Comparison, type_: str) -> str:
+    def _test(self, text: str, one: Comparison, kind: Property | None) -> str:
         """Return a comparison of ``text`` without its negation."""
-        operator = one.affirmed
+        operator, type_ = one.affirmed, kind.type if kind else "text"
         if not isinstance(one.right, tuple):
             right = one.right
             other = self.averages[right] if isinstance(right, Aggregate) else self.item(right)
             if operator in _TEXT:
                 return f"toLower({text}) {_TEXT[operator]} toLower({other})"
-            if type_ in DATES:
-                text, other = f"toString({text})", f"toString({other})"
-            return f"{text} {operator} {other}"
+            of_other = None if isinstance(right, Aggregate) else self.index.kind(self.plan, right)
+            if type_ in MOMENTS and kind and of_other and kind.instants != of_other.instants:
+                kind, of_other = replace(kind, instants=True), replace(of_other, instants=True)
+            return f"{self._compared(text, kind)} {operator} {self._compared(other, of_other)}"
         values = one.right
-        if type_ in DATES:
-            tests = [self._in_interval(f"toString({text})", operator, str(v)) for v in values]
+        if kind is not None and type_ in MOMENTS:
+            tests = [self._in_interval(text, operator, str(v), kind) for v in values]
             return tests[0] if len(tests) == 1 else "(" + " OR ".join(tests) + ")"
         if operator in _TEXT:
             lowered = self.values.put(str(values[0]).lower())
             return f"toLower({text}) {_TEXT[operator]} {lowered}"
+        if kind is not None and type_ == "duration":
+            mine = self._compared(text, replace(kind, many=False))
+            sizes = [self._compared(self.values.put(v), Property("", "duration")) for v in values]
+            if operator == "in":
+                return f"{mine} IN [{', '.join(sizes)}]"
+            return f"{mine} {operator} {sizes[0]}"
         if operator == "in":
             return f"{text} IN {self.values.put(list(values))}"
         return f"{text} {operator} {self.values.put(values[0])}"
 
-    def _in_interval(self, text: str, operator: str, literal: str) -> str:
-        start, end = (self.values.put(edge) for edge in interval(literal))
+    def _in_interval(self, text: str, operator: str, literal: str, kind: Property) -> str:
+        text, start, end = self._span(text, literal, kind)
         match operator:
             case "<" | ">=":
                 return f"{text} {operator} {start}"
@@ -546,3 +590,19 @@ class _Statement:
             case ">":
                 return f"{text} >= {end}"
         return f"{start} <= {text} < {end}"
+
+    def _span(self, text: str, literal: str, kind: Property) -> tuple[str, str, str]:
+        """Return a value and the two ends of the interval that it is compared with."""
+        first, after = interval_texts(literal)
+        start = self.values.put(first)
+        if not kind.instants:
+            return f"toString({text})", start, self.values.put(after)
+        if kind.type == "time":
+            raise PlanError("This plan cannot be written as one statement of Cypher.")
+        text, form = self._ordered(text, kind), "datetime"
+        if not has_zone(literal):  # by the clock of where it was written
+            text, form = f"localdatetime({text})", "localdatetime"
+        start = f"{form}({start})"
+        if not after.endswith("~"):
+            return text, start, f"{form}({self.values.put(after)})"
+        return text, start, f"{start} + duration('PT{lasting(literal) or '0.000000001'}S')"

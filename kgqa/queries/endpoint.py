@@ -244,7 +244,10 @@ class _Asked(Execution):
             return self.store.keys_of_terms(there)
         kind = self.index.kind(self.plan, item)
         type_ = kind.type if kind is not None else "text"
-        return [None if term is None else _cell(term["value"], type_) for term in terms]
+        cells = [None if term is None else _cell(term["value"], type_) for term in terms]
+        if type_ == "date" and any(str(cell)[:1] == "-" for cell in cells):
+            raise NotOneStatementError  # years before the first are not in the order of texts
+        return cells
 
     # -- what a row is -----------------------------------------------------------------------
 

@@ -54,7 +54,7 @@ from kgqa.queries.result import (
     QueryLimits,
     QueryResult,
 )
-from kgqa.queries.values import calculated, satisfies, sort_key
+from kgqa.queries.values import calculated, order_key, satisfies, sort_key
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from kgqa.queries.plan import Item
     from kgqa.queries.result import Cell
 
-_NO_KEY = (1, (0, ""))  # of a row that has nothing to be ordered by
+_NO_KEY = (1, (-1, ""))  # of a row that has nothing to be ordered by
 
 
 def run_plan(
@@ -74,7 +74,7 @@ def run_plan(
     index: SchemaIndex | None = None,
     limits: QueryLimits | None = None,
 ) -> QueryResult:
-    """Return what ``plan`` gives on ``store``.
+    """Run ``plan`` on ``store`` and return its result.
 
     Raises PlanError if it does not fit the schema, or exceeds the limits; TimeLimitError.
     """
@@ -86,7 +86,7 @@ def run_plan(
 
 
 class _Columns:
-    """Turns items into columns of codes over solutions; ``members``: what lists are grouped by."""
+    """Turns items into columns of codes over solutions; ``members``: the groups of lists."""
 
     def __init__(self, plan: Plan, index: SchemaIndex, solver: Solver) -> None:
         self.plan, self.index, self.solver = plan, index, solver
@@ -96,7 +96,7 @@ class _Columns:
     def rows(
         self, items: Sequence[Item], solutions: Solutions
     ) -> tuple[list[tuple[Any, ...]], IntArray]:
-        """Return the different combinations of what ``items`` are, and which each solution is."""
+        """Return the distinct combinations of ``items``, and each solution's index among them."""
         if not items:
             return [()], np.zeros(solutions.count, dtype=np.int64)
         columns = [self.codes(item, solutions) for item in items]
@@ -139,7 +139,7 @@ class _Columns:
         return self.solver.values(item, refs, rows), back
 
     def codes(self, item: Item, solutions: Solutions) -> tuple[IntArray, list[Any]]:
-        """Return a number for each solution, and what each number stands for."""
+        """Return a code for each solution, and the value of each code."""
         if isinstance(item, NodeRef | HopRef):
             keys, back = np.unique(solutions.columns[item], return_inverse=True)
             return back, keys.tolist()
@@ -222,9 +222,9 @@ class Execution:
         for one in plan.having:
             value = self.aggregates[one.left][row]  # type: ignore[index]
             kind = self.index.kind(plan, one.left)
-            dates = kind is not None and kind.type in ("date", "datetime")
+            type_ = kind.type if kind is not None else ""
             right = one.right if isinstance(one.right, tuple) else ()
-            if not satisfies([] if value is None else [value], one, right, dates=dates):
+            if not satisfies([] if value is None else [value], one, right, type_):
                 return False
         return True
 
@@ -238,10 +238,12 @@ class Execution:
         sets: list[list[Value]] = [[] for _ in self.keys]
         for group, values in self._by_row(item.of):
             sets[group] += values
-        return [calculated(item.kind, values) for values in sets]
+        kind = self.index.kind(self.plan, item)
+        type_ = kind.type if kind is not None else ""
+        return [calculated(item.kind, values, type_) for values in sets]
 
     def _by_row(self, item: Item) -> list[tuple[int, list[Value]]]:
-        """Return the values of an item with their rows, those of a thing or fact once in a row."""
+        """Return an item's values with their rows; an owner's value counts once in a row."""
         refs = refs_of(item)
         pairs, _ = unique_rows([self.row_of, *(self.solutions.columns[ref] for ref in refs)])
         if isinstance(item, NodeRef | HopRef):
@@ -278,7 +280,7 @@ class Execution:
     # -- order -------------------------------------------------------------------------------
 
     def cells(self, row: int) -> tuple[Any, ...]:
-        """Return the row as it is given: keys of nodes, places of facts, values."""
+        """Return the cells of a row: keys of nodes, places of facts, values."""
         if not self.grouped:
             return self.keys[row]
         return tuple(self._cell(item, row) for item in self.plan.give)
@@ -297,7 +299,7 @@ class Execution:
         return tuple(values) if kind is not None and kind.many else values[0]
 
     def ordered(self) -> tuple[list[int], list[tuple[Any, ...]]]:
-        """Return the first rows in order, and what each was ordered by.
+        """Return the first rows in order, with their sort keys.
 
         They are all that the limit takes, that are equal to its last one in the order, and those
         that come next. Only rows that are equal in the order up to there are named and compared.
@@ -331,7 +333,7 @@ class Execution:
         return done, [sorts[row] for row in done]
 
     def _by_names(self, rows: list[int], most: int) -> list[int]:
-        """Return the first ``most`` of ``rows`` by what is shown of them."""
+        """Return the first ``most`` of ``rows`` by their shown names."""
         if not rows or most <= 0:
             return []
         if all(isinstance(item, NodeRef) for item in self.plan.give):
@@ -377,10 +379,13 @@ class Execution:
         if isinstance(item, NodeRef):
             names = self._described({key for _, several in listed for key in several})
             listed = [(row, [names[key].name for key in several]) for row, several in listed]
+        kind = self.index.kind(self.plan, item)
+        type_ = kind.type if kind is not None else ""
         for row, several in listed:
             for one in several:
-                key = (0, sort_key(one))
-                if one is not None:
+                ordered_by = None if one is None else order_key(one, type_)
+                if ordered_by is not None:
+                    key = (0, ordered_by)
                     keys[row] = best(keys.get(row, key), key)
         return keys
 
@@ -426,7 +431,7 @@ class Execution:
         return 0, tuple(sort_key(one) for one in (cell if isinstance(cell, tuple) else (cell,)))
 
     def result(self) -> QueryResult:
-        """Return the rows, with those that tie and those that come next."""
+        """Return the rows, the ones tied with the last, and the ones that follow."""
         plan = self.plan
         limit = max(0, len(self.kept) - plan.skip)
         if plan.limit is not None:
@@ -478,7 +483,7 @@ class Execution:
     # -- evidence ----------------------------------------------------------------------------
 
     def evidence(self, row: int, limit: int | None) -> Evidence:
-        """Return what row ``row`` of the result rests on. Raises GraphError."""
+        """Return the evidence of row ``row`` of the result. Raises GraphError."""
         number = self.final[row]
         mine = self.solutions.take(np.flatnonzero(self.row_of == number))
         triples: dict[tuple[int, int, int, int], None] = {}

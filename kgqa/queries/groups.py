@@ -30,11 +30,11 @@ def _holds_empty(one: Comparison) -> bool:
     if not isinstance(one.left, Aggregate) or not isinstance(one.right, tuple):
         return False
     values: list[Value] = [0] if one.left.kind in ("count", "sum") else []
-    return satisfies(values, one, one.right, dates=False)
+    return satisfies(values, one, one.right)
 
 
 def required(plan: Plan) -> set[NodeRef | HopRef] | None:
-    """Return the nodes and hops of the pattern that groups need, without what is counted in them.
+    """Return the nodes and hops that groups need, without the counted ones.
 
     None if no group can be without what is counted: that lies between what is grouped by, or is it.
     """

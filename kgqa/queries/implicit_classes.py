@@ -164,14 +164,14 @@ class PlainGraph:
         return [one for one in found if len(one.keys)]
 
     def _classes_of(self, keys: IntArray) -> IntArray:
-        """Return the number of each key's class, -1 for what has no relation."""
+        """Return the class number of each key, -1 for a key without relations."""
         places = np.searchsorted(self._keys, keys).clip(max=max(0, len(self._keys) - 1))
         if not len(self._keys):
             return np.full(len(keys), -1, dtype=np.int64)
         return np.where(self._keys[places] == keys, self._class_of[places], -1)
 
     def _join_ids(self) -> None:
-        """Make one class of those whose entities' ids begin with the same word."""
+        """Join the classes whose ids begin with the same word."""
         first: dict[str, int] = {}
         for number, places in self._members().items():
             if word := _of_ids([self._entities.ids[place] for place in places]):
@@ -256,7 +256,7 @@ class _Slot:
 
 
 def _classes(slots: Sequence[_Slot], count: int) -> IntArray:
-    """Return the number of each entity's class, -1 for what has no relation. Shape ``[count]``."""
+    """Return each entity's class number, -1 without relations. Shape ``[count]``."""
     class_of = np.full(count, -1, dtype=np.int64)
     if not slots:
         return class_of
@@ -295,7 +295,7 @@ def _classes(slots: Sequence[_Slot], count: int) -> IntArray:
 def _split(
     class_of: IntArray, number: int, slots: Sequence[_Slot], within: NDArray[np.float32]
 ) -> None:
-    """Make classes of the parts of one that share only what nearly all of it has.
+    """Split a class whose members share only near-universal relations.
 
     Rivers and cities have a country; what else rivers have, no city has.
     """
@@ -321,7 +321,7 @@ def _split(
 
 
 def _read(texts: dict[int, str]) -> tuple[ValueType, dict[int, Value]] | None:
-    """Return the type of some texts and what each is, None if they are not of one type.
+    """Return the common type of the texts and their values, None without a common type.
 
     Amounts of one unit are numbers of it, of several the base unit's.
     """
@@ -351,7 +351,7 @@ def _iso(first: float, last: float) -> str:
 
 
 def _of_ids(ids: Sequence[str]) -> str:
-    """Return what most ids of a class begin with, if that is a word: ``…/branch/1``."""
+    """Return the word that most ids of a class begin with: ``…/branch/1``."""
     found = Counter(match[1].strip() for id_ in ids if (match := _SEGMENT.fullmatch(id_)))
     word, count = next(iter(found.most_common(1)), ("", 0))
     return word if len(word) > 3 and 2 * count > len(ids) else ""
@@ -378,7 +378,7 @@ _VERB = re.compile(
 
 
 def described(as_head: Counter[str], as_tail: Counter[str]) -> list[str]:
-    """Return what the entities of a class are called by their relations, what says most first.
+    """Return names for a class from its relations, the most telling first.
 
     >>> described(Counter(running_time=30), Counter(directed_by=40))
     ['director', 'running time']
@@ -398,7 +398,7 @@ def described(as_head: Counter[str], as_tail: Counter[str]) -> list[str]:
 
 
 def _agent(phrase: str) -> str:
-    """Return who does what a verb says, "" if it is not one.
+    """Return the agent noun of a verb ("writes": "writer"), "" for other words.
 
     >>> [_agent(one) for one in ("manages", "acted in", "wrote", "plays for", "running time")]
     ['manager', 'actor', 'writer', 'player', '']
@@ -411,7 +411,7 @@ def _agent(phrase: str) -> str:
 
 
 def _noun(phrase: str) -> str:
-    """Return what a relation's tail is called by it, "" if its words do not say."""
+    """Return the noun that a relation gives its tail, "" if its words have none."""
     words = phrase.split()
     if len(words) == 1 and _agent(phrase):
         return ""

@@ -18,7 +18,6 @@ from kgqa.errors import PlanError, TimeLimitError
 from kgqa.graph.model import keys_array
 from kgqa.graph.schema import PropertyGraph
 from kgqa.graph.store import GraphStore
-from kgqa.queries.check import DATES, SchemaIndex
 from kgqa.queries.plan import (
     Aggregate,
     Arithmetic,
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
 
     from kgqa.graph.model import BoolArray, IntArray
     from kgqa.graph.schema import Value
+    from kgqa.queries.check import SchemaIndex
     from kgqa.queries.result import QueryLimits
 
 
@@ -67,7 +67,7 @@ class Solutions:
     columns: dict[NodeRef | HopRef, IntArray] = field(default_factory=dict)
 
     def take(self, places: IntArray | BoolArray) -> Solutions:
-        """Return some of the solutions."""
+        """Return the solutions at ``rows``."""
         columns = {ref: column[places] for ref, column in self.columns.items()}
         count = int(places.sum()) if places.dtype == np.bool_ else len(places)
         return Solutions(count, columns)
@@ -184,7 +184,7 @@ class Solver:
         return self._instances[class_]
 
     def _may_be(self, node: int, keys: IntArray, *, of_class: bool = False) -> BoolArray:
-        """Return which ``keys`` a node can be; ``of_class``: it is known that its class fits."""
+        """Return the ``keys`` that a node may bind; ``of_class``: their class is checked."""
         class_ = self.plan.nodes[node]
         there = np.ones(len(keys), dtype=np.bool_)
         if class_ and not of_class:
@@ -235,7 +235,7 @@ class Solver:
     def _closure(
         self, keys: IntArray, hop: Hop, *, inverse: bool
     ) -> tuple[IntArray, IntArray, HopFacts]:
-        """Return (row, other) of what a repeated relation leads to, with one shortest chain."""
+        """Return (row, other) in the closure of a relation, with a shortest chain each."""
         relation = [self.relations[hop.relation]]
         links: dict[tuple[int, int], list[tuple[int, int, int]]] = {
             (row, key): [] for row, key in enumerate(keys.tolist())
@@ -288,7 +288,7 @@ class Solver:
     def _compare(
         self, solutions: Solutions, where: list[Comparison]
     ) -> tuple[Solutions, list[Comparison]]:
-        """Keep the solutions that satisfy what can be compared now; return the rest of it."""
+        """Filter solutions by conditions with bound operands; return the other conditions."""
         later = []
         for comparison in where:
             if solutions.binds(owners(comparison)):
@@ -306,7 +306,7 @@ class Solver:
             called = self._are_called(rows[:, 0], [str(value) for value in comparison.right])  # type: ignore[union-attr]
             return (~called if comparison.negated else called)[back]
         kind = self.index.kind(self.plan, comparison.left)
-        dates = kind is not None and kind.type in DATES
+        type_ = kind.type if kind is not None else ""
         left = self.values(comparison.left, refs, rows)
         right = (
             [comparison.right] * len(rows)
@@ -314,7 +314,7 @@ class Solver:
             else self.values(comparison.right, refs, rows)
         )
         truth = [
-            satisfies(values, comparison, others, dates=dates)
+            satisfies(values, comparison, others, type_)
             for values, others in zip(left, right, strict=True)
         ]
         return np.array(truth, dtype=np.bool_)[back]
@@ -370,7 +370,7 @@ class Solver:
     # -- without -----------------------------------------------------------------------------
 
     def _outer(self, number: int) -> list[NodeRef | HopRef]:
-        """Return what a part of ``without`` speaks of that is in the pattern."""
+        """Return the pattern's nodes and hops that a part of ``without`` refers to."""
         part = self.plan.without[number]
         spoken = {NodeRef(end) for hop in part.hops for end in (hop.source, hop.target)}
         spoken |= {ref for comparison in part.where for ref in owners(comparison)}  # type: ignore[misc]
@@ -391,7 +391,7 @@ class Solver:
 
 
 def unique_rows(columns: Sequence[IntArray]) -> tuple[IntArray, IntArray]:
-    """Return the different rows of some columns, and for each place which it is.
+    """Return the distinct rows of the columns, and each place's index among them.
 
     Shapes ``[n, len(columns)]`` and ``[rows]``.
     """
@@ -407,7 +407,7 @@ def unique_rows(columns: Sequence[IntArray]) -> tuple[IntArray, IntArray]:
 
 
 def distinct_rows(columns: Sequence[IntArray]) -> IntArray:
-    """Return the different rows of some columns, ``[n, len(columns)]``, in their order."""
+    """Return the distinct rows of the columns, ``[n, len(columns)]``, sorted."""
     packed = _packed(columns)
     if packed is None:
         return unique_rows(columns)[0]
@@ -436,5 +436,5 @@ def _packed(columns: Sequence[IntArray]) -> IntArray | None:
 
 
 def _span(column: IntArray) -> int:
-    """Return how many numbers there are from the least to the greatest, with 0 among them."""
+    """Return the size of the range from the least to the greatest number, 0 included."""
     return int(column.max(initial=0)) - int(column.min(initial=0)) + 1

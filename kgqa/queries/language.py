@@ -19,7 +19,7 @@ import numpy as np
 
 from kgqa.errors import PlanError
 from kgqa.paths.walk import empty_paths
-from kgqa.queries.check import DATES, NUMBERS, ORDERED, SchemaIndex, check
+from kgqa.queries.check import NUMBERS, ORDERED, SchemaIndex, check
 from kgqa.queries.plan import (
     ANY,
     TEXT_OPERATORS,
@@ -31,6 +31,7 @@ from kgqa.queries.plan import (
     quoted_value,
 )
 from kgqa.queries.text import parse_plan
+from kgqa.queries.values import DATES
 from kgqa.trie.constraint import Expansion
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ class PlanLanguage:
         return parse_plan(state.text)
 
     def options(self, state: PlanState) -> tuple[Option, ...]:
-        """Return what may come next and the state that it leads to; "" ends the plan."""
+        """Return the possible continuations with their states; "" ends the plan."""
         if state not in self._options:
             self._options[state] = tuple(dict(self._following(state)).items())
         return self._options[state]
@@ -161,7 +162,7 @@ class PlanLanguage:
             yield option
 
     def _plan(self, text: str) -> Plan:
-        """Return the plan that a prefix is where it ends now: it gives its first node."""
+        """Return the plan of a prefix that ends here: it gives its first node."""
         plan = parse_plan(text)
         check(plan, self.index)
         return plan
@@ -207,7 +208,7 @@ class PlanLanguage:
         owned: Owned,
         there: Collection[tuple[str, str]],
     ) -> Iterator[Option]:
-        """Yield how something may be compared, each way once."""
+        """Yield the possible comparisons of a property or node, each once."""
         held = self.stated.texts.get(owned, ())
         found: list[tuple[str, str]] = []
         if kind is None or kind.type == "text":
@@ -247,7 +248,7 @@ class PlanLanguage:
         return [
             text
             for text, kind, _ in self._fields(plan)
-            if kind is not None and kind.type in ORDERED
+            if kind is not None and kind.type in ORDERED and not kind.unordered
         ]
 
     def _numbers(self, plan: Plan, kinds: Sequence[str]) -> list[str]:

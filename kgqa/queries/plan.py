@@ -72,7 +72,7 @@ class PropertyRef:
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """A number calculated from numbers: what a revenue is, or a delay."""
+    """A number calculated from numbers, such as a revenue or a delay."""
 
     left: Operand
     operator: Sign
@@ -255,7 +255,7 @@ class Plan:
 
     @property
     def is_bare(self) -> bool:
-        """Whether the plan is about all things of a class, and tells none apart."""
+        """Whether the plan covers all things of a class, without any condition."""
         return not (self.hops or self.where or self.without or self.order or self.first)
 
     @property
@@ -269,7 +269,7 @@ class Plan:
         return any(isinstance(item, Aggregate) for item in self.items())
 
     def items(self) -> list[Item]:
-        """Return what is given, ordered by, or compared by group or solution."""
+        """Return the items of the output, the order, or the conditions, by group or solution."""
         compared = [one.left for one in self.where]
         return [*self.give, *(sort.by for sort in self.order), *compared]
 
@@ -299,7 +299,7 @@ def leaves(item: object) -> Iterator[NodeRef | HopRef | PropertyRef]:
 
 
 def owners(item: object) -> Iterator[NodeRef | HopRef]:
-    """Yield the nodes and facts that something speaks of, for a property what has it."""
+    """Yield the nodes and facts that an item refers to; for a property, its owner."""
     for leaf in leaves(item):
         yield leaf.owner if isinstance(leaf, PropertyRef) else leaf
 
@@ -310,7 +310,7 @@ def refs_of(item: object) -> list[NodeRef | HopRef]:
 
 
 def chains_of(hops: tuple[Hop, ...]) -> tuple[tuple[Hop, ...], ...]:
-    """Return hops in chains, each of which starts where the one before did not end."""
+    """Return the hops as chains; a hop that does not continue the last one starts a new chain."""
     chains: list[list[Hop]] = []
     for hop in hops:
         if chains and chains[-1][-1].target == hop.source:
@@ -323,7 +323,7 @@ def chains_of(hops: tuple[Hop, ...]) -> tuple[tuple[Hop, ...], ...]:
 def default_group(
     give: Iterable[Item], order: Iterable[Sort], having: Iterable[Comparison]
 ) -> tuple[Operand, ...]:
-    """Return what aggregates are grouped by where a plan's text does not say.
+    """Return the default grouping of aggregates.
 
     The nodes and facts whose properties are given or ordered by, so that two people of one name
     stay two; but where just these are counted, their values: orders are counted by country.

@@ -53,7 +53,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a row rests on: stored facts, all checked, properties, and what was counted.
+    """The evidence of a row: stored facts (all checked), properties, and counted things.
 
     ``nodes``: what the row gives, and the ends of the facts and owners of the properties listed.
     ``facts_in_all``: their number, if not all are listed.
@@ -70,7 +70,7 @@ class EvidenceSource(Protocol):
     """Where the facts behind the rows of a result come from."""
 
     def evidence(self, row: int, limit: int | None) -> Evidence:
-        """Return what row ``row`` (of all, sorted) rests on, ``limit`` facts of it at most."""
+        """Return the evidence of row ``row`` (of all, sorted), at most ``limit`` facts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,13 +132,13 @@ class QueryResult(Tabular):
         return labels(self.plan)
 
     def kept(self) -> QueryResult:
-        """Return the result with what its rows rest on, for when its store is closed."""
+        """Return the result with its evidence loaded, for use after its store is closed."""
         return replace(
             self, source=_Kept(tuple(map(self.evidence, range(len(self) + len(self.tied)))))
         )
 
     def evidence(self, row: int, limit: int | None = None) -> Evidence:
-        """Return what a row rests on, of the rows and then the tied ones.
+        """Return the evidence of a row; the tied rows follow the rows.
 
         ``limit``: how many facts and things it lists. Raises GraphError if a fact is not there now.
         """

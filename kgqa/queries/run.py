@@ -13,6 +13,7 @@ from kgqa.queries.check import SchemaIndex
 from kgqa.queries.cypher import cypher_of
 from kgqa.queries.endpoint import run_on_endpoint
 from kgqa.queries.execute import run_plan
+from kgqa.queries.implicit_classes import queryable
 from kgqa.queries.result import QueryLimits
 
 if TYPE_CHECKING:
@@ -21,25 +22,33 @@ if TYPE_CHECKING:
     from kgqa.queries.result import QueryResult
 
 
+def rows_of(plan: Plan, store: QueryStore, limits: QueryLimits | None = None) -> QueryResult:
+    """Return what a plan gives on a store as it is, with its statement if it is one.
+
+    Raises PlanError, TimeLimitError, GraphError.
+    """
+    graph = queryable(store)
+    return run_shown(plan, graph, SchemaIndex(graph.schema()), limits, SchemaIndex(store.schema()))
+
+
 def run_shown(
     plan: Plan,
     store: QueryStore,
-    index: SchemaIndex | None = None,
+    index: SchemaIndex,
     limits: QueryLimits | None = None,
-    *,
     stored: SchemaIndex | None = None,
 ) -> QueryResult:
-    """Return what ``plan`` gives on ``store``, with its statement, if it is one.
+    """Return what ``plan`` gives on ``store``, with its Cypher or SPARQL if it is one statement.
 
     ``stored``: the schema that the store itself knows, where ``index`` has more classes. Raises
-    PlanError if it does not fit the schema, or exceeds the limits; TimeLimitError, GraphError.
+    PlanError if the plan does not fit the schema, or exceeds the limits; TimeLimitError,
+    GraphError.
     """
-    index = index or SchemaIndex(store.schema())
     limits = limits or QueryLimits()
     if isinstance(store, SparqlStore):
         until = time.monotonic() + limits.seconds
         return run_on_endpoint(plan, store, index, limits, until)
     result = run_plan(plan, store, index, limits)
-    with suppress(PlanError):  # rows are exact on every store; some plans are not one statement
+    with suppress(PlanError):  # rows are exact on every store
         result = replace(result, cypher=cypher_of(plan, stored or index).text)
     return result

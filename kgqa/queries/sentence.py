@@ -40,7 +40,7 @@ _ARITHMETIC = {"+": "plus", "-": "minus", "*": "times", "/": "divided by"}
 
 
 def sentence(plan: Plan, names: Mapping[str, str] | None = None) -> str:
-    """Return what a plan asks for, in words; it says all that the plan says.
+    """Return a plan as a sentence that says everything in the plan.
 
     ``names``: of the entities that it names by id.
 
@@ -54,7 +54,7 @@ def sentence(plan: Plan, names: Mapping[str, str] | None = None) -> str:
 
 
 def labels(plan: Plan) -> tuple[str, ...]:
-    """Return what each thing that a plan gives is called in words.
+    """Return a label in words for each output of a plan.
 
     >>> from kgqa.queries.text import parse_plan
     >>> labels(parse_plan("Movie | give Movie.released, count Movie"))
@@ -70,7 +70,7 @@ def labels(plan: Plan) -> tuple[str, ...]:
 
 
 def node_words(plan: Plan, names: Mapping[str, str]) -> list[str]:
-    """Return what each node of a plan is called in words; ``names``: as in :func:`sentence`."""
+    """Return a label in words for each node of a plan; ``names``: as in :func:`sentence`."""
     return [_Words(plan, names).item(NodeRef(at)) for at in range(len(plan.nodes))]
 
 

@@ -23,8 +23,8 @@ from kgqa.errors import GraphError, PlanError
 from kgqa.graph.literals import XSD
 from kgqa.graph.names import last_part
 from kgqa.graph.sparql_client import iri, literal
-from kgqa.graph.sparql_survey import class_path, wanted_language
-from kgqa.queries.check import DATES, NUMBERS, SchemaIndex, check
+from kgqa.graph.sparql_profiles import RDF_TYPE, class_path, wanted_language
+from kgqa.queries.check import NUMBERS, SchemaIndex, check
 from kgqa.queries.groups import required, wants_empty
 from kgqa.queries.plan import (
     Aggregate,
@@ -39,7 +39,7 @@ from kgqa.queries.plan import (
     owners,
     refs_of,
 )
-from kgqa.queries.values import DATE_PARTS, interval
+from kgqa.queries.values import DATE_PARTS, DATES, interval_texts
 
 if TYPE_CHECKING:
     from kgqa.graph.attached import Attachment
@@ -65,6 +65,7 @@ _KNOWN = {
 _IRI = re.compile(r"(.+[/#])([A-Za-z][\w-]*(?:\.\w+)?)", re.ASCII)  # servers differ with more dots
 _TEXT = {"contains": "CONTAINS", "starts with": "STRSTARTS", "ends with": "STRENDS"}
 _FUNCTIONS = {"least": "MIN", "most": "MAX"}
+_READ_HERE = ("datetime", "time", "duration")  # which are no texts that can be compared
 _NOTHING = "1/0"  # an expression that has no value
 _LAST = {  # what comes after every value of numbers, and of texts, where the least is taken
     True: f'"INF"^^{iri(XSD + "double")}',
@@ -123,7 +124,8 @@ def sparql_of(
         name or (query.names.get(sort.by, "") if isinstance(sort.by, NodeRef) else "")
         for sort, name in zip(plan.order, query.sorts, strict=True)
     )
-    return Sparql("\n".join([*writer.header(), *lines]), query.columns, tuple(sorts))
+    text = "\n".join(lines)
+    return Sparql("\n".join([*writer.header(text), text]), query.columns, tuple(sorts))
 
 
 def solutions_of(
@@ -168,16 +170,19 @@ class _Writer:
         space, local = match.groups()
         if space not in self._prefixes:
             known = {namespace: name for name, namespace in _KNOWN.items()}
-            self._prefixes[space] = known.get(space) or f"n{len(self._prefixes) + 1}"
+            others = len(self._prefixes.keys() - known.keys())
+            self._prefixes[space] = known.get(space) or f"n{others + 1}"
         return f"{self._prefixes[space]}:{local}"
 
     def shorter(self, text: str) -> str:
         """Return a text of SPARQL with its IRIs written by prefixes."""
         return text if self._whole else re.sub(r"<([^<>]*)>", lambda m: self.term(m[1]), text)
 
-    def header(self) -> list[str]:
-        """Return the declarations of the prefixes that were used."""
-        found = sorted((name, space) for space, name in self._prefixes.items())
+    def header(self, text: str) -> list[str]:
+        """Return the declarations of the prefixes that a text has."""
+        found = sorted(
+            (name, space) for space, name in self._prefixes.items() if f"{name}:" in text
+        )
         return [f"PREFIX {name}: {iri(space)}" for name, space in found]
 
     def variable(self, name: str) -> str:
@@ -263,8 +268,8 @@ class _Query:
             held = self._given(block, node, where)
             class_ = self.plan.nodes[node]
             if class_:
-                path = self.writer.shorter(class_path(self.writer.record))
-                path = "a" if path == "rdf:type" else path
+                path = class_path(self.writer.record)
+                path = "a" if path == iri(RDF_TYPE) else self.writer.shorter(path)
                 block.lines.append(f"{self.nodes[node]} {path} {self.writer.term(class_)} .")
             elif not held and not any(node in self._ends(hop) for hop in hops):
                 raise NotOneStatementError
@@ -372,12 +377,12 @@ class _Query:
     def _triple(self, ref: PropertyRef, name: str) -> str:
         """Return the pattern that binds a value of a property to a variable."""
         kind = self.index.property_of(self.plan, ref)
-        if isinstance(ref.owner, HopRef) or kind.unread:
-            raise NotOneStatementError  # values of several types are compared by what they are
+        if isinstance(ref.owner, HopRef) or kind.unread or kind.type in _READ_HERE:
+            raise NotOneStatementError
         read = kind.as_text and kind.type in NUMBERS
         value = self.writer.variable(f"{ref.name} text") if read else name
         text = f"{self.nodes[ref.owner.node]} {self.writer.term(ref.name)} {value}"
-        if kind.type not in (*NUMBERS, *DATES, "boolean", "time"):
+        if kind.type not in (*NUMBERS, "date", "boolean"):
             text += f" FILTER({wanted_language(value, self.writer.record.language)})"
         elif ref.name in self.index.relations:
             text += f" FILTER(isLiteral({value}))"
@@ -540,7 +545,8 @@ class _Query:
         plan = self.plan
         ordered = self.limit is not None or bool(plan.order)
         select = self._grouped() if plan.grouped else self._distinct()
-        nodes = [*plan.give, *(sort.by for sort in plan.order)] if ordered and not bare else []
+        named_ = ordered and not bare and self.writer.record.labels
+        nodes = [*plan.give, *(sort.by for sort in plan.order)] if named_ else []
         named = [item for item in dict.fromkeys(nodes) if isinstance(item, NodeRef)]
         lines = select.lines() if not named else self._with_names(select, named)
         if ordered and not bare:
@@ -798,7 +804,7 @@ class _Query:
         node = self.nodes[item.node]
         prefix = self.writer.record.prefix
         id_ = f"STRAFTER(STR({node}), {literal(prefix)})" if prefix else f"STR({node})"
-        return f"COALESCE({self.names[item]}, {id_})"
+        return f"COALESCE({self.names[item]}, {id_})" if item in self.names else id_
 
     def _with_names(self, select: _Select, named: Sequence[NodeRef]) -> list[str]:
         """Return the lines of a selection with the name of each of some nodes."""
@@ -915,7 +921,9 @@ def _value(value: Value) -> str:
 
 
 def _in_interval(text: str, operator: str, span: str) -> str:
-    start, end = (literal(edge) for edge in interval(span))
+    if "T" in span or span[:1] == "-":
+        raise NotOneStatementError  # by a clock, or before year 1: not compared as texts
+    start, end = map(literal, interval_texts(span))
     match operator:
         case "<" | ">=":
             return f"{text} {operator} {start}"

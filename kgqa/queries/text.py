@@ -88,7 +88,7 @@ _OTHER_LANGUAGES = ("MATCH", "SELECT", "RETURN", "WITH", "CALL", "OPTIONAL")
 
 
 def parse_plan(text: str) -> Plan:
-    """Return the plan that ``text`` is. Raises PlanError, which says where it cannot be read."""
+    """Parse ``text`` as a plan. Raises PlanError with the place of the error."""
     first = text.split(maxsplit=1)[:1]
     if first and (first[0] in _OTHER_LANGUAGES or first[0] in (*AGGREGATES, "give")):
         raise PlanError(

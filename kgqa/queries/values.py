@@ -1,8 +1,10 @@
 """What values mean in a plan: comparisons, parts of dates, order; the same on every store.
 
-Dates and times are compared as ISO 8601 text, by the clock of where they were written: a year, a
-quarter, a month or a day stands for the half-open interval that it is. Text is equal exactly;
-``contains`` and its kind disregard case (``lower()``, Cypher's ``toLower``).
+A date or a time in a plan stands for the half-open interval that it is: a year, a quarter, a month,
+a day, a minute, a second. It is by the clock of where each value was written, unless it says its
+distance from UTC: then instants are compared, and they are what is ordered. Durations are ordered
+by their length. Text is equal exactly; ``contains`` and its kind disregard case (``lower()``,
+Cypher's ``toLower``).
 """
 
 from __future__ import annotations
@@ -10,11 +12,17 @@ from __future__ import annotations
 import math
 import operator
 import re
+from contextlib import suppress
+from datetime import UTC, datetime
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
+
+from kgqa.graph.moments import has_zone, length, moment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from kgqa.graph.moments import Moment
     from kgqa.graph.schema import Value
     from kgqa.queries.plan import Comparison
 
@@ -38,70 +46,124 @@ _CALCULATED: dict[str, Callable[[float, float], float]] = {
 }
 DATE_PARTS = {"year": (0, 4), "quarter": (5, 2), "month": (5, 2), "day": (8, 2)}
 """Where each part of a date stands in its text, and how long it is."""
+DATES = ("date", "datetime")
+MOMENTS = (*DATES, "time")
+_STEPS = (  # what a literal of a form lasts, in seconds
+    (re.compile(r"(?:.*T)?\d\d?:\d\d(?:Z|[+-]\d\d:\d\d)?"), 60),
+    (re.compile(r"(?:.*T)?\d\d?:\d\d:\d\d(?:Z|[+-]\d\d:\d\d)?"), 1),
+    (re.compile(r"-?\d{4,}-\d\d-\d\d"), 86400),
+)
 
 
-def interval(literal: str) -> tuple[str, str]:
-    """Return the half-open interval of ISO texts that a date in a plan stands for.
+def interval(literal: str) -> tuple[Moment, Moment] | None:
+    """Return the half-open interval that a date or a time in a plan stands for.
 
-    >>> interval("1997"), interval("1997-Q4"), interval("1997-12"), interval("1997-12-31")
-    (('1997', '1998'), ('1997-10', '1998'), ('1997-12', '1998'), ('1997-12-31', '1997-12-31~'))
+    None if there is no such day. It is an instant's if the literal says its distance from UTC.
+
+    >>> interval("1970-01-02"), interval("1970"), interval("00:01:00.5")
+    (((86400, ''), (172800, '')), ((0, ''), (31536000, '')), ((60, '5'), (60, '5:')))
     """
     literal = literal.replace(" ", "T")
-    year = int(literal[:4])
-    quarter = re.fullmatch(r"\d{4}-Q([1-4])", literal)
-    if quarter:
-        first = 3 * int(quarter[1]) - 2
-        return f"{year:04}-{first:02}", _month(year, first + 3)
-    if len(literal) == 4:
-        return literal, f"{year + 1:04}"
-    if len(literal) == 7:
-        return literal, _month(year, int(literal[5:]) + 1)
-    return literal, literal + "~"  # after whatever goes on with it
+    first, after = _months(literal)
+    start = moment(first, on_clock=not has_zone(first))
+    if start is None:
+        return None
+    if after:
+        end = moment(after)
+        assert end is not None
+        return start, end
+    lasts = lasting(literal)
+    # a part of a second stands for all that goes on with it
+    return start, (start[0] + lasts, "") if lasts else (start[0], f"{start[1]}:")
 
 
-def _month(year: int, month: int) -> str:
-    return f"{year + 1:04}" if month > 12 else f"{year:04}-{month:02}"
+def lasting(literal: str) -> int:
+    """Return how many seconds a day, a minute or a second lasts; 0 for a part of a second."""
+    text = literal.replace(" ", "T")
+    return next((seconds for form, seconds in _STEPS if form.fullmatch(text)), 0)
+
+
+def interval_texts(literal: str) -> tuple[str, str]:
+    """Return the interval as ISO texts, which compare with texts without a distance from UTC.
+
+    >>> interval_texts("1997"), interval_texts("1997-Q4"), interval_texts("1997-12-31")
+    (('1997', '1998'), ('1997-10', '1998'), ('1997-12-31', '1997-12-31~'))
+    >>> interval_texts("2024-01-01T09:00:00+09:00")
+    ('2024-01-01T00:00:00', '2024-01-01T00:00:00~')
+    """
+    first, after = _months(literal.replace(" ", "T"))
+    if has_zone(first) and "T" in first:
+        with suppress(ValueError, OverflowError):
+            first = datetime.fromisoformat(first).astimezone(UTC).replace(tzinfo=None).isoformat()
+    return first, after or f"{first}~"  # after whatever goes on with it
+
+
+def _months(literal: str) -> tuple[str, str]:
+    """Return the first month of a year, a quarter or a month, and the first one after it.
+
+    Another literal is returned as it is, without one after it.
+    """
+    match = re.fullmatch(r"(-?\d{4,})(?:-(?:Q([1-4])|(\d\d)))?", literal)
+    if match is None:
+        return literal, ""
+    year, quarter, month = match.groups()
+    if not quarter and not month:
+        return literal, _year(int(year) + 1)
+    first = int(month) if month else 3 * int(quarter) - 2
+    after = first + (1 if month else 3)
+    text = f"{_year(int(year))}-{first:02}"
+    if after > 12:
+        return text, _year(int(year) + 1)
+    return text, f"{_year(int(year))}-{after:02}"
+
+
+def _year(year: int) -> str:
+    return f"{year:05}" if year < 0 else f"{year:04}"
 
 
 def satisfies(
-    values: Sequence[Value], one: Comparison, right: Sequence[Value], *, dates: bool
+    values: Sequence[Value], one: Comparison, right: Sequence[Value], type_: str = ""
 ) -> bool:
-    """Return whether ``values`` (of a list: its members) satisfy ``one`` with ``right``."""
+    """Return whether ``values`` of a type (of a list: its members) satisfy ``one``."""
     if one.affirmed == "missing":
         return bool(values) == one.negated
     if not values or not right:
         return False
     sign = "=" if one.affirmed == "in" else one.affirmed
-    spans = dates and isinstance(one.right, tuple)
+    spans = type_ in MOMENTS and isinstance(one.right, tuple)
     holds = any(
-        _in_interval(str(value), sign, *interval(str(other)))
-        if spans
-        else _holds(value, sign, other)
+        _in_interval(str(value), sign, str(other)) if spans else _holds(value, sign, other, type_)
         for value in values
         for other in right
     )
     return holds != one.negated
 
 
-def _in_interval(value: str, sign: str, start: str, end: str) -> bool:
-    value = value.replace(" ", "T", 1)
+def _in_interval(value: str, sign: str, literal: str) -> bool:
+    when, span = moment(value, on_clock=not has_zone(literal)), interval(literal)
+    if when is None or span is None:
+        return False
+    start, end = span
     match sign:
         case "=":
-            return start <= value < end
+            return start <= when < end
         case "<":
-            return value < start
+            return when < start
         case "<=":
-            return value < end
+            return when < end
         case ">":
-            return value >= end
+            return when >= end
         case _:
-            return value >= start
+            return when >= start
 
 
-def _holds(value: Value, sign: str, other: Value) -> bool:
+def _holds(value: Value, sign: str, other: Value, type_: str) -> bool:
     if sign in _TEXT:
         return _TEXT[sign](as_text(value).lower(), as_text(other).lower())
-    return _rank(value) == _rank(other) and bool(_COMPARED[sign](value, other))
+    one, two = order_key(value, type_), order_key(other, type_)
+    if one is None or two is None:  # a text that is not what the property is of
+        return sign == "=" and value == other
+    return one[0] == two[0] and bool(_COMPARED[sign](one[1], two[1]))
 
 
 def as_text(value: Value) -> str:
@@ -114,17 +176,26 @@ def _rank(value: Value) -> int:
 
 
 def sort_key(value: Value) -> tuple[int, Any]:
-    """Return what values are ordered by: text before truth before numbers, as in Cypher."""
+    """Return the sort key of values: text before truth before numbers, as in Cypher."""
     return _rank(value), value
 
 
-def calculated(kind: str, values: list[Value]) -> Value | None:
-    """Return an aggregate of values; None if there is no value to calculate it of."""
+def order_key(value: Value, type_: str = "") -> tuple[int, Any] | None:
+    """Return what values of a type are ordered by; None for one that does not read as the type."""
+    if isinstance(value, str) and type_ in (*MOMENTS, "duration"):
+        when = length(value) if type_ == "duration" else moment(value)
+        return None if when is None else (_rank(value), when)
+    return sort_key(value)
+
+
+def calculated(kind: str, values: list[Value], type_: str = "") -> Value | None:
+    """Return an aggregate of values of a type; None without values."""
     if kind == "count":
         return len(set(map(sort_key, values)))
     if kind in ("least", "most"):
+        keyed = [(key, value) for value in values if (key := order_key(value, type_)) is not None]
         best = min if kind == "least" else max
-        return best(values, key=sort_key) if values else None
+        return best(keyed, key=itemgetter(0))[1] if keyed else None
     numbers = _numbers(values)
     total = math.fsum(numbers) if any(isinstance(one, float) for one in numbers) else sum(numbers)
     if kind == "sum":
@@ -155,8 +226,11 @@ def part_of(value: Value, part: str) -> int | None:
     (2, None)
     """
     text = str(value)
-    start, length = DATE_PARTS[part]
-    digits = text[start : start + length]
-    if len(digits) != length or not digits.isdecimal():
+    year = re.match(r"[+-]?(?:\d{4,}(?=-)|\d{4})", text)
+    if year is None or part == "year":
+        return int(year[0]) if year else None
+    start, size = DATE_PARTS[part]
+    digits = text[year.end() + start - 4 :][:size]
+    if len(digits) != size or not digits.isdecimal():
         return None
     return (int(digits) + 2) // 3 if part == "quarter" else int(digits)

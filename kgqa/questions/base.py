@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Triple: TypeAlias = tuple[str, str, str]
-_SHOWN = 5  # bad entries that one message names
+_MAX_LISTED_ENTRIES = 5  # bad entries that one message names
 
 
 class OwnGraph(Protocol):
-    """The graph that a question brings along; it stays in its file until it is needed."""
+    """The graph that belongs to one question, read from its file when it is needed."""
 
     def triples(self) -> list[Triple]:
         """Return its (head, relation, tail), by name. Raises DataError."""
@@ -58,7 +58,7 @@ Entry: TypeAlias = "tuple[int, Question | str]"
 
 
 class QuestionFormat:
-    """A format of question files; ``unit`` is what its numbers count: lines or entries."""
+    """A format of question files; ``unit`` names what it numbers: lines or entries."""
 
     Options: ClassVar[type[RegistryOptions]] = RegistryOptions
     unit: ClassVar[str] = "line"
@@ -109,8 +109,8 @@ class QuestionFile:
         count = len(self.bad_entries)
         if not count:
             return ""
-        shown = "; ".join(str(entry) for entry in self.bad_entries[:_SHOWN])
-        rest = f"; and {count - _SHOWN} more" if count > _SHOWN else ""
+        shown = "; ".join(str(entry) for entry in self.bad_entries[:_MAX_LISTED_ENTRIES])
+        rest = f"; and {count - _MAX_LISTED_ENTRIES} more" if count > _MAX_LISTED_ENTRIES else ""
         unit = self.bad_entries[0].unit
         entries = f"1 {unit} is" if count == 1 else f"{count} {unit}s are"
         return f"{entries} malformed and counted as unanswered: {shown}{rest}."

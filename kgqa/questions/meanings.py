@@ -35,7 +35,7 @@ class Meanings:
 
 
 def meanings_of(store: GraphStore, texts: Sequence[str], names: Mapping[str, str]) -> Meanings:
-    """Return what ``texts`` mean in ``store``; ``names`` gives the file's name for an id."""
+    """Return the entities that ``texts`` name in ``store``; ``names``: the file's names by id."""
     groups = _groups(store, texts, names)
     same: dict[str, str] = {}
     ids: list[str] = []

@@ -85,7 +85,7 @@ class JsonRows(QuestionFormat):
 
 
 def question_of(row: type[Row], entry: object) -> Question | str:
-    """Return the question of an entry (JSON text as bytes, or an object), or what is wrong."""
+    """Return the question of an entry (JSON text as bytes, or an object), or its fault in words."""
     try:
         if isinstance(entry, bytes):
             return row.model_validate_json(decoded(entry)).to_question()

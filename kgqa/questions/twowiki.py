@@ -109,7 +109,7 @@ class _TwoWikiRow(Row):
 
 
 def chains_of(evidences: Sequence[Triple]) -> list[tuple[Triple, ...]]:
-    """Return the gold triplets in chains: each begins where the one before it ends.
+    """Return the gold triplets as chains, each of which begins at the end of the preceding one.
 
     A chain begins at a subject that no other triplet has as its object (at any if all have one),
     and is as long as it can be without a triplet that comes twice.
@@ -134,7 +134,7 @@ def chains_of(evidences: Sequence[Triple]) -> list[tuple[Triple, ...]]:
 
 
 def titles_in(question: str, titles: Sequence[str]) -> list[str]:
-    """Return those of ``titles`` that stand in ``question`` as whole words, in the titles' order.
+    """Return the ``titles`` that occur in ``question`` as whole words, in the titles' order.
 
     A title with something in brackets may stand there without it, and is returned without it then.
     One that stands only inside a longer title does not count.

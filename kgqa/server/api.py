@@ -173,7 +173,7 @@ def description() -> dict[str, Any]:
 
 
 def _method_options() -> dict[str, Any]:
-    """Return every option of the methods that may be asked for, with what it belongs to."""
+    """Return every option of the offered methods, with the methods that have it."""
     options: dict[str, Any] = {}
     of: dict[str, list[str]] = {}
     for entry in METHODS.table:
@@ -272,7 +272,7 @@ class Api:
         return JSONResponse({"status": "ok", "version": __version__})
 
     async def ready(self, _: Request) -> Response:
-        """Say whether models are loaded, and what is being done if not."""
+        """Report whether models are loaded and, if not, the running step."""
         state = self._state()
         return JSONResponse(state, 200 if state["ready"] else 503)
 
@@ -301,7 +301,7 @@ class Api:
         return JSONResponse({"kgs": kgs, "methods": methods(), "state": self._state()})
 
     async def status(self, _: Request) -> Response:
-        """Say what ``kgqa status`` does, of the served KGs."""
+        """Report the output of ``kgqa status`` for the served KGs."""
         async with self._status_lock:
             if self._status is None or time.monotonic() - self._status[0] > _STATUS_SECONDS:
                 report = await asyncio.to_thread(self.sessions.status)
@@ -310,7 +310,7 @@ class Api:
         return JSONResponse(visible_status(self._status[1], served) | self.sessions.counts)
 
     async def ask(self, request: Request) -> Response:
-        """Answer a question, as one object or as a stream of what happens."""
+        """Answer a question, as one object or as a stream of events."""
         form, options = AskForm.of(await fields(request))
         stream = form.stream or "text/event-stream" in request.headers.get("accept", "")
         waiting = await self.sessions.ask(
@@ -321,6 +321,7 @@ class Api:
             form.choices,
             options,
             after=[earlier.turn for earlier in form.after],
+            reading=form.reading,
             watched=stream,
         )
         if stream:
@@ -329,7 +330,7 @@ class Api:
         return as_json(await answered(request, self.sessions.answer(waiting)))
 
     async def read(self, endpoint: Endpoint, request: Request) -> Response:
-        """Give what an endpoint reads from a KG."""
+        """Return the response of a reading endpoint."""
         kind: Any = endpoint.form  # which all have that are read so
         work: Any = endpoint.work
         form = validated(kind, await fields(request), endpoint.path)

@@ -43,7 +43,7 @@ class Connection(H11Protocol):
 
     @classmethod
     def limited_to(cls, most: int) -> type[Connection]:
-        """Return the protocol with at most ``most`` connections, and never all open files."""
+        """Return the protocol class, limited to ``most`` connections."""
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         fewer = max(8, files // 2 - _SPARE_FILES)
         return type(cls.__name__, (cls,), {"most": min(most, fewer)})
@@ -87,7 +87,7 @@ class Connection(H11Protocol):
 
 
 def make_app(sessions: Sessions, options: ServeOptions, keys: Keys) -> Starlette:
-    """Return the application; ``keys``: those that clients must send one of."""
+    """Return the application; ``keys``: the accepted API keys."""
     mcp = mcp_server(sessions)
     http = mcp.streamable_http_app(
         max_request_body_size=options.max_body,

@@ -115,6 +115,7 @@ class Chat:
             form.choices,
             options,
             after=after,
+            reading=form.reading,
             watched=bool(given.get("stream")),
         )
         if given.get("stream"):
@@ -213,7 +214,7 @@ class Chat:
 
 
 def about_chat(messages: object) -> str | None:
-    """Return what to say if the last message is a chat program's own prompt, else None.
+    """Return a reply if the last message is a chat program's own prompt, else None.
 
     Such a prompt asks for a title, tags or further questions of the chat: the title is the first
     question, and the rest is empty.
@@ -234,7 +235,7 @@ def about_chat(messages: object) -> str | None:
 
 
 def _topics(answer: dict[str, Any]) -> str:
-    """Return what a question is about, as the first paragraph of its answer."""
+    """Return the topic entities as the first paragraph of an answer."""
     names = [code_span(said_name(entity["name"])) for entity in answer["topic_entities"]]
     return f"About {', '.join(names)}.\n\n" if names else ""
 

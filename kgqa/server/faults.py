@@ -98,13 +98,13 @@ def error_json(error: KgqaError) -> dict[str, Any]:
 
 
 def advice(hint: str) -> str:
-    """Return a hint for who asks over HTTP, and not at the command line."""
+    """Return an error's hint in the words of the HTTP API, in place of the command line's."""
     hint = _COMMAND.sub(lambda match: _ROUTES[match[1]], hint)
     return f"For whoever runs the server: {hint}" if _ANY_COMMAND.search(hint) else shortened(hint)
 
 
 def shortened(text: str) -> str:
-    """Return a text that repeats no more than the beginning of what was sent."""
+    """Return an error text that repeats only the beginning of the sent text."""
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
@@ -115,7 +115,7 @@ HALF_A_PAIR = (
 
 
 def unexpected(error: BaseException) -> KgqaError:
-    """Return what is reported to a client of a fault of the program: its kind, not its insides.
+    """Return the report of an internal fault to a client: its kind, without details.
 
     A text that is none is the client's own fault, wherever it is found.
     """

@@ -51,6 +51,9 @@ class AskForm(KgForm):
         "Earlier questions, the latest last, that this one leaves things to: `and his children?`",
         max_length=4,
     )
+    reading: int | None = option(
+        None, "Which of the `readings` that the answer offered is meant, from 1.", ge=1, le=9
+    )
     stream: bool = option(
         False, "Send what happens as server-sent events; `Accept: text/event-stream` does too."
     )
@@ -192,6 +195,13 @@ class ShownAnswer(BaseModel):
     conditions: list[ShownCondition]
 
 
+class ShownReading(BaseModel):
+    """What a question may mean: a plan, and all that it says in words."""
+
+    text: str
+    plan: str
+
+
 class LinkedEntity(Entity):
     """A topic entity, or what a question may be about."""
 
@@ -199,7 +209,7 @@ class LinkedEntity(Entity):
 
 
 class Answered(BaseModel):
-    """The answers to a question; none if the graph does not hold what is asked for."""
+    """The answers to a question; none if the graph does not hold them."""
 
     question: str
     method: str
@@ -208,6 +218,7 @@ class Answered(BaseModel):
     confidence: float | None
     paths: list[ShownPath]
     notes: list[str]
+    readings: list[ShownReading] = []
 
 
 class PathPage(BaseModel):
@@ -238,7 +249,7 @@ class Linked(BaseModel):
 class Checked(BaseModel):
     """Whether a statement is in the graph, each way in which it is; ``missing``: what is not.
 
-    ``near``: what is there instead, if only case, punctuation or signs of names differ.
+    ``near``: the stored edges whose names differ only in case, punctuation or signs.
     """
 
     statement: str
@@ -280,6 +291,7 @@ class Rows(BaseModel):
     plan: str
     sentence: str
     cypher: str
+    sparql: str
     pattern: list[dict[str, Any]]
     columns: list[str]
     labels: list[str]

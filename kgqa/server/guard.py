@@ -54,7 +54,7 @@ class Client(Options):
 
     @property
     def opens_all(self) -> bool:
-        """Whether the client may see every KG, and so what the server says of itself."""
+        """Whether the client may see every KG, and therefore the server's own state."""
         return not self.kgs
 
 
@@ -65,25 +65,41 @@ asking: ContextVar[Client] = ContextVar("asking", default=ANYBODY)
 
 
 class Keys:
-    """The keys of a server: ``key``, which opens all, and those of ``file``, a TOML file.
+    """The keys of a server: ``key``, which opens every KG, and the keys of the TOML file ``file``.
 
-    Raises UsageError if the file cannot be used.
+    The file is read again when it changes, so that a key that is taken out or replaced opens
+    nothing from the next request on; while it cannot be used, none of it does. Raises UsageError
+    if it cannot be used at first.
     """
 
     def __init__(self, key: str | None = None, file: str | Path | None = None) -> None:
-        self.clients = [ANYBODY.model_copy(update={"key": key, "name": "key"})] if key else []
-        if file is not None:
-            self.clients += _read(Path(file).expanduser())
+        self._own = [ANYBODY.model_copy(update={"key": key, "name": "key"})] if key else []
+        self._file = Path(file).expanduser() if file is not None else None
+        self._stamp = _stamp(self._file) if self._file else None
+        self._listed = _read(self._file) if self._file else []
+
+    @property
+    def clients(self) -> list[Client]:
+        """Who may ask now."""
+        if self._file and (stamp := _stamp(self._file)) != self._stamp:
+            self._stamp, self._listed = stamp, []
+            try:
+                self._listed = _read(self._file)
+                _LOG.info("The file of keys %s has changed, and was read.", self._file)
+            except UsageError as error:
+                _LOG.error("%s Until it is mended its keys open nothing.", error)
+        return [*self._own, *self._listed]
 
     def client(self, given: str) -> Client | None:
-        """Return whose key it is, None if it is nobody's; anybody's if no keys are set.
+        """Return the owner of the key, None if it is unknown; without keys any client is accepted.
 
         ``given``: as the header has it, whose bytes are read as Latin-1; a client may send a key
         beyond ASCII as UTF-8 or as Latin-1.
         """
-        match = None if self.clients else ANYBODY
+        clients = self.clients
+        match = None if clients or self._file else ANYBODY
         sent = given.encode("latin-1", "replace")
-        for client in self.clients:  # all of them, so that time says nothing
+        for client in clients:  # all of them, so that time says nothing
             for encoding in ("utf-8", "latin-1"):
                 if secrets.compare_digest(sent, client.key.encode(encoding, "backslashreplace")):
                     match = client
@@ -114,6 +130,15 @@ def _read(file: Path) -> list[Client]:
     if note := readable_note(file):
         _LOG.warning("%s Everybody who reads it can ask as its clients: chmod 600 it.", note)
     return clients
+
+
+def _stamp(file: Path) -> tuple[int, ...] | None:
+    """Return what tells a state of the file from another; None if there is no file."""
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size, status.st_mode
 
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")

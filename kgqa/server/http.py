@@ -92,7 +92,7 @@ async def answered(request: Request, answer: Any) -> Any:
 
 
 async def with_signs_of_life(events: AsyncIterator[Event]) -> AsyncIterator[Event | None]:
-    """Yield the events, and None now and then between them: a proxy closes what is silent."""
+    """Yield the events, and None in pauses: a proxy closes silent connections."""
     upcoming: asyncio.Future[Event] | None = None
     try:
         while True:
@@ -128,7 +128,7 @@ async def failed(request: Request, error: Exception) -> Response:
 
 
 async def refused(request: Request, error: Exception) -> Response:
-    """Give an error of Starlette's own: no such path, a method that it does not take."""
+    """Return Starlette's own errors as JSON: unknown paths and methods."""
     assert isinstance(error, HTTPException)
     hint = "GET /openapi.json lists what there is."
     what = f"{request.method} {request.url.path[:200]}: {error.detail.lower()}."
@@ -140,7 +140,7 @@ async def refused(request: Request, error: Exception) -> Response:
 
 
 async def broken(request: Request, error: Exception) -> Response:
-    """Log a fault of the program, and say that there was one."""
+    """Log an internal fault, and report its kind."""
     _LOG.error("%s failed (request %s).", request.url.path, request_id.get(), exc_info=error)
     fault = unexpected(error)
     return JSONResponse(error_json(fault), status_of(fault))

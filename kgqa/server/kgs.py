@@ -20,7 +20,7 @@ _FRESH = 5.0  # seconds for which the list is believed
 
 
 class ServedKgs:
-    """The KGs that a server has; ``home`` makes a home, ``names`` are those served, else all."""
+    """The served KGs; ``home`` opens a home, ``names`` selects KGs (None: all)."""
 
     def __init__(self, home: Callable[..., Home], names: Sequence[str] = ()) -> None:
         self._home = home
@@ -35,7 +35,7 @@ class ServedKgs:
             self.named(name)
 
     def all(self, *, again: bool = False) -> dict[str, Any]:
-        """Return the records of the KGs that who asks may see, by name.
+        """Return the records of the KGs that the client may see, by name.
 
         They are read now and then, or ``again``. Raises GraphError.
         """
@@ -65,7 +65,7 @@ class ServedKgs:
         return names[0]
 
     def is_replaced(self, kg: KG) -> bool:
-        """Whether the store has another version of a KG than the one that is open.
+        """Whether the store has a newer version of a KG than the open one.
 
         An open store sees an update or a new load by itself, and an attached database is live.
         """

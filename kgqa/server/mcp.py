@@ -43,7 +43,9 @@ if TYPE_CHECKING:
 
 _COMPACT, _MOST_CHARACTERS = 4_000, 60_000  # of what a tool gives, and in `full`
 _MOST_ITEMS = 100  # of a list in it
-_WHOLE = frozenset({"text", "question", "statement", "missing", "notes", "plan", "cypher"})
+_WHOLE = frozenset(
+    {"text", "question", "statement", "missing", "notes", "plan", "cypher", "sparql"}
+)
 _STAGES = ("queued", "linked", "searching", "paths")
 _INSTRUCTIONS = (
     "Answers questions from a knowledge graph. Every path that a tool shows was checked in the "
@@ -93,13 +95,22 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
             list[TurnForm],
             Field(max_length=4, description="Earlier questions that this one leaves things to."),
         ] = [],  # noqa: B006
+        reading: Annotated[
+            int | None,
+            Field(ge=1, le=9, description="Which of the readings that an answer offered is meant."),
+        ] = None,
         full: Full = False,
     ) -> Annotated[CallToolResult, Answered]:
         """Answer a question from the graph, with the checked path of facts behind each answer."""
 
         async def work() -> tuple[dict[str, Any], str]:
             waiting = await sessions.ask(
-                question, kg, method, entities, after=[earlier.turn for earlier in after]
+                question,
+                kg,
+                method,
+                entities,
+                after=[earlier.turn for earlier in after],
+                reading=reading,
             )
             content: dict[str, Any] = {}
             async for event, known in sessions.events(waiting):
@@ -297,6 +308,7 @@ def capped(content: Mapping[str, Any], limit: int) -> dict[str, Any]:
         "answers": answers,
         "paths": [_path(content["paths"][place]) for place in kept],
         "notes": notes,
+        "readings": list(content.get("readings", ())),
     }
 
 
@@ -323,7 +335,7 @@ async def _paths(
 async def _result(
     work: Callable[[], Awaitable[tuple[dict[str, Any], str]]], full: bool = False
 ) -> CallToolResult:
-    """Return what ``work`` found, structured and as text, compact or in ``full``.
+    """Return the result of ``work``, structured and as text, compact or in ``full``.
 
     Raises ToolError.
     """
@@ -347,7 +359,7 @@ async def _result(
 
 
 def _compact(content: Any) -> Any:
-    """Return what a tool found without the stored facts and the properties of edges."""
+    """Return a tool's result without stored facts and edge properties."""
     if isinstance(content, list):
         return [_compact(member) for member in content]
     if not isinstance(content, dict):
@@ -357,7 +369,7 @@ def _compact(content: Any) -> Any:
 
 
 def bounded(content: Mapping[str, Any], most: int = _MOST_CHARACTERS) -> dict[str, Any]:
-    """Return what a tool found, in JSON of ``most`` characters or not much more.
+    """Return a tool's result, cut to JSON of about ``most`` characters.
 
     Long texts are cut, and say how long they are; then the longest list is halved until all fits.
     """

@@ -55,7 +55,7 @@ class Metrics(Collector):
         )
 
     def collect(self) -> Iterator[Any]:
-        """Yield what the sessions count themselves."""
+        """Yield the counts of the sessions."""
         sessions = self._sessions
         done = CounterMetricFamily(
             "kgqa_questions", "Questions by how they ended.", labels=["outcome"]

@@ -29,7 +29,7 @@ class ServerProgress:
 
     @contextmanager
     def task(self, what: str, total: int | None = None, unit: str = "") -> Iterator[Task]:
-        """Report a task from ``with`` to its end."""
+        """Report a task while its ``with`` block runs."""
         before = self.doing
         try:
             yield _Reported(self, what, total, unit)

@@ -79,7 +79,7 @@ class Readers:
     _stopping: bool = False
 
     async def read(self, work: Callable[[KG], Any], client: str, seconds: float) -> Any:
-        """Return what ``work`` does with the KG. Raises its error, TimeLimitError."""
+        """Return the result of ``work`` on the KG. Raises its error, TimeLimitError."""
         loop = asyncio.get_running_loop()
         reading = _Reading(work, client, time.monotonic() + seconds, loop, loop.create_future())
         with self._changed:
@@ -101,7 +101,7 @@ class Readers:
                     self._waiting.remove(reading)
 
     def stop(self) -> None:
-        """Refuse what waits, let what runs end for a moment, and close the KG."""
+        """Refuse waiting reads, give running ones a moment to finish, and close the KG."""
         with self._changed:
             self._stopping = True
             waiting, self._waiting = self._waiting, []
@@ -126,7 +126,7 @@ class Readers:
             return reading
 
     def _claim(self, reading: _Reading) -> tuple[int, int]:
-        """Return what decides whose turn it is: how much runs for a client, and its last turn."""
+        """Return a client's place in the order of turns: its running reads, then its last turn."""
         return self._running[reading.client], self._turns.get(reading.client, 0)
 
     def _run(self) -> None:

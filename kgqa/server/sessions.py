@@ -77,7 +77,7 @@ class Waiting:
                 self._loop.call_soon_threadsafe(self.events.put_nowait, (stage, dict(known)))
 
     def tell_loading(self, text: str) -> None:
-        """Pass on what is loaded, which may be a KG that the client may not see."""
+        """Report what is loaded, without the name of a KG that the client may not see."""
         self.tell("loading", {"text": text if self._sees_all else "loading"})
 
     def check(self) -> None:
@@ -100,7 +100,7 @@ class AnswerCache:
         self._kept: OrderedDict[tuple[Any, ...], bytes] = OrderedDict()
 
     def get(self, key: tuple[Any, ...]) -> dict[str, Any] | None:
-        """Return a copy of an answer, None if there is none."""
+        """Return a copy of a cached answer, None without one."""
         with self._lock:
             if key not in self._kept:
                 return None
@@ -110,7 +110,7 @@ class AnswerCache:
         return answer
 
     def put(self, key: tuple[Any, ...], answer: dict[str, Any]) -> None:
-        """Keep an answer; those not used for longest go."""
+        """Cache an answer; the least recently used ones are dropped."""
         text = json.dumps(answer).encode()
         if len(text) > self._most // 4:
             return
@@ -122,7 +122,7 @@ class AnswerCache:
 
 
 class Sessions:
-    """All questions of a server; ``home`` makes the home of a KG, None of them all.
+    """The queue of questions; ``home`` opens the home of a KG (None: of all).
 
     ``kgs`` are those that are served, all by default. ``workers`` starts worker processes; without
     them questions are answered in a thread of this process.
@@ -175,7 +175,7 @@ class Sessions:
             thread.start()
 
     def stop(self) -> None:
-        """Tell those who wait, let what runs end, and close everything."""
+        """Refuse waiting questions, let running ones finish, and close everything."""
         self.refuse()
         end = time.monotonic() + _END_SECONDS
         for thread in self._threads:
@@ -188,7 +188,7 @@ class Sessions:
             readers.stop()
 
     def refuse(self) -> None:
-        """Take no more questions, and tell those who wait."""
+        """Refuse new and waiting questions."""
         with self._changed:
             self.stopping = True
             waiting, self._waiting = self._waiting, []
@@ -199,7 +199,7 @@ class Sessions:
     # ── what there is ───────────────────────────────────────────────────────────────────────
 
     def status(self) -> dict[str, Any]:
-        """Return what ``kgqa status`` says of all KGs, whoever may see them. Raises GraphError.
+        """Return the status of all KGs, whoever may see them. Raises GraphError.
 
         What a client gets of it is :func:`kgqa.server.views.visible_status`.
         """
@@ -207,12 +207,12 @@ class Sessions:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many questions wait, and how many are being answered."""
+        """The numbers of waiting and running questions."""
         return {"waiting": len(self._waiting), "running": len(self._running)}
 
     @property
     def workers(self) -> int:
-        """How many workers there are now."""
+        """The present number of workers."""
         return len(self._answering)
 
     # ── questions ───────────────────────────────────────────────────────────────────────────
@@ -227,9 +227,10 @@ class Sessions:
         options: Mapping[str, Any] | None = None,
         *,
         after: Sequence[Turn] = (),
+        reading: int | None = None,
         watched: bool = True,
     ) -> Waiting:
-        """Put a question into the queue; :meth:`events` gives what happens to it.
+        """Put a question into the queue; :meth:`events` yields its events.
 
         Unless it is ``watched``, that is little more than its end.
 
@@ -242,7 +243,9 @@ class Sessions:
         home = self._homes[name]
         session = await asyncio.to_thread(request_session, home, method, given, self.options)
         state = (await asyncio.to_thread(self.kgs))[name].version
-        asked = Asked(question, tuple(entities), tuple(choices), after=tuple(after))
+        asked = Asked(
+            question, tuple(entities), tuple(choices), after=tuple(after), reading=reading
+        )
         deadline = time.monotonic() + self.options.time_limit
         job = Job(next(self._numbers), name, method, given, asked, deadline, watched)
         key = session_key(name, session)
@@ -261,7 +264,7 @@ class Sessions:
         return waiting
 
     def _queue(self, waiting: Waiting) -> int:
-        """Let a question wait; return how many do before it. Raises BusyError, StoppingError."""
+        """Queue a question; return the number ahead of it. Raises BusyError, StoppingError."""
         client = asking.get()
         with self._changed:
             if self.stopping:
@@ -290,7 +293,7 @@ class Sessions:
         return ahead
 
     async def events(self, waiting: Waiting) -> AsyncIterator[Event]:
-        """Yield what happens to a question: a name and what is known, ``answer`` or ``error`` last.
+        """Yield a question's events: a name and its data, ``answer`` or ``error`` last.
 
         Who stops listening frees its place.
         """
@@ -333,7 +336,7 @@ class Sessions:
     # ── the threads of the workers ──────────────────────────────────────────────────────────
 
     def _run(self, place: int) -> None:
-        """Have one worker answer what waits, and another in its place if it is lost."""
+        """Run one worker on the queue, and replace it if it dies."""
         while not self.stopping:
             try:
                 self._answering[place] = worker = self._started()
@@ -391,7 +394,7 @@ class Sessions:
                     return self._taken(place, self._waiting[0])
 
     def _take(self, place: int, taken: list[Waiting]) -> Job | None:
-        """Return the next question that waits for a session, None if it is another's turn."""
+        """Return the next question for a session, None if another session is next."""
         with self._changed:
             every = len(self._waiting) + len(self._running)
             mine = sum(question.place == place for question in self._running.values())
@@ -412,7 +415,7 @@ class Sessions:
         return question
 
     def _tell(self, number: int, stage: str, known: Any) -> None:
-        """Pass on what a worker reports."""
+        """Forward a worker's report to its question."""
         if number == ALL:
             self.progress.tell(known)
             return
@@ -436,7 +439,7 @@ class Sessions:
         question.tell("answer", entry)
 
     def _lost(self, place: int, error: KgqaError) -> None:
-        """Have what a lost worker was to answer answered by others, each once."""
+        """Queue the questions of a dead worker again, each once."""
         with self._changed:
             if not self.stopping:
                 _LOG.error(str(error))
@@ -469,7 +472,7 @@ class Sessions:
     # ── look-ups and plans ──────────────────────────────────────────────────────────────────
 
     async def read(self, kg: str | None, work: Callable[[KG], T], *, plan: bool = False) -> T:
-        """Return what ``work`` does with a KG, in a thread of the KG's. Raises KgqaError.
+        """Return the result of ``work`` on a KG, run in one of its threads. Raises KgqaError.
 
         ``plan``: whether it runs a plan, which may take long.
         """

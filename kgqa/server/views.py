@@ -38,7 +38,7 @@ def answer_text(response: Mapping[str, Any]) -> str:
     if not answers:
         rest = [note for note in response["notes"] if not note.startswith(REFUSED)]
         said = [refusal(response["notes"], response["confidence"]), *rest]
-        return "\n\n".join(map(markdown, said))
+        return "\n\n".join([*map(markdown, said), *_readings(response)])
     names = [
         code_span(said_name(answer["name"])) + ("" if answer["grounded"] else " (in no path)")
         for answer in answers
@@ -59,11 +59,19 @@ def answer_text(response: Mapping[str, Any]) -> str:
     parts = [first]
     if lines:
         parts.append("\n".join(["Paths, each edge checked in the graph:", *lines]))
-    return "\n\n".join([*parts, *map(markdown, response["notes"])])
+    return "\n\n".join([*parts, *map(markdown, response["notes"]), *_readings(response)])
+
+
+def _readings(response: Mapping[str, Any]) -> list[str]:
+    """Return the plans that a question may mean as a numbered list; nothing where it is sure."""
+    if not response.get("readings"):
+        return []
+    lines = [f"{at}. {markdown(one['text'])}" for at, one in enumerate(response["readings"], 1)]
+    return ["\n".join(["It may mean (choose by `reading`):", "", *lines])]
 
 
 def path_page(kg: KG, form: PathsForm) -> dict[str, Any]:
-    """Return what ``kgqa paths --json`` prints, a page of it."""
+    """Return a page of the output of ``kgqa paths --json``."""
     from kgqa.api.qa import shared_name
 
     paths = kg.paths(
@@ -84,7 +92,7 @@ def path_page(kg: KG, form: PathsForm) -> dict[str, Any]:
 
 
 def visible_status(report: Mapping[str, Any], served: Collection[str]) -> dict[str, Any]:
-    """Return what a client gets of ``kgqa status``; ``served``: the KGs that it may see.
+    """Return the status for a client; ``served``: the KGs that it may see.
 
     A client whose key is bound to KGs gets these alone: folders, dumps and what is missing are the
     server's own, and may name others.

@@ -69,7 +69,7 @@ class Job:
 
 
 def session_key(kg: str, session: QA) -> tuple[str, ...]:
-    """Return what questions that are answered together have in common."""
+    """Return the key by which questions share a session."""
     return kg, session.name, repr(session.options)
 
 
@@ -128,7 +128,7 @@ class Worker:
             self._kept[name] = session
 
     def warm_up(self, name: str) -> KgqaError | None:
-        """Open a KG and the session that is asked by default; return what failed."""
+        """Open a KG and its default session; return the error, if any."""
         try:
             with self.progress.task(f"loading {name} and its models"):
                 session = self._session(name, DEFAULT_METHOD, {})
@@ -142,7 +142,7 @@ class Worker:
         return None
 
     def serve(self, first: Job, take: Take, tell: Tell) -> None:
-        """Answer ``first`` and what ``take`` gives, which is of the same session.
+        """Answer ``first`` and the questions of the same session that ``take`` returns.
 
         Each ends by a ``tell`` of its number with ``answer`` (the answer, the KG's state) or
         ``error``.
@@ -312,7 +312,7 @@ class RemoteWorker:
         self._pid = 0
 
     def wait(self, tell: Tell) -> KgqaError | None:
-        """Wait until the models are loaded; return what failed. Raises WorkerError."""
+        """Wait until the models are loaded; return the error, if any. Raises WorkerError."""
         while len(given := self._received()) > 2:
             tell(*given)
         fault: KgqaError | None
@@ -358,7 +358,7 @@ class RemoteWorker:
             raise _lost() from None
 
     def _received(self, end: float | None = None) -> Any:
-        """Return what the process sends. Raises WorkerError if it ended, or is silent too long."""
+        """Return the next message of the process. Raises WorkerError if it ended or is silent."""
         try:
             while not self._link.poll(_LOOK_SECONDS):
                 if end is not None and time.monotonic() > end:  # it hangs where it checks nothing
@@ -378,7 +378,7 @@ def _lost() -> WorkerError:
 def _load_and_fork(
     control: Connection, home: Callable[..., Home], options: ServeOptions, first: str | None
 ) -> None:
-    """Load what workers share, then fork one for each connection that comes."""
+    """Load shared models, then fork a worker for each connection."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server ends its workers itself
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
     # OpenMP with more threads than one does not survive a fork

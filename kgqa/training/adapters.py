@@ -48,14 +48,14 @@ def rules_of(info: KGInfo, card: AdapterCard, options: ExampleOptions) -> WalkRu
 
 
 def about(info: KGInfo) -> str:
-    """Return what a model card says about the KG."""
+    """Return the KG's entry in a model card."""
     licence = f", licence {info.licence}" if info.licence else ""
     return f"{info.name} ({info.source}{licence}), {info.edges} edges, version {info.version[:12]}"
 
 
 @dataclass(slots=True)
 class Gathered:
-    """Examples, held-out ones (one of a question), and a description of them."""
+    """Training examples, held-out examples (one per question), and their description."""
 
     train: list[Example | ChainExample] = field(default_factory=list)
     held: list[Example | ChainExample] = field(default_factory=list)

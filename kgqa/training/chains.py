@@ -316,7 +316,7 @@ def noun_of(relation: str) -> str:
 def _with(
     shown: list[str], missing: Sequence[str], own: set[str], most: int, random: np.random.Generator
 ) -> list[str]:
-    """Return ``shown`` with what is missing at drawn places; the last others make room."""
+    """Return ``shown`` with the missing triplets at random places, in place of the last others."""
     shown = list(shown)
     for text in missing:
         shown.insert(int(random.integers(len(shown) + 1)), text)

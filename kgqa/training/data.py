@@ -111,7 +111,7 @@ class DataReport:
     unknown: list[str] = field(default_factory=list)  # question ids whose topics are not in the KG
 
     def add(self, other: DataReport) -> None:
-        """Count what another report counts too."""
+        """Add the counts of another report."""
         for count in fields(other):
             setattr(self, count.name, getattr(self, count.name) + getattr(other, count.name))
 
@@ -154,7 +154,7 @@ def build_examples(
 def without_repeats(
     examples: Iterable[ExampleT], held_out: Iterable[ExampleT] = ()
 ) -> list[ExampleT]:
-    """Return ``examples`` each once, none of them asking what a held-out one asks.
+    """Return distinct ``examples`` whose questions no held-out example has.
 
     Two examples are one if question, topic entities and path are equal; they ask the same if
     question and topic entities are, whatever their ids: a data set may hold a question twice.
@@ -178,7 +178,7 @@ def _chosen(
     selection: Selection,
     random: np.random.Generator,
 ) -> list[PathTable]:
-    """Return the paths of one question that examples are made of, the best ones first."""
+    """Return the paths of one question that become examples, best first."""
     if not candidates:
         return []
     if selection == "shortest":
@@ -218,7 +218,7 @@ def relation_paths_of(
 def near_best(
     candidates: Sequence[tuple[RelationPath, float]], most: int | None = None, near: float = _NEAR
 ) -> list[RelationPath]:
-    """Return at most ``most`` of the relation paths found: those whose mark is near the best."""
+    """Return at most ``most`` relation paths whose score is near the best."""
     return [path for path, mark in candidates[:most] if mark >= near * candidates[0][1]]
 
 
@@ -273,7 +273,7 @@ class Meant:
 
 
 def meant_by(store: GraphStore, question: TrainingQuestion, rules: WalkRules) -> Meant:
-    """Return what ``question`` means; without answers those that its gold relation paths agree on.
+    """Return the gold answers of ``question``; if it has none, those its gold paths agree on.
 
     Raises GraphError.
     """
@@ -319,7 +319,7 @@ def _examples(
 # a predicate is walked
 _LOOSE = ("jsonl", "webqsp-graph", "cwq-graph")
 _TOPICS = ("topic_entities", "q_entity", "freebase_ids")  # as sets and linkers call them
-_SHOWN = 5  # entries that are noted
+_MAX_NOTED_ENTRIES = 5  # entries that are noted
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,9 +358,9 @@ def read_file(path: Path, form: str, topics: Path | None, progress: Progress) ->
     cannot be read or holds no question, UsageError for an unknown format.
     """
     file = read_questions(path, form)
-    for entry in file.bad_entries[:_SHOWN]:
+    for entry in file.bad_entries[:_MAX_NOTED_ENTRIES]:
         progress.note(f"{entry} - not a question.")
-    if (more := len(file.bad_entries) - _SHOWN) > 0:
+    if (more := len(file.bad_entries) - _MAX_NOTED_ENTRIES) > 0:
         progress.note(f"And {more:,} more entries that are not questions.")
     questions = list(file.questions)
     if topics is not None:

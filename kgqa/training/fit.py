@@ -32,7 +32,7 @@ from kgqa.models.prompt import lead_to_answer
 from kgqa.models.tokenizer import HFEncoder
 from kgqa.training.chains import ChainExample
 from kgqa.training.loop import (
-    SHOWN,
+    LOSS_WINDOW,
     Checked,
     Checkpoint,
     Fit,
@@ -119,7 +119,7 @@ def encode(
 
 
 def _common(ids: Sequence[int], other: Sequence[int]) -> int:
-    """Return how many ids both begin with."""
+    """Return the length of the common prefix of two id lists."""
     pairs = zip(ids, other, strict=False)
     return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(ids), len(other)))
 
@@ -265,10 +265,10 @@ def train(
         began = time.perf_counter()
 
         def after() -> None:
-            if fit.step % SHOWN == 0:
-                mean = np.mean(fit.losses[-SHOWN:])
+            if fit.step % LOSS_WINDOW == 0:
+                mean = np.mean(fit.losses[-LOSS_WINDOW:])
                 progress.note(f"step {fit.step}/{fit.schedule.steps} loss {mean:.3f}")
-            if fit.step % SHOWN == 0 or (fit.checks and fit.checks[-1][0] == fit.step):
+            if fit.step % LOSS_WINDOW == 0 or (fit.checks and fit.checks[-1][0] == fit.step):
                 _write_log(out / LOG_FILE, fit, settings)
             checkpoint.after_step(fit)
 
@@ -373,7 +373,7 @@ class _Loss:
 
 
 def _head_is_plain(causal: Any, inputs: dict[str, Tensor]) -> bool:
-    """Return whether nothing is done to the logits: some architectures scale or cap them."""
+    """Return whether logits are used as they are: some architectures scale or cap them."""
     row = {name: tensor[:1] for name, tensor in inputs.items()}
     training = causal.training
     causal.eval()
@@ -393,10 +393,10 @@ def _write_log(file: Path, fit: Fit[Any], settings: TrainingSettings) -> None:
     lines: list[dict[str, Any]] = [
         {
             "step": step,
-            "loss": float(np.mean(fit.losses[step - SHOWN : step])),
+            "loss": float(np.mean(fit.losses[step - LOSS_WINDOW : step])),
             "learning_rate": settings.learning_rate * fit.schedule(step - 1),
         }
-        for step in range(SHOWN, fit.step + 1, SHOWN)
+        for step in range(LOSS_WINDOW, fit.step + 1, LOSS_WINDOW)
     ]
     lines += [{"step": step, **figures} for step, figures in fit.checks]
     lines.sort(key=lambda line: line["step"])

@@ -102,7 +102,7 @@ def _by_steps(table: PathTable) -> Iterator[tuple[int, tuple[tuple[int, int], ..
 
 
 def agreed(paths: Sequence[GoldPath]) -> IntArray:
-    """Return the tails that most of the gold relation paths lead to: what the answers must be.
+    """Return the tails that most gold relation paths lead to: the expected answers.
 
     Each leads to the answers and perhaps beyond them, so what several have in common are the
     answers. If one stands alone its tails are taken, unless they are too many to go by.
@@ -192,7 +192,7 @@ class _Reading:
         return longer
 
     def _read(self, unique: IntArray, hops: Hops, gold: tuple[str, ...], used: int) -> IntArray:
-        """Return how many predicates of ``gold`` from ``used`` on each hop stands for, 0: none."""
+        """Return how many predicates of ``gold`` after ``used`` each hop realises; 0: none."""
         reads = np.zeros(len(hops.row), np.int64)
         hop = hops.hop
         direct = hop[:, MEDIATOR] < 0

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from kgqa.training.options import FitSettings
 
 BatchT = TypeVar("BatchT")
-SHOWN = 20  # steps whose mean loss is shown
+LOSS_WINDOW = 20  # steps whose mean loss is shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Schedule:
     """The factor of the learning rate: it rises for ``warm_up`` steps and falls to ``least``."""
 
     steps: int
-    warm_up: int = SHOWN
+    warm_up: int = LOSS_WINDOW
     least: float = 0.05
     falls: Literal["cosine", "linear"] = "linear"
 
@@ -94,7 +94,7 @@ class Fit(Generic[BatchT]):
     progress: Progress
     clip: float = 1.0
     check: Callable[[], Checked] | None = None
-    check_every: int = SHOWN
+    check_every: int = LOSS_WINDOW
     step: int = 0
     losses: list[float] = field(default_factory=list)
     checks: list[tuple[int, dict[str, float]]] = field(default_factory=list)
@@ -110,7 +110,7 @@ class Fit(Generic[BatchT]):
         return float(np.mean(self.losses[-self.check_every :])) if self.losses else math.nan
 
     def run(self, batches: Iterable[BatchT], after: Callable[[], None] = lambda: None) -> None:
-        """Take the steps that are left, one a batch of all; ``after`` is called after each.
+        """Run the remaining steps, one per batch; ``after`` is called after each.
 
         With a check that marks, the model ends with the best weights.
         """
@@ -129,7 +129,7 @@ class Fit(Generic[BatchT]):
                 self._rates.step()
                 self.step += 1
                 self.losses.append(total)
-                task.tell(f"loss {np.mean(self.losses[-SHOWN:]):.2f}")
+                task.tell(f"loss {np.mean(self.losses[-LOSS_WINDOW:]):.2f}")
                 task.advance()
                 if self.check and (self.step % self.check_every == 0 or self.step == steps):
                     self._compare(self.check())
@@ -149,7 +149,7 @@ class Fit(Generic[BatchT]):
             self.best = Best(checked, self.step, weights)
 
     def _weights(self) -> dict[str, torch.nn.Parameter]:
-        """Return what is trained: of an adapter's model not the weights that it is beside."""
+        """Return the trained weights: an adapter's own, not those of its base model."""
         every = self.model.named_parameters()
         return {name: weight for name, weight in every if weight.requires_grad}
 
@@ -172,7 +172,7 @@ class Fit(Generic[BatchT]):
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Bring the fit to where :meth:`state` was. Raises what a state of another kind leads to.
+        """Bring the fit to where :meth:`state` was. A state of another kind is an error.
 
         Whatever draws random numbers comes before it: dropout must go on where it was.
         """
@@ -218,7 +218,7 @@ def alone(out: Path) -> Iterator[None]:
 
 @contextmanager
 def writing_to(folder: Path) -> Iterator[None]:
-    """Make what libraries raise when they cannot write a ModelError, in a ``with``."""
+    """Turn write errors of libraries into ModelError, in a ``with``."""
     try:
         yield
     except (OSError, SafetensorError, RuntimeError) as error:  # PyTorch's is a RuntimeError
@@ -255,7 +255,7 @@ class Checkpoint:
     def take_up(
         self, fit: Fit[Any], take: Callable[[Mapping[str, Any]], None] = lambda _: None
     ) -> None:
-        """Bring ``fit`` to where the run was stopped; ``take`` gets what was kept beside it."""
+        """Restore ``fit`` from the checkpoint of a stopped run; ``take`` gets its further state."""
         if self._found:
             with self._reading():
                 take(self._found["beside"])
@@ -305,5 +305,5 @@ class Checkpoint:
 
 
 def digest_of(items: Any) -> str:
-    """Return what data is known by in a run's record: hex SHA-256 of its JSON."""
+    """Return the digest of data in a run's record: hex SHA-256 of its JSON."""
     return hashlib.sha256(json.dumps(items).encode()).hexdigest()

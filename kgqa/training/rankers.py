@@ -78,7 +78,7 @@ class RankingBatch:
 
 
 class _Questions:
-    """Questions: their vectors, which relation paths each has, and which of those are right."""
+    """Questions with their vectors, their relation paths, and the right ones among these."""
 
     def __init__(self, ranker: PathRanker, batch: RankingBatch) -> None:
         paths = len(batch.paths)

@@ -286,7 +286,7 @@ class ReasonerRun:
         return {"seen": self.seen, "relations": torch.from_numpy(self.table.relations())}
 
     def take(self, beside: Mapping[str, Any]) -> None:
-        """Take what a checkpoint has beside the weights."""
+        """Restore the state that a checkpoint holds besides the weights."""
         self.seen.copy_(beside["seen"])
         self.table.number(beside["relations"].numpy())
 

@@ -35,7 +35,7 @@ def offsets_of(lengths: IntArray) -> IntArray:
 
 
 def dense(numbers: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the distinct ones of numbers from 0, ascending, and which of them each is."""
+    """Return the distinct non-negative numbers, ascending, and each number's index among them."""
     # while the numbers are not far apart, counting is faster than sorting
     most = int(numbers.max(initial=-1)) + 1
     if most > min(_MARKED, _SPARSE * len(numbers) + 4_096):
@@ -69,19 +69,19 @@ class Sequences:
         return np.diff(self.offsets)
 
     def take(self, rows: IntArray) -> Sequences:
-        """Return some of the sequences, in the order of ``rows``."""
+        """Return the sequences at ``rows``, in that order."""
         starts = self.offsets[rows]
         lengths = self.offsets[rows + 1] - starts
         return Sequences(self.tokens[ranges(starts, lengths)], offsets_of(lengths))
 
     def after(self, count: int) -> Sequences:
-        """Return what each sequence has after its first ``count`` tokens."""
+        """Return each sequence without its first ``count`` tokens."""
         lengths = self.lengths - count
         tokens = self.tokens[ranges(self.offsets[:-1] + count, lengths)]
         return Sequences(tokens, offsets_of(lengths))
 
     def shared_prefix(self, first: IntArray, other: IntArray) -> IntArray:
-        """Return how many first tokens each row of ``one`` shares with the row of ``other``."""
+        """Return the common prefix's length of each row of ``one`` and that of ``other``."""
         places = np.empty(len(first), np.int64)
         for start in range(0, len(first), _COMPARED):  # in pieces that stay in the caches
             part = slice(start, start + _COMPARED)
@@ -128,7 +128,7 @@ class Groups:
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
-    """Distinct sequences in token order, a prefix before what it begins.
+    """Distinct sequences in token order; a prefix comes before its continuations.
 
     ``lengths``, ``shared``: tokens of each, and those in common with the one above; ``own``: the
     others, joined. ``number``: the distinct sequence of each given one.

@@ -53,7 +53,7 @@ class _GraphSegments(Segments):
         return self._named([(0, rows) for rows in several], begun=False)
 
     def follow(self, ends: Iterable[tuple[Segment, int]]) -> None:
-        """Put into ``following`` what may follow each leaf of a segment, for all together."""
+        """Set in ``following`` the segments that may follow each leaf, for all leaves at once."""
         named: dict[tuple[bool, bool], list[tuple[Segment, int]]] = {}
         relations: list[tuple[Segment, int]] = []
         for segment, leaf in ends:

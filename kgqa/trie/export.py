@@ -19,7 +19,7 @@ _STRUCTURE = {"|": "\\|", "{": "\\{", "}": "\\}"}  # what a line means something
 
 @dataclass(frozen=True, slots=True)
 class TrieLevel:
-    """The nodes at one depth: how many, how many of them go on, to how many nodes in all."""
+    """The nodes at one depth: their number, how many have children, and the number of children."""
 
     depth: int
     nodes: int
@@ -54,7 +54,7 @@ def branching(trie: TokenTrie) -> Branching:
 
 
 def sequence_tokens(trie: TokenTrie) -> int:
-    """Return the number of tokens of all sequences of ``trie`` together: what a list would hold."""
+    """Return the total number of tokens of the sequences of ``trie``, as in a plain list."""
     return sum(
         depth * int((trie.leaf[start:stop] >= 0).sum())
         for depth, (start, stop) in enumerate(_levels(trie))

@@ -29,7 +29,7 @@ Moves: TypeAlias = "tuple[IntArray, IntArray]"
 
 @dataclass(slots=True, eq=False)
 class Segment:
-    """What a segment of some paths may be: a trie over its texts.
+    """The texts that one segment of a set of paths may have, as a trie.
 
     ``level``: segments before it (even: entities, odd: relations). ``rows``: the paths, as
     whoever makes the segments has them. ``groups``: which have a leaf's text. ``following``:
@@ -57,10 +57,10 @@ class Segments(ABC):
 
     @abstractmethod
     def follow(self, ends: Iterable[tuple[Segment, int]]) -> None:
-        """Put into ``following`` what may follow each leaf of a segment, for all together."""
+        """Set in ``following`` the segments that may follow each leaf, for all leaves at once."""
 
     def ended(self, segment: Segment, leaf: int) -> IntArray:
-        """Return which of the paths with the text of ``leaf`` may end there: rows."""
+        """Return the rows of the paths with the text of ``leaf`` that may end there."""
         return segment.of(leaf)
 
 

@@ -172,7 +172,7 @@ class PathLexicon:
 
 
 class _Part:
-    """A part of paths: what stands around its text, and the token ids that are known."""
+    """One part of paths (head, relation, tail): the text around it, and its known token ids."""
 
     def __init__(
         self, gap: str, before: tuple[int, ...] = (), behind: tuple[int, ...] = ()
@@ -197,7 +197,7 @@ class _Pool:
     def take(
         self, keys: Sequence[Any], encoded: Callable[[list[Any]], Sequence[Sequence[int]]]
     ) -> Sequences:
-        """Return the ids of each key; those that are new come from ``encoded``, piece by piece.
+        """Return the token ids of each key; ids of new keys are read from ``encoded`` in batches.
 
         What was encoded stays if a time limit ends it (:mod:`kgqa.trie.constraint`).
         """
@@ -222,14 +222,14 @@ class _Pool:
 
 
 def _pieces(new: list[Any]) -> Iterator[list[Any]]:
-    """Yield what is to be read and tokenised, some at a time, unless the time is over."""
+    """Yield batches to read and tokenise, until the deadline."""
     for start in range(0, len(new), _AT_ONCE):
         check_deadline()
         yield new[start : start + _AT_ONCE]
 
 
 def _first_word(name: str) -> str:
-    """Return what stands before the first space, if that is a lone one in plain text, or all."""
+    """Return the text before its first space, if that is single in plain text, else all."""
     word, _, rest = name.partition(" ")
     return word if word and rest and rest[0] != " " and name.isprintable() else name
 

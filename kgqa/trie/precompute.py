@@ -76,8 +76,8 @@ def precompute(
     """Write the tries of ``topics`` (keys; None: all named entities) that ``writer`` lacks.
 
     ``resources`` opens a store and makes a lexicon, wherever units run; picklable for another
-    process. Units of ``unit`` entities run by ``executor``. Raises what the store raises,
-    IndexFault, WorkerError.
+    process. Units of ``unit`` entities run by ``executor``. Raises IndexFault and
+    WorkerError; errors of the store propagate.
     """
     began = time.monotonic()
     key = writer.manifest.key
@@ -113,7 +113,7 @@ def precompute(
 
 @dataclass(frozen=True, slots=True)
 class UnitSettings:
-    """What is the same for all units of a run, entity keys being those of ``kg_version``."""
+    """Settings shared by all units of a run; entity keys are of ``kg_version``."""
 
     rules: WalkRules
     cap: int
@@ -122,7 +122,7 @@ class UnitSettings:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """The shards of a unit's entities, and the ids of those that have more paths than the cap."""
+    """The shards of a unit's entities, and the ids of the entities with more paths than the cap."""
 
     shards: list[NewShard]
     composed: list[str]
@@ -133,7 +133,7 @@ class Unit:
 def open_worker(
     resources: Resources, settings: UnitSettings
 ) -> Iterator[Callable[[IntArray], Unit]]:
-    """Open a store and a lexicon, inside ``with``; gives what makes the unit of some topic keys."""
+    """Open a store and a lexicon in a ``with``; yield the function that builds one unit."""
     store, lexicon = resources()
     with store:
         worker = Worker(store, lexicon)
@@ -180,7 +180,7 @@ class Worker:
     def _walks(
         self, topics: IntArray, settings: UnitSettings
     ) -> Iterator[tuple[IntArray, PathTable, IntArray]]:
-        """Yield some of the topics at a time, their paths, and the topics with too many."""
+        """Yield batches of topics with their paths, and the topics with too many paths."""
         start, count = 0, _TOGETHER[0]
         while start < len(topics):
             keys = topics[start : start + count]
@@ -191,7 +191,7 @@ class Worker:
             count = min(max(wanted, _TOGETHER[0]), 4 * count, _TOGETHER[1])
 
     def _shard(self, held: list[tuple[IntArray, PathTable]]) -> NewShard:
-        """Return the shard of what is held, which then is not."""
+        """Return the shard of the collected paths, and empty the collection."""
         keys = np.concatenate([keys for keys, _ in held])
         table = joined_tables([table for _, table in held])
         held.clear()

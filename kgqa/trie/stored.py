@@ -93,7 +93,7 @@ def of_parts(
     tails: tuple[Sequences, IntArray],
     closing: int,
 ) -> JoinedSequences:
-    """Return the sequences of paths; ``there`` ``[paths, L]``: which hops they have.
+    """Return the token sequences of paths; ``there`` ``[paths, L]`` marks the hops they have.
 
     Texts come with their numbers: ``[paths]`` of ``heads``, of the others one for each hop.
     """

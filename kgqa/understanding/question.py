@@ -1,4 +1,4 @@
-"""A question read once: a value that says what is asked for, and needs no text searched again.
+"""A question read once, as a value: the requested thing, conditions and order, without its text.
 
 It is read of the one wording of :mod:`kgqa.understanding.canonical` with the same entries, so that
 questions that differ by a synonym are equal. No graph is asked: which words name something of it is

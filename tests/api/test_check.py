@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from pyarrow import csv
 
 import kgqa
 from kgqa.errors import EntityNotFoundError, KgqaError, UsageError
@@ -222,6 +225,27 @@ def test_the_text_of_every_path_is_read_back(triples: list[tuple[str, str, str]]
                     assert kg.check(path.text), path.text
                     shown = path.text.split(" -> ")
                     assert len(shown) == 1 + 2 * len(path.edges), path.text
+
+
+SYMBOLS = st.sampled_from(["->", "--", '"', "^", "|", "..", "??", "😀", "\\", '""'])
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.one_of(SYMBOLS, ODD), min_size=3, max_size=5), SYMBOLS)
+def test_names_of_symbols_alone_are_read_back(names: list[str], relation: str) -> None:
+    """They are not the ids, several things may have one, and no word of them is in an index."""
+    with tempfile.TemporaryDirectory() as folder:
+        file, named = Path(folder, "kg.tsv"), Path(folder, "names.tsv")
+        rows = [f"m{at}\t{relation}\tm{at + 1}\n" for at in range(len(names) - 1)]
+        file.write_text("".join(rows).replace('"', '""'), "utf-8")
+        table = pa.table({"id": [f"m{at}" for at in range(len(names))], "name": names})
+        csv.write_csv(table, named, csv.WriteOptions(delimiter="\t"))
+        with kgqa.ingest("triples", file, names=named, home=folder, progress=Silent()) as kg:
+            found = kg.paths("m0", hops=2, direction="both").paths
+            assert found
+            for path in found:
+                assert kg.check(path.text), path.text
+            assert kg.paths(path.edges[-1].tail.name, hops=1).paths
 
 
 def _edges_of(kg: kgqa.KG, triple: tuple[str, str, str]) -> list[Any]:

@@ -12,6 +12,7 @@ plus a half, right after. The fault strikes at ``moment``, and ``delay`` seconds
 - ``hold``: it waits there until the file that is named is gone;
 - ``clock``: from then on it is a day earlier.
 
+``only``: the event of Python's that is a moment, such as ``os.rename``, and nothing else is.
 ``room``: how many bytes a file may have at most. ``as_user``: without root's powers. ``little``:
 so little is held at once that there are many batches, each of which is a moment. The answer is the
 process's id, and that to a line with ``wait`` by its exit status. The last line of ``out`` +
@@ -46,10 +47,11 @@ class Fault:
         self.count = 0
         self.struck = False
         self.watch = tuple(spec["watch"])
+        self.only: str | None = spec.get("only")
 
     def __call__(self, event: str, given: tuple[Any, ...]) -> None:
         """Count an event of Python's if it changes a file."""
-        if event != "open" and event not in _CHANGES:
+        if event != (self.only or event) or (event != "open" and event not in _CHANGES):
             return
         path = given[0]
         if event == "open" and not given[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
@@ -75,6 +77,8 @@ class Fault:
     def watch_calls(self, owner: Any, name: str) -> None:
         """Count a moment before and after each call."""
         plain = getattr(owner, name)
+        if self.only:
+            return
 
         @functools.wraps(plain)
         def watched(*given: Any, **named: Any) -> Any:

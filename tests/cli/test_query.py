@@ -70,6 +70,23 @@ def test_an_answer_of_a_plan_has_its_values_and_facts(kgqa: Kgqa, tmp_path: Path
     assert "'movies'" in kgqa("ask", "Which movies are there?", *home).out
 
 
+def test_readings_are_numbered_and_one_is_chosen_by_its_number(kgqa: Kgqa, tmp_path: Path) -> None:
+    (tmp_path / "book.csv").write_text("id,title,price\n1,Emma,9\n2,Ulysses,14.5\n", "utf-8")
+    home = ("--home", tmp_path)
+    assert kgqa("ingest", "tables", tmp_path / "book.csv", *home).code == 0
+    asked = ("ask", "Which book is the most expensive?", *home)
+    unsure = ("--method", "query", "--set", "sure_from=1")
+    offered = kgqa(*asked, *unsure, "--json").json["readings"]
+    lines = kgqa(*asked, *unsure).out.splitlines()
+    at = lines.index("  It may mean, to choose with --reading:")
+    assert lines[at + 1 : at + 3] == [f"    {n}. {offered[n - 1]['text']}" for n in (1, 2)]
+    chosen = kgqa(*asked, *unsure, "--reading", "2", "--json").json
+    assert chosen["query"]["plan"] == offered[1]["plan"]
+    refused = kgqa(*asked, "--reading", "2")
+    assert refused.code == 1
+    assert "There is no reading 2 of this question" in refused.err
+
+
 def test_what_does_not_fit_is_one_line(kgqa: Kgqa, home: Path) -> None:
     said = kgqa("query", "* manage> *", "--home", home).error
     assert said == "Error: The graph has no relation manage. Did you mean manages?"

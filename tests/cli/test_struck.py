@@ -25,6 +25,7 @@ import pytest
 
 from kgqa.errors import KGNotFoundError, ModelError, ModelNotFoundError
 from kgqa.evaluation.record import read_run
+from kgqa.graph.attached import RECORD_NAME, SurveyFile, read_attachment
 from kgqa.graph.open import open_store
 from kgqa.graph.sqlite_file import FILE_NAME
 from kgqa.models.adapter import ADAPTERS, CARD_FILE
@@ -42,6 +43,7 @@ from tests.cli.conftest import Outcome
 from tests.cli.test_ingest_text import HERON, LARK, NOTES, NOWHERE, known
 from tests.cli.test_own_graph import PEOPLE, SERVICES, TEAMS
 from tests.graph.neo4j_server import CHECKOUT
+from tests.graph.sparql_server import serving
 from tests.methods.reasoners import encoder_folder
 
 if TYPE_CHECKING:
@@ -62,6 +64,9 @@ KILLS = 30  # of each command
 USUAL = ("ingest freebase", "update", "learn", "train kg-cot", "eval")  # without --full
 KILLED: dict[str, tuple[int, ...]] = dict.fromkeys(USUAL, (1,))  # the kills without --full
 KILLED |= {"ingest freebase": (0, 1, 2, 4, 5, 8), "precompute-tries": (1, 2)}
+
+
+RENAMED = ("ingest", "update", "attach again", "rm")  # at every rename without --full
 
 
 class Faults:
@@ -190,6 +195,17 @@ def reasoner_seen(home: Path) -> object:
     return {name: value.tolist() for name, value in state.items()}
 
 
+def attached_seen(home: Path) -> object:
+    folder = home / "shop"
+    if not (folder / RECORD_NAME).exists():
+        return None
+    record = replace(read_attachment(folder), attached="")
+    with SurveyFile(folder) as survey:
+        assert survey.query("PRAGMA integrity_check") == [("ok",)]
+    with open_store(home, "shop", home=home) as store:
+        return record, store.entities(store.keys_of(["http://x/a"])).names
+
+
 def adapter_seen(home: Path) -> object:
     from safetensors.torch import load_file
 
@@ -229,6 +245,13 @@ ASKED = [  # of these a ranker learns something that is kept
     ("who wakes up for", "onCallEngineer"),
 ]
 EVAL = ("--out", "{home}/out", "--method", "rank")
+LEARN = ("learn", "--questions", f"{DATA}/asked.jsonl", *TINY)
+ATTACH = ("attach", "{endpoint}", "--kg", "shop")
+SHOP = """@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+<http://x/a> rdfs:label "Apple"@en, "Apfel"@de ; <http://x/soldBy> <http://x/b> .
+<http://x/b> rdfs:label "Corner Shop"@en, "Laden"@de .
+"""
+ASK = ("ask", "who is on call for login?", "--method", "rank")
 COMMANDS = [
     Command("ingest", "old", ("ingest", "triples", f"{DATA}/new.tsv", "--kg", KG), kg_seen),
     Command(
@@ -250,7 +273,7 @@ COMMANDS = [
     ),
     Command("precompute-tries", "new", ("precompute-tries",), index_seen, little=True),
     Command("rebuild", "indexed", ("precompute-tries", "--rebuild"), index_seen),
-    Command("learn", "new", ("learn", "--questions", f"{DATA}/asked.jsonl", *TINY), ranker_seen),
+    Command("learn", "new", LEARN, ranker_seen),
     Command(
         "train kg-cot",
         "new",
@@ -264,6 +287,13 @@ COMMANDS = [
         adapter_seen,
     ),
     Command("eval", "new", ("eval", "jsonl", f"{DATA}/questions.jsonl", *EVAL), run_seen),
+]
+ALSO = [  # at every rename, and not struck otherwise
+    Command("learn again", "learned", LEARN, ranker_seen),
+    Command("attach", "new", ATTACH, attached_seen),
+    Command("attach again", "attached", (*ATTACH, "--default-language", "de"), attached_seen),
+    Command("ask", "new", ASK, kg_seen),
+    Command("rm", "indexed", ("rm", KG, "--yes"), kg_seen),
 ]
 
 
@@ -353,6 +383,27 @@ def data(kgqa: Kgqa, model_cache: Path, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.fixture(scope="module")
+def endpoint(data: Path) -> Iterator[str]:
+    (data / "shop.ttl").write_text(SHOP, "utf-8")
+    with serving(data, data / "shop.ttl") as url:
+        yield url
+
+
+@pytest.fixture
+def more_data(kgqa: Kgqa, data: Path, endpoint: str) -> None:
+    """What else commands begin with that are struck at their renames alone."""
+    if (data / "attached").exists():
+        return
+    shutil.copytree(data / "new", data / "learned")
+    asked = (data / "asked.jsonl").read_text("utf-8").splitlines(keepends=True)
+    (data / "fewer.jsonl").write_text("".join(asked[::2]), "utf-8")
+    given = ("--questions", data / "fewer.jsonl", *(one.replace(DATA, str(data)) for one in TINY))
+    done = kgqa("learn", *given, "--home", data / "learned")
+    assert done.code == 0, done.err
+    assert kgqa("attach", endpoint, "--kg", "shop", "--home", data / "attached").code == 0
+
+
+@pytest.fixture(scope="module")
 def places() -> dict[str, Place]:
     """Those of the commands that were run, by name."""
     return {}
@@ -371,6 +422,9 @@ def place(
     if command.name in places:
         return places[command.name]
     known = {"{data}": str(data), "{tiny}": str(tiny_folder)}
+    if command in ALSO:
+        request.getfixturevalue("more_data")
+        known["{endpoint}"] = request.getfixturevalue("endpoint")
     args = list(command.args)
     for name, value in known.items():
         args = [one.replace(name, value) for one in args]
@@ -380,8 +434,8 @@ def place(
     done, moments = plain.run(plain.fresh(home), home)
     assert done.code == 0, done.err
     after = command.seen(home)
-    assert (after == before) == (command.name == "rebuild")
-    assert moments > 4
+    assert (after == before) == (command.name in ("rebuild", "ask"))
+    assert moments > 4 or command in ALSO
     places[command.name] = replace(plain, after=after, moments=moments)
     return places[command.name]
 
@@ -391,7 +445,7 @@ def ends_well(place: Place, home: Path) -> None:
     stages = home / KG / "ingest" / "stages.json"
     are_done = stages.exists() and json.loads(stages.read_text("utf-8"))["done"]
     done, _ = place.run(place.with_home(home), home)
-    assert done.code == 0, done.err
+    assert done.code == 0 or (place.command.name == "rm" and "There is no KG" in done.err), done.err
     assert ("Going on with the load" in done.err) == bool(are_done)
     assert place.command.seen(home) == place.after
     # an index whose change was cut short does not fit any more, and is left to the next precompute
@@ -445,6 +499,29 @@ def assert_old_or_new(place: Place, home: Path) -> None:
     if place.command.seen in (index_seen, run_seen):  # what grows, and is whole at each moment
         return
     assert seen in (place.before, place.after)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        pytest.param(one, marks=[] if one.name in RENAMED else [pytest.mark.long], id=one.name)
+        for one in (*COMMANDS, *ALSO)
+    ],
+    indirect=True,
+)
+def test_killed_before_and_after_every_rename(place: Place, tmp_path: Path) -> None:
+    """Of a command that renames nothing, before and after all that it does to files."""
+    only = {"only": "os.rename"}
+    home = tmp_path / "home"
+    _, renames = place.run(place.fresh(home), home, **only)
+    for number in range(2 * (renames or place.moments)):
+        home = tmp_path / str(number)
+        fault = {"fault": "kill", "moment": number / 2, **(only if renames else {})}
+        done, _ = place.run(place.fresh(home), home, **fault)
+        assert done.code == -signal.SIGKILL, done.err
+        assert_old_or_new(place, home)
+        ends_well(place, home)
+        shutil.rmtree(home)
 
 
 @every_command

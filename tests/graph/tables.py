@@ -101,7 +101,7 @@ def tricky_tables() -> GraphTables:
             entity("m.08", "A -> B -> C"),
             entity("m.09", "😀 face", "笑顔"),
             entity("m.10", "東京"),
-            entity("m.11", "???"),  # nothing of it is a word
+            entity("m.11", "???"),  # symbols alone
             entity("m.12", "alone"),  # an isolated node
             entity("m.13", "itself"),  # nothing but a loop
             entity("m.14"),  # an entity that has no name

@@ -9,17 +9,47 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kgqa.graph.model import ENTITY_SCHEMA, Kind, normalised_names
-from kgqa.graph.names import normalise, normalise_column
+from kgqa.graph.names import name_form, name_form_column, normalise
 
 NAMES = st.text(max_size=12) | st.text("aZ09 _-.'\x1c\x7f\tßİſÅ\u212b", max_size=12)
 
 
 @given(st.lists(NAMES))
-@example(["", " ", "_", "A_b", "don't", "Straße", "İ", "\x1cx\x1f", "ﬁ", "Ⅻ", "x\x00y"])
+@example(
+    [
+        "->",
+        "--",
+        ' " ',
+        "😀",
+        "§ §",
+        "",
+        " ",
+        "_",
+        "A_b",
+        "don't",
+        "Straße",
+        "İ",
+        "\x1cx\x1f",
+        "ﬁ",
+        "Ⅻ",
+        "x\x00y",
+    ]
+)
 @example(["only", "ASCII"])
-def test_a_column_is_normalised_as_each_name_is(names: list[str]) -> None:
-    column = normalise_column(pa.array(names, type=pa.string()))
-    assert column.to_pylist() == [normalise(name) for name in names]
+def test_a_column_has_the_form_of_each_name(names: list[str]) -> None:
+    column = name_form_column(pa.array(names, type=pa.string()))
+    assert column.to_pylist() == [name_form(name) for name in names]
+
+
+@given(NAMES)
+@example("->")
+@example("😀")
+@example("\udc80")
+def test_a_form_is_that_of_the_words_or_of_the_symbols_alone(name: str) -> None:
+    form, words = name_form(name), normalise(name)
+    assert form == words or not words
+    assert bool(form) == bool(name.split()) or name == "\udc80"
+    assert name_form(form) == form or not form.isascii()
 
 
 @given(NAMES)
@@ -43,6 +73,7 @@ def test_names_and_aliases_of_entities_alone() -> None:
     batch = pa.RecordBatch.from_pylist(full, schema=ENTITY_SCHEMA)
     found = normalised_names(batch, 100).to_pylist()
     assert sorted((row["norm"], row["key"]) for row in found) == [
+        ("???", 100),
         ("alias", 100),
         ("alias", 105),
         ("other", 101),

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from kgqa.errors import GraphError, IngestError
 from kgqa.graph import neo4j_files
 from kgqa.graph.model import KEYED_EDGE_SCHEMA, NAME_SCHEMA, RELATION_SCHEMA, KGInfo, Kind
-from kgqa.graph.names import normalise
+from kgqa.graph.names import name_form
 from kgqa.graph.neo4j_files import ARRAY_DELIMITER, MANIFEST, finished_files, write_import_files
 from kgqa.graph.neo4j_native import edge_properties
 from kgqa.graph.neo4j_write import (
@@ -126,7 +126,7 @@ def plain_names(tables: GraphTables) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     for key, node in enumerate(tables.nodes.to_pylist()):
         if node["kind"] == Kind.ENTITY:
-            texts = {normalise(text) for text in (node["name"], *node["aliases"]) if text}
+            texts = {name_form(text) for text in (node["name"], *node["aliases"]) if text}
             for norm in texts - {""}:
                 found.setdefault(indexed_name(norm), []).append(key)
     return found

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kgqa.errors import DumpMalformedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.loaders.conftest import Loaded
+
+    Load = Callable[..., Loaded]
 
 GRAPHML = """<?xml version="1.0"?>
 <graphml xmlns="http://graphml.graphdrawing.org/xmlns">
@@ -207,3 +215,12 @@ def test_one_table_with_the_attributes_of_both_ends(load: Any, write: Any) -> No
     names = {id_: row["name"] for id_, row in loaded.entities.items()}
     facts = {(names[head], relation, names[tail]) for head, relation, tail in loaded.edges}
     assert {("Corvin", "indication", "grey fever"), ("Corvin", "target", "KLF0")} <= facts
+
+
+def test_a_graph_file_beside_others_is_read_by_its_form(load: Load, tmp_path: Path) -> None:
+    graph, triples, table = (tmp_path / name for name in ("g.json", "kg.tsv", "cities.csv"))
+    graph.write_text('{"nodes": [{"id": "n1", "name": "Ann"}], "links": []}', encoding="utf-8")
+    triples.write_text("Bob\tlives in\tLund\n", encoding="utf-8")
+    table.write_text("id,name,country\n1,Lund,Sweden\n2,York,England\n", encoding="utf-8")
+    assert {"Ann", "Bob", "Lund"} <= {*load("triples", graph, triples).names().values()}
+    assert {"Ann", "Lund", "York"} <= {*load("tables", table, graph).names().values()}

@@ -152,7 +152,7 @@ def one_by_one(lines: list[bytes], language: str) -> dict[str, Any]:
                 found["described"].append(subject)
             continue
         text, tag, datatype = term
-        if preference(tag, language) == OTHER:
+        if preference(tag, language) == OTHER and predicate not in NAMES:
             dropped["other language"] += 1
             continue
         if not text.strip():

@@ -280,3 +280,47 @@ PATTERNS += [r"\[", "a*+b", "m{1}", "[[]", r"\w", "(m|g).", "m.?", "^^m", "x$"]
 def test_a_pattern_means_what_it_means_to_python(pattern: str) -> None:
     expected = [re.match(pattern, ident) is not None for ident in IDS]
     assert MediatorRule(pattern).match(pa.array(IDS)).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("file", "lines"),
+    [
+        ("n.csv", ["id,name,type", 'a,"York, UK",city', "b,Zoe,person"]),
+        ("n.tsv", ["entity_id\tentity_type\tentity_name", "a\tcity\tYork, UK", "b\tperson\tZoe"]),
+        ("n.csv", ["name;nodeId", "York, UK;a", "Zoe;b"]),
+        ("n.csv", ['a,"York, UK"', 'b,"Zoe"']),
+    ],
+)
+def test_a_header_says_which_columns_of_a_file_of_names_are_read(
+    load: Load, write: Write, file: str, lines: list[str]
+) -> None:
+    loaded = load("triples", write("kg.tsv", "a\tr\tb"), names=write(file, *lines))
+    assert loaded.names() == {"a": "York, UK", "b": "Zoe"}
+    assert loaded.report.rejected == 0
+
+
+def test_labels_of_wikidata_s_properties_name_relations(load: Load, write: Write) -> None:
+    w, label = "http://www.wikidata.org", "<http://www.w3.org/2000/01/rdf-schema#label>"
+    statement = f"<{w}/entity/statement/s1>"
+    loaded = load(
+        "triples",
+        write(
+            "w.nt",
+            f'<{w}/entity/P19> {label} "place of birth"@en .',
+            f'<{w}/entity/P19> {label} "Geburtsort"@de .',
+            f"<{w}/entity/P19> <http://wikiba.se/ontology#directClaim> <{w}/prop/direct/P19> .",
+            f"<{w}/entity/Q1> <{w}/prop/direct/P19> <{w}/entity/Q2> .",
+            f"<{w}/entity/Q1> <{w}/prop/P19> {statement} .",
+            f"{statement} <{w}/prop/statement/P19> <{w}/entity/Q2> .",
+            f'<{w}/entity/Q1> {label} "Mira"@de .',
+            f'<{w}/entity/Q1> {label} "Myra"@fr .',
+            f'<{w}/entity/Q2> {label} "Hamar"@de .',
+            f'<{w}/entity/Q2> {label} "Hamar, Norway"@en-GB .',
+        ),
+    )
+    assert {*loaded.relations.values()} == {"place of birth"}
+    assert {name for name in loaded.names().values() if name} == {"Mira", "Hamar, Norway"}
+    assert not any(row["aliases"] for row in loaded.entities.values())
+    assert loaded.kinds() == {"ENTITY": 2, "MEDIATOR": 1}
+    assert loaded.report.dropped["statement on how a property is written"] == 1
+    assert loaded.report.dropped["other language"] == 2  # Myra, Hamar in German

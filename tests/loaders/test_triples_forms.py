@@ -97,7 +97,13 @@ class Expected:
         try:
             self.take(number, line, split(line, layout.delimiter), layout.columns)
         except csv.Error as error:
-            self.take(number, line, (), layout.columns, str(error))
+            is_stray = "expected after" in str(error) and not {*line} & {"\r", "\n"}
+            fields = next(csv.reader([line], delimiter=layout.delimiter)) if is_stray else []
+            if len(fields) != layout.columns.count:
+                self.take(number, line, (), layout.columns, str(error))
+            else:
+                lenient = [cell.strip() for cell in fields]
+                self.take(number, line, lenient, layout.columns)
 
     def content(self) -> tuple[Any, ...]:
         return sorted(self.edges, key=repr), self.dropped, sorted(self.rejects)

@@ -9,10 +9,11 @@ import pytest
 
 import kgqa
 import kgqa.data
-from kgqa.errors import LinkingError
+from kgqa.errors import LinkingError, UsageError
 from kgqa.evaluation.query_run import same_rows
 from kgqa.methods.query import is_idle
 from kgqa.queries.plan import Aggregate
+from kgqa.queries.sentence import sentence
 from kgqa.understanding.literals import stated
 
 if TYPE_CHECKING:
@@ -35,6 +36,29 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
     tables = {"products": PRODUCTS, "suppliers": SUPPLIERS}
     with ingested(tmp_path_factory, "shop", tables) as kg:
         yield kg
+
+
+def test_where_no_plan_is_sure_two_are_offered_and_one_can_be_chosen(shop: kgqa.KG) -> None:
+    asked = {"method": "query", "sure_from": 1.0}
+    answer = shop.ask("Which supplier has the most products?", **asked)  # type: ignore[arg-type]
+    first, second = answer.readings
+    assert first.plan == answer.plan
+    assert [one.text for one in answer.readings] == [sentence(one.plan) for one in answer.readings]
+    chosen = shop.ask(answer.question, reading=2, **asked)  # type: ignore[arg-type]
+    assert chosen.plan == second.plan
+    assert chosen.confidence is None
+    given = [row[0] for row in shop.query(second.plan).plain_rows()]
+    assert [one.name for one in chosen.answers] == given
+    assert [one.id for one in chosen.answers] != [one.id for one in answer.answers]
+    with pytest.raises(UsageError, match="no reading 3 of this question: 2 are offered"):
+        shop.ask(answer.question, reading=3, **asked)  # type: ignore[arg-type]
+
+
+def test_a_sure_plan_offers_no_other(shop: kgqa.KG) -> None:
+    question = "Which supplier has the most products?"
+    assert shop.ask(question).readings == ()
+    with pytest.raises(UsageError, match="no reading 1 of this question: it is read in one way"):
+        shop.ask(question, reading=1)
 
 
 @pytest.mark.parametrize("method", ["query", "auto"])

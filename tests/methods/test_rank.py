@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+import kgqa
 from kgqa.errors import EmptyLanguageError
 from kgqa.methods import rank_words as module
 from kgqa.methods.rank import Rank
@@ -361,3 +362,13 @@ def test_what_is_named_is_no_answer_but_its_path_says_what_is(
     asked = about(store, "Ada", question="Which of the shops that Ada sold are owned by Cy?")
     assert answered(store, rank(wanted), asked).best.id == "mill"
     assert answered(store, rank(wanted, conditions=False), asked).best.id in {"Bo", "Cy"}
+
+
+def test_the_class_in_a_row_s_id_is_no_part_of_its_name(tmp_path: Path) -> None:
+    rows = ["id,title,author,pages", "1,Salt,Cy Day,120", "2,The Mill,Bo Berg,450"]
+    (tmp_path / "books.csv").write_text("\n".join(rows), "utf-8")
+    with kgqa.ingest("tables", tmp_path / "books.csv", kg="books", home=tmp_path) as kg:
+        assert kg.ask("Is Bo Berg the author of The Mill?").best.name == "yes"  # type: ignore[union-attr]
+        other = kg.ask("Is Cy Day the author of The Mill?")
+    assert not other.answers
+    assert other.notes[-1].startswith("Not in this graph")

@@ -7,7 +7,7 @@ from typing import Any
 from kgqa.graph.attached import Attachment
 from kgqa.graph.literals import XSD
 from kgqa.graph.sparql_client import iri, literal
-from kgqa.graph.sparql_survey import LABELS, RDF_TYPE
+from kgqa.graph.sparql_profiles import LABELS, RDF_TYPE
 from tests.queries.memory import Link, MemoryGraph, Thing, listed, schema_of
 
 X = "http://x.org/"

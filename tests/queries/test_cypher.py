@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kgqa.errors import PlanError
+from kgqa.graph.schema import EntityType, GraphSchema, Property
 from kgqa.queries.cypher import cypher_of, quoted
 from kgqa.queries.execute import run_plan
 from kgqa.queries.plan import Comparison, Hop, HopRef, NodeRef, Plan, PropertyRef
@@ -57,8 +58,13 @@ def test_what_does_not_fit_is_not_written() -> None:
         shown("Films")
 
 
-def rows_on_server(connection: Neo4jConnection, graph: MemoryGraph, text: str) -> list[Any]:
-    """Return what a statement gives on a database that is ``graph``, and undo all of it."""
+def rows_on_server(
+    connection: Neo4jConnection, graph: MemoryGraph, text: str, change: str = ""
+) -> list[Any]:
+    """Return what a statement gives on a database that is ``graph``, and undo all of it.
+
+    ``change``: what is done to every node ``n`` before.
+    """
     with connection.translated(), connection.session() as session:
         transaction = session.begin_transaction()
         try:
@@ -74,6 +80,8 @@ def rows_on_server(connection: Neo4jConnection, graph: MemoryGraph, text: str) -
                     b=link.tail,
                     p=link.properties,
                 )
+            if change:
+                transaction.run(f"MATCH (n) {change}").consume()
             before = transaction.run("MATCH (n) RETURN count(n) AS n").single()
             found = [tuple(map(plain, record.values())) for record in transaction.run(text)]
             assert transaction.run("MATCH (n) RETURN count(n) AS n").single() == before
@@ -153,3 +161,70 @@ def test_a_hostile_name_is_only_data(neo4j_server: Any, name: str) -> None:
     with neo4j_server.connect() as connection:
         text = cypher_of(plan, graph.schema()).text
         assert rows_on_server(connection, graph, text) == [(name, "t1")]
+
+
+MEETS = [
+    {"name": "Alpha", "at": "2024-01-01T08:00:00Z", "prep": "PT20M", "day": "-0044-03-15"},
+    {"name": "Beta", "at": "2024-01-01T09:00:00+09:00", "prep": "PT1H", "day": "0014-08-19"},
+    {"name": "Gamma", "at": "2023-12-31T23:30:00-05:00", "prep": "P1D", "day": "-0043-12-07"},
+    {"name": "Delta", "at": "2024-01-01T08:00:00.25Z", "prep": "PT60M"},
+]
+MOMENTS = GraphSchema(
+    (
+        EntityType(
+            "Meet",
+            4,
+            (
+                Property("name", "text"),
+                Property("at", "datetime", instants=True),
+                Property("day", "date", instants=True),
+                Property("prep", "duration"),
+            ),
+            names=("name",),
+        ),
+    ),
+    (),
+)
+
+
+@pytest.mark.neo4j
+@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize(
+    ("plan", "names"),
+    [
+        ("Meet | asc Meet.at | give Meet.name", "Beta Gamma Alpha Delta"),
+        ('Meet | Meet.at = "2024-01-01T08:00:00Z" | give Meet.name', "Alpha Delta"),
+        ('Meet | Meet.at < "2024-01-01T08:00:00Z" | give Meet.name', "Beta Gamma"),
+        ('Meet | Meet.at > "2024-01-01T04:45:00Z" | give Meet.name', "Alpha Delta"),
+        ('Meet | Meet.at = "2023" | give Meet.name', "Gamma"),
+        ('Meet | Meet.at >= "2024-01-01T08:00:01" | give Meet.name', "Beta"),
+        ('Meet | Meet.at = "2024-01-01T08:00:00.25Z" | give Meet.name', "Delta"),
+        ("Meet | year Meet.at = 2023 | give Meet.name", "Gamma"),
+        ("Meet | asc Meet.day | limit 3 | give Meet.name", "Alpha Gamma Beta"),
+        ('Meet | Meet.day < "0001" | give Meet.name', "Alpha Gamma"),
+        ('Meet | Meet.day = "-0044" | give Meet.name', "Alpha"),
+        (
+            "Meet | desc Meet.prep | asc Meet.name | limit 4 | give Meet.name",
+            "Gamma Beta Delta Alpha",
+        ),
+        ('Meet | Meet.prep = "PT3600S" | give Meet.name', "Beta Delta"),
+        ('Meet | Meet.prep > "PT1H" | give Meet.name', "Gamma"),
+        ('Meet | Meet.prep <> "PT1H" | give Meet.name', "Alpha Gamma"),
+        ('Meet | Meet.prep in "PT1H", "PT20M" | give Meet.name', "Alpha Beta Delta"),
+    ],
+)
+def test_moments_and_durations_are_compared_as_such(
+    neo4j_server: Any, plan: str, names: str, native: bool
+) -> None:
+    graph = MemoryGraph([Thing(("Meet",), dict(one)) for one in MEETS], [], MOMENTS)
+    read = parse_plan(plan)
+    found = [str(row[0]) for row in run_plan(read, graph).rows]
+    text = cypher_of(read, MOMENTS).text
+    native_ = "SET n.at = datetime(n.at), n.day = date(n.day), n.prep = duration(n.prep)"
+    with neo4j_server.connect() as connection:
+        shown = rows_on_server(connection, graph, text, native_ if native else "")
+    shown = [row[0] for row in shown]
+    wanted = names.split()
+    if "sc Meet" not in plan:
+        found, shown = sorted(found), sorted(shown)
+    assert (found, shown) == (wanted, wanted), text

@@ -11,18 +11,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kgqa.errors import PlanError
-from kgqa.graph.attached import Attachment
+from kgqa.errors import GraphError, PlanError
 from kgqa.graph.sparql_client import SparqlClient
 from kgqa.graph.sparql_store import SparqlStore
 from kgqa.graph.sparql_survey import SparqlTaken, attach_endpoint
 from kgqa.progress import Silent
 from kgqa.queries.check import SchemaIndex, check
 from kgqa.queries.execute import run_plan
+from kgqa.queries.plan import Comparison, NodeRef, Plan, PropertyRef
 from kgqa.queries.run import run_shown
 from kgqa.queries.sparql import sparql_of
+from kgqa.queries.text import parse_plan
 from tests.graph.sparql_server import serving
+from tests.graph.test_sparql import HOSTILE
 from tests.queries.made import KINDS, graphs, plans
+from tests.queries.memory import Link, MemoryGraph, Thing, schema_of
 from tests.queries.rdf import RECORD, X, plain, triples
 from tests.queries.test_execute import cells, same
 
@@ -30,9 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from kgqa.queries.plan import Plan
     from kgqa.queries.result import QueryResult
-    from tests.queries.memory import MemoryGraph
 
 
 def called(graph: MemoryGraph) -> Callable[[Sequence[str]], list[str]]:
@@ -77,9 +78,57 @@ def compare(graph: MemoryGraph, plan: Plan) -> bool:
     return True
 
 
+SHOP = MemoryGraph(
+    things := [
+        Thing(("Film",), {"name": "Alien", "n": 1979}),
+        Thing(("Film",), {"name": "Aliens", "n": 1986}),
+        Thing(("Person",), {"name": "Sigourney"}),
+    ],
+    links := [Link(2, "ACTED_IN", 0), Link(2, "ACTED_IN", 1)],
+    schema_of(things, links, KINDS),
+)
+
+
+def test_a_plan_is_shown_as_people_write_it() -> None:
+    plan = parse_plan("Film <ACTED_IN Person | Film.n > 1980 | give Person, Film.n")
+    assert sparql_of(plan, SHOP.schema(), RECORD, called(SHOP)).text.splitlines() == [
+        "PREFIX n1: <http://x.org/>",
+        "SELECT DISTINCT ?person ?n2",
+        "WHERE {",
+        "  ?film a n1:Film .",
+        "  ?person a n1:Person .",
+        "  ?person n1:ACTED_IN ?film .",
+        "  FILTER(isIRI(?film) && isIRI(?person))",
+        "  ?film n1:n ?n2 .",
+        "  FILTER(?n2 > 1980)",
+        "}",
+    ]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_hostile_text_is_only_data(text: str) -> None:
+    things = [Thing(("A",), {"name": text or "x"}), Thing(("A",), {"name": "other"})]
+    graph = MemoryGraph(things, [], schema_of(things, [], KINDS))
+    for operator in ("=", "contains", "starts with"):
+        where = (Comparison(PropertyRef(NodeRef(0), "name"), operator, (text,)),)  # type: ignore[arg-type]
+        assert compare(graph, Plan(("A",), where=where))
+    index = SchemaIndex(schema_of([Thing((text,), {})], [], KINDS))
+    if any(mark in text for mark in '<>"{}|^`\\') or min(text) <= " ":
+        with pytest.raises(PlanError, match="is not an IRI"):
+            sparql_of(Plan((text,)), index, RECORD, called(graph))
+
+
 @given(st.data())
-@settings(max_examples=200, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=100, suppress_health_check=list(HealthCheck), deadline=None)
 def test_the_shown_text_gives_what_the_plan_means(data: st.DataObject) -> None:
+    graph = plain(data.draw(graphs()), KINDS)
+    compare(graph, data.draw(plans(graph)))
+
+
+@pytest.mark.long
+@given(st.data())
+@settings(max_examples=2_000, suppress_health_check=list(HealthCheck), deadline=None)
+def test_many_shown_texts_give_what_the_plans_mean(data: st.DataObject) -> None:
     graph = plain(data.draw(graphs()), KINDS)
     compare(graph, data.draw(plans(graph)))
 
@@ -90,16 +139,19 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
+def put(server: str, graph: MemoryGraph) -> None:
+    address = server.replace("/query", "/store?default")
+    headers = {"Content-Type": "application/n-triples"}
+    urlopen(Request(address, triples(graph).encode(), headers, method="PUT")).close()
+
+
 @contextmanager
 def served(server: str, home: Path, graph: MemoryGraph) -> Iterator[SparqlStore]:
     """Give the store of an endpoint that holds a graph now."""
-    address = server.replace("/query", "/store?default")
-    headers = {"Content-Type": "application/n-triples"}
-    put = Request(address, triples(graph).encode(), headers, method="PUT")
-    urlopen(put).close()
+    put(server, graph)
     folder = home / "made"
     folder.mkdir()
-    Attachment(server, "", "", language="en", prefix=X).write(folder)
+    replace(RECORD, url=server).write(folder)
     with SparqlClient(server) as client:
         attach_endpoint(client, home, "made", SparqlTaken(), Silent())
     with SparqlStore(SparqlClient(server), folder) as store:
@@ -171,3 +223,33 @@ def test_an_endpoint_gives_rows_and_facts_as_every_store(
 ) -> None:
     graph = plain(data.draw(graphs()), KINDS)
     compare_run(server, tmp_path_factory.mktemp("home"), graph, data.draw(plans(graph)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Film <ACTED_IN Person | desc count Film | limit 1 | give Person, count Film",
+        "Film <ACTED_IN Person",
+        "Film | desc Film.n | limit 1 | then Film <ACTED_IN Person | give Person, Film",
+        "Film | Film.n > 1900 | give average Film.n",
+    ],
+)
+def test_a_plan_is_one_request_and_all_facts_behind_it_few(
+    server: str, tmp_path: Path, text: str
+) -> None:
+    with served(server, tmp_path, SHOP) as store:
+        before = store.client.requests
+        result = run_shown(parse_plan(text), store, SchemaIndex(store.schema()))
+        assert store.client.requests - before == 1
+        assert behind(result)
+        assert store.client.requests - before <= 5
+
+
+def test_rows_that_are_not_what_lies_behind_them_are_an_error(server: str, tmp_path: Path) -> None:
+    with served(server, tmp_path, SHOP) as store:
+        plan = parse_plan("Film <ACTED_IN Person | give Person, count Film")
+        result = run_shown(plan, store, SchemaIndex(store.schema()))
+        other = MemoryGraph(things, links[:1], SHOP.schema())
+        put(server, other)
+        with pytest.raises(GraphError, match="not what the endpoint counted"):
+            result.evidence(0)

@@ -210,6 +210,16 @@ def test_neighbours_are_filtered_and_grow_the_drawing(page: Any) -> None:
 
 
 @one_width
+def test_a_plan_that_was_meant_is_chosen_by_a_button(page: Any) -> None:
+    ask(page, "Which home port is the best of the fleet?")
+    chips = page.get_by_label("What is meant?").get_by_role("button")
+    assert chips.count() == 2
+    chips.nth(1).click()
+    page.wait_for_selector(f"article p:has-text({json.dumps(chips.nth(1).inner_text())})")
+    assert chips.nth(1).get_attribute("aria-pressed") == "true"
+
+
+@one_width
 def test_what_is_approved_is_kept_for_learning(
     page: Any, fleet_served: Served, tmp_path: Path
 ) -> None:

@@ -36,6 +36,30 @@ def two_kgs(tmp_path_factory: pytest.TempPathFactory, model_cache: Path) -> Iter
         yield server
 
 
+def test_keys_are_replaced_and_taken_away_while_serving(two_kgs: Served) -> None:
+    """The next request has the file as it is; one that cannot be used opens nothing."""
+    file = two_kgs.home.parent / "keys.toml"
+    before, after = file.read_text(), "key-of-one-graph-2"
+
+    def opens(*keys: str) -> list[int]:
+        return [two_kgs.get("/api/kgs", x_api_key=key).status for key in keys]
+
+    try:
+        assert opens(OPEN, after) == [200, 401]
+        file.write_text(before.replace(OPEN, after))  # rotated
+        assert opens(OPEN, after, ALL) == [401, 200, 200]
+        file.write_text(before.partition("[one]")[0])  # revoked
+        assert opens(OPEN, after, ALL) == [401, 401, 200]
+        for broken in ("", "[owner", f'[owner]\nkey = "{ALL}"\n[two]\nkey = "{ALL}"\n'):
+            file.write_text(broken)
+            assert opens(ALL, "") == [401, 401]
+        file.unlink()
+        assert opens(ALL, "") == [401, 401]
+    finally:
+        file.write_text(before)
+    assert opens(ALL, OPEN, after) == [200, 200, 401]
+
+
 @pytest.mark.parametrize("path", ["/api/status", "/api/kgs", "/v1/models", "/ready", "/health"])
 def test_a_key_of_one_kg_is_told_of_no_other(two_kgs: Served, path: str) -> None:
     whole = two_kgs.get(path, x_api_key=ALL)  # which fills whatever is cached

@@ -78,3 +78,10 @@ def test_an_answer_has_a_largest_size() -> None:
     assert linked.startswith("event: linked")
     assert refused.startswith("event: error")
     assert len(refused) < 1_000
+
+
+def test_readings_to_choose_from_are_numbered_and_no_markdown() -> None:
+    readings = [{"text": text, "plan": "Book"} for text in ("Book.", "Book; [of](http://x).")]
+    found = {"answers": [], "paths": [], "confidence": 0.1, "notes": [], "readings": readings}
+    *_, lines = answer_text(found).split("\n\n")
+    assert lines.splitlines() == ["1. Book.", r"2. Book; \[of\](http://x)."]

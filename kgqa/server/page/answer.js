@@ -142,6 +142,7 @@ export function result(found, given, page, followUp) {
   else if (found.query) parts.push(planned(found.query, found, given, page));
   else parts.push(...grouped(found).map((group, place) => groupCard(found, group, place === 0, unsure, page)));
   parts[unsure ? 2 : 1].append(judged(found, given));
+  if (found.readings?.length) parts.push(readings(found, given, page));
   parts.push(followUp);
   const notes = found.notes.filter((note) => found.answers.length && !isMeaning(note)
     && !(found.query && /^(Read as: |count |sum |average |least |most )/.test(note)));
@@ -307,7 +308,8 @@ function planned(query, found, given, page) {
   el("div", { class: "actions" },
     rows.length > lines.length ? el("span", { class: "about", textContent: `${number(rows.length - lines.length)} more rows in the CSV` }) : null,
     el("button", { type: "button", class: "quiet", textContent: "All rows as CSV", onclick: () => csv(query.plan, given) }),
-    query.cypher ? copier("Copy the plan's Cypher", query.cypher) : null),
+    query.cypher ? copier("Copy the plan's Cypher", query.cypher) : null,
+    query.sparql ? copier("Copy the plan's SPARQL", query.sparql) : null),
   edited(query, found, given, page));
   return card;
 }
@@ -325,6 +327,35 @@ async function csv(plan, given) {
   save("rows.csv", "text/csv", `${lines.join("\r\n")}\r\n`);
 }
 
+/** Run a plan; what it gives takes the place of a card. */
+async function ran(plan, place, found, given, page) {
+  const own = await json("/api/query", { plan, kg: given.kg || undefined });
+  const answers = own.rows.map(({ values: [cell] }) => ({ id: cell?.id ?? null, name: cellText(cell), score: 1, paths: [] }));
+  const changed = { ...found, query: own, answers, confidence: null };
+  const card = planned(own, changed, given, page);
+  card.append(judged(changed, given));
+  place.replaceWith(card);
+  for (const each of card.querySelectorAll(".drawing")) each.drawNow();
+  return card;
+}
+
+/** The plans that a question may mean, to choose from where none was sure. */
+function readings(found, given, page) {
+  const said = el("p", { class: "about", role: "status" });
+  const buttons = found.readings.map((one) => el("button", { type: "button", class: "chip meaning", textContent: one.text,
+    "aria-pressed": String(one.plan === found.query?.plan), onclick: async ({ currentTarget }) => {
+      try {
+        await ran(one.plan, box.parentElement.querySelector("article"), found, given, page);
+        for (const each of buttons) each.setAttribute("aria-pressed", String(each === currentTarget));
+      } catch (error) {
+        said.textContent = visible([error.message, error.hint].filter(Boolean).join(" "));
+      }
+    } }));
+  const box = el("section", { class: "which", "aria-label": "What is meant?" },
+    el("p", { textContent: "What is meant?" }), el("div", { class: "chips" }, ...buttons), said);
+  return box;
+}
+
 /** The plan as text that can be changed and run; what it gives takes the place of the answer. */
 function edited(query, found, given, page) {
   const text = el("textarea", { class: "plan", rows: 2, maxLength: 4000, spellcheck: false, "aria-label": "The plan", value: query.plan });
@@ -334,13 +365,7 @@ function edited(query, found, given, page) {
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     try {
-      const own = await json("/api/query", { plan: text.value, kg: given.kg || undefined });
-      const answers = own.rows.map(({ values: [cell] }) => ({ id: cell?.id ?? null, name: cellText(cell), score: 1, paths: [] }));
-      const changed = { ...found, query: own, answers, confidence: null };
-      const card = planned(own, changed, given, page);
-      card.append(judged(changed, given));
-      form.closest("article").replaceWith(card);
-      for (const each of card.querySelectorAll(".drawing")) each.drawNow();
+      const card = await ran(text.value, form.closest("article"), found, given, page);
       card.querySelector(".plan").closest("details").open = true;
       card.querySelector(".plan").focus();
     } catch (error) {

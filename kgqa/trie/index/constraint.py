@@ -65,7 +65,7 @@ class _Rows(Segments):
         return segment_of(0, rows, joined([trie.head() for trie in self._tries]), rows[:, 0])
 
     def follow(self, ends: Iterable[tuple[Segment, int]]) -> None:
-        """Put into ``following`` what may follow each leaf of a segment."""
+        """Set in ``following`` the segments that may follow each leaf of a segment."""
         for segment, leaf in ends:
             rows, level = segment.of(leaf), segment.level
             keys = self._keys(rows)
@@ -139,7 +139,7 @@ def _relations(trie: StoredTrie, key: bytes) -> list[int]:
 
 
 def _hops(trie: StoredTrie, key: bytes, relation: int, *, last: bool) -> list[int]:
-    """Return the hops that go on from a path by the relation that it ends with."""
+    """Return the hops that continue a path, by the relation that the path ends with."""
     with trie.shard.checked():
         known, at = trie.shard.dictionary, len(key)
         width, start = int(known.width[relation]), int(known.starts[relation])

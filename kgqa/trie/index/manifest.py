@@ -83,7 +83,7 @@ class IndexKey:
         return _sha256(content)[:16]
 
     def differences(self, other: IndexKey) -> list[str]:
-        """Return in words in what ``other`` (an index's) differs from what is wanted."""
+        """Return in words how the settings ``other`` of an index differ from the wanted ones."""
         return [
             f"{_WORDS.get(part.name, part.name.replace('_', ' '))} "
             f"{_short(getattr(other, part.name))}, not {_short(getattr(self, part.name))}"
@@ -191,7 +191,7 @@ def read_manifest(folder: Path) -> Manifest | None:
 
 
 def _check(shard: ShardRecord) -> None:
-    """Raise ValueError for what cannot be a shard: no file is opened outside of the folder."""
+    """Raise ValueError for a malformed shard name: no file outside the folder is opened."""
     if not _FILE.fullmatch(shard.file):
         raise ValueError(f"{shard.file!r} is not the name of a shard")
     if shard.entities < 1 or shard.paths < 0 or not 0 < shard.bytes <= _LARGEST:

@@ -29,7 +29,7 @@ _NO_LINK = (1 << 24) - 1
 
 
 def trie_of(keys: Sequence[bytes]) -> marisa_trie.BinaryTrie:
-    """Return the trie of distinct keys; of other settings none measured smaller."""
+    """Return the trie of distinct keys, with the settings that measured smallest."""
     return marisa_trie.BinaryTrie(
         keys, num_tries=1, order=marisa_trie.LABEL_ORDER, cache_size=marisa_trie.TINY_CACHE
     )
@@ -128,7 +128,7 @@ class _Fields:
         return numbers
 
     def bits(self, *kept: str) -> tuple[BoolArray, IntArray, IntArray]:
-        """Return bits, and where ones and zeros are (without "zeros" in ``kept``: no zeros).
+        """Return bits with the positions of ones and, if ``kept`` has "zeros", of zeros.
 
         ``kept``: their "rank", and every 512th of "zeros" and "ones", must be there.
         """

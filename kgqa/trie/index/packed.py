@@ -85,7 +85,7 @@ class ColumnReader:
         self._at = 0
 
     def counts(self, number: int) -> list[int]:
-        """Return the numbers of four bytes that say how many are in each column."""
+        """Return the length of each column, read as four-byte numbers."""
         counts: list[int] = self._bytes(4 * number).view(_COUNTS).tolist()
         return counts
 
@@ -106,7 +106,7 @@ class ColumnReader:
         return whole
 
     def rest(self) -> bytes:
-        """Return what is left."""
+        """Return the remaining bytes."""
         return self._data[self._at :].tobytes()
 
     def _bytes(self, count: int) -> NDArray[np.uint8]:
@@ -121,7 +121,7 @@ class ColumnReader:
 
 
 def text_list(texts: Sequences, width: int) -> bytes:
-    """Return texts as a list; of each text only what differs from the one before."""
+    """Return the list of texts, stored as differences from the preceding text."""
     shared = np.zeros(len(texts), np.int64)
     shared[1:] = texts.shared_prefix(np.arange(len(texts) - 1), np.arange(1, len(texts)))
     own = texts.lengths - shared
@@ -139,7 +139,7 @@ class Texts:
     text: Callable[[int], bytes]
 
     def read(self, numbers: Sequence[int]) -> list[bytes]:
-        """Return some of them. Raises ValueError if forged ones would fill the memory."""
+        """Return the next numbers. Raises ValueError if forged counts would fill the memory."""
         # a forged length is believed only after the texts were counted one by one
         if len(numbers) * self.longest > _ROOM:
             room = _ROOM
@@ -178,7 +178,7 @@ def read_texts(data: bytes, width: int) -> Texts:
 
 
 def _first_bytes(relations: int) -> tuple[int, int]:
-    """Return how many first bytes stand for codes of one byte, and of two; others of three."""
+    """Return how many first bytes begin codes of one byte, and of two; the others begin three."""
     if relations <= 256:
         return 256, 0
     if relations <= 1 << 16:
@@ -221,7 +221,7 @@ def found_hops(table: PathTable) -> _Found:
 
 @dataclass(frozen=True, slots=True)
 class _Coded:
-    """Hops as bytes, and how many relations and hops there are."""
+    """Hops as bytes, with the numbers of relations and hops."""
 
     pool: Sequences
 
@@ -265,7 +265,7 @@ class Dictionary:
 
     @staticmethod
     def packed(hops: _Found, relation_text: IntArray, tail_text: IntArray) -> tuple[bytes, _Coded]:
-        """Return the dictionary of paths as bytes, and what makes keys under it.
+        """Return the dictionary of paths as bytes, and the encoder of keys under it.
 
         ``relation_text``, ``tail_text``: the numbers of their texts. Tails are numbered by text.
         """
@@ -342,7 +342,7 @@ class Dictionary:
         return self.code(relation) + rank.to_bytes(int(self.width[relation]), "big")
 
     def code_length(self, first: int) -> int:
-        """Return how many bytes the codes have that begin with a byte."""
+        """Return the length in bytes of the codes that begin with each byte."""
         return 1 + (first >= self._one) + (first >= self._one + self._two)
 
     def relation_of(self, hops: IntArray) -> IntArray:

@@ -29,7 +29,7 @@ _BUILD = "Build it: kgqa precompute-tries"
 
 
 def all_manifests(tries: Path) -> list[tuple[Path, Manifest | ShardDamagedError]]:
-    """Return every index under ``<home>/<kg>/tries`` with its manifest, or what is wrong."""
+    """Return every index under ``<home>/<kg>/tries`` with its manifest or its fault."""
     manifests: list[tuple[Path, Manifest | ShardDamagedError]] = []
     for folder in sorted(path for path in tries.glob("*") if path.is_dir()):  # no lock files
         try:
@@ -144,7 +144,7 @@ class TrieIndex:
         }
 
     def verify(self) -> list[str]:
-        """Return a sentence for each shard whose bytes are not those that were written."""
+        """Return a sentence for each shard whose bytes have changed since they were written."""
         faults = []
         for record in self.manifest.shards:
             try:
@@ -154,7 +154,7 @@ class TrieIndex:
         return faults
 
     def close(self) -> None:
-        """Forget all opened shards."""
+        """Close all shards."""
         self._shards.clear()
         self._known.clear()
         self._known_paths = 0

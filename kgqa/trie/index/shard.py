@@ -265,7 +265,7 @@ class Shard:
         return StoredTrie(self, row, group, int(self._firsts[group]))
 
     def paths_by_id(self, keys: IntArray) -> dict[str, int]:
-        """Return how many paths each of ``keys`` has that is in the shard, by id."""
+        """Return the number of paths of each of ``keys`` in the shard, by id."""
         rows = np.flatnonzero(np.isin(self.keys, keys)).tolist()
         return {self.ids[row]: int(self.paths[row]) for row in rows}
 

@@ -1,0 +1,160 @@
+"""What is around the nodes of a frontier, as an endpoint gave it, kept until the next look.
+
+A frontier is one query, whose count comes with it. Of a few nodes it brings their classes, texts
+and names, too, so that what a question shows of them costs no request of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from kgqa.graph.literals import LONG_TEXT
+from kgqa.graph.names import is_storable
+from kgqa.graph.sparql_client import id_of, iri, term_of
+from kgqa.graph.sparql_pages import MOST_ROWS, TooManyRowsError, all_rows
+from kgqa.graph.sparql_profiles import (
+    ALIASES,
+    class_path,
+    rank_of,
+    taken_filter,
+    takes,
+    walked_literal,
+    wanted_language,
+)
+from kgqa.sparql import query
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kgqa.graph.attached import Attachment
+    from kgqa.graph.model import Direction
+    from kgqa.graph.sparql_client import SparqlClient
+
+FEW = 50  # nodes up to which all about them is read
+BATCH = 500  # terms of one query
+_KEPT = 300_000  # edges
+
+Edges: TypeAlias = "list[tuple[str, str]]"  # id of the relation, id of the other end
+
+
+@dataclass(slots=True)
+class About:
+    """What one node has of its own beside edges."""
+
+    types: list[str] = field(default_factory=list)
+    literals: Edges = field(default_factory=list)  # of any length
+    names: list[tuple[int, str]] = field(default_factory=list)  # with their ranks
+
+
+class Around:
+    """Edges and literals by id. Raises StoreUnavailableError, GraphError."""
+
+    def __init__(self, client: SparqlClient, record: Attachment) -> None:
+        self._client, self._record = client, record
+        self._properties = [*record.labels, *ALIASES]
+        self.out: dict[str, Edges] = {}
+        self.into: dict[str, Edges] = {}
+        self.about: dict[str, About] = {}
+        self._held = 0
+
+    def clear(self) -> None:
+        """Forget all, so that it is asked for again."""
+        for kept in (self.out, self.into, self.about):
+            kept.clear()
+        self._held = 0
+
+    def has(self, id_: str) -> bool:
+        """Return whether an edge of an id is known."""
+        return bool(self.out.get(id_) or self.into.get(id_))
+
+    def edges(self, ids: Sequence[str], direction: Direction) -> tuple[dict[str, Edges], ...]:
+        """Return edges out of and into ids; a direction that is not asked for may be missing."""
+        for start in range(0, len(ids), BATCH):
+            self.load(ids[start : start + BATCH], direction)
+        found = tuple(
+            {id_: side[id_] for id_ in ids if id_ in side} for side in (self.out, self.into)
+        )
+        if self._held > _KEPT:
+            self.clear()
+        return found
+
+    def load(self, ids: Sequence[str], direction: Direction, most: int = MOST_ROWS) -> bool:
+        """Read what is not known of a batch of ids; return False if it has more than ``most`` rows.
+
+        Raises TooManyRowsError if it has more than one question may have.
+        """
+        whole = len(ids) <= FEW
+        known = self.about if whole else self.out
+        out = [id_ for id_ in ids if id_ not in known] if direction != "in" else []
+        into = [id_ for id_ in ids if id_ not in self.into] if direction != "out" else []
+        for literal in [id_ for id_ in out if id_[:1] == '"']:
+            self.out[literal], self.about[literal] = [], About()
+        out = [id_ for id_ in out if id_[:1] != '"']
+        sides = [self._out(out, whole=whole)] if out else []
+        if out and whole:
+            path = class_path(self._record)
+            sides.append(query("classes_of", nodes=self._terms(out), type=path))
+        sides += [self._into(into)] if into else []
+        if not sides:
+            return True
+        parts = " UNION ".join(f"{{ {side} }}" for side in sides)
+        try:
+            rows = all_rows(self._client, f"SELECT ?s ?p ?o ?d\nWHERE {{ {parts} }}", most)
+        except TooManyRowsError:
+            if most == MOST_ROWS:
+                raise
+            return False
+        self.out |= {id_: [] for id_ in out}
+        self.into |= {id_: [] for id_ in into}
+        if whole:
+            self.about |= {id_: About() for id_ in out}
+        self._held += len(rows)
+        for row in rows:
+            self._take(row)
+        return True
+
+    def _terms(self, ids: Sequence[str]) -> str:
+        return " ".join(term_of(id_, self._record.prefix) for id_ in ids)
+
+    def _out(self, ids: Sequence[str], *, whole: bool) -> str:
+        record = self._record
+        taken, walked = taken_filter(record), walked_literal(record)
+        if whole:
+            names = ", ".join(map(iri, self._properties))
+            taken, walked = f"?p IN ({names}) || ({taken})", wanted_language("?o", record.language)
+        return query(
+            "edges_out", nodes=self._terms(ids), taken_predicate=taken, walked_literal=walked
+        )
+
+    def _into(self, ids: Sequence[str]) -> str:
+        taken = taken_filter(self._record)
+        return query("edges_in", nodes=self._terms(ids), taken_predicate=taken)
+
+    def _take(self, row: dict[str, Any]) -> None:
+        prefix = self._record.prefix
+        predicate, other = row["p"]["value"], id_of(row["o"], prefix)
+        id_, relation = id_of(row["s"], prefix), predicate.removeprefix(prefix)
+        if not is_storable(other):
+            return
+        taken = takes(self._record, predicate) and predicate not in self._properties
+        if row["d"]["value"] == "1":
+            if taken and id_ in self.into:
+                self.into[id_].append((relation, other))
+            return
+        if id_ not in self.out:
+            return
+        about = self.about.get(id_, About())
+        if row["d"]["value"] == "2":
+            about.types.append(other)
+            return
+        if predicate in self._properties:
+            term = {"l": row["o"], "p": row["p"]}
+            rank = rank_of(term, self._properties, self._record.language)
+            about.names.append((rank, row["o"]["value"].strip()))
+            return
+        if taken:
+            if other[:1] == '"':
+                about.literals.append((relation, other))
+            if other[:1] != '"' or len(row["o"]["value"]) <= LONG_TEXT:
+                self.out[id_].append((relation, other))

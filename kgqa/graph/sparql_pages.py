@@ -1,0 +1,105 @@
+"""All rows of a query, in pages: a server may cut what it gives without a word.
+
+What a pattern matches is counted, and read until that count is reached; a shortfall is an error.
+Pages are of a query in a query, since Virtuoso sorts no more than its ``MaxSortedTopRows`` for a
+``LIMIT`` with an ``OFFSET`` beside the ``ORDER BY``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from kgqa.errors import GraphError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kgqa.graph.sparql_client import SparqlClient
+
+PAGE = 5_000  # rows of one reply: fewer than most servers' bound
+MOST_ROWS = 1_000_000  # that one question about a frontier may have
+
+
+def number(row: dict[str, Any], name: str = "n") -> int:
+    """Return a count in a row. Raises GraphError if it is none."""
+    text = row.get(name, {}).get("value", "")
+    if not text.isdecimal():
+        raise GraphError(f"The endpoint gave {text[:40]!r} as a count.")
+    return int(text)
+
+
+def count_of(client: SparqlClient, query: str) -> int:
+    """Return how many rows a query has. Raises GraphError."""
+    rows = client.select(_counting(query))
+    if len(rows) != 1:
+        raise GraphError(f"The endpoint {client.url} does not count.")
+    return number(rows[0])
+
+
+def _counting(query: str) -> str:
+    return f"SELECT (COUNT(*) AS ?n)\nWHERE {{ {{ {query} }} }}"
+
+
+class TooManyRowsError(GraphError):
+    """A query has more rows than are read."""
+
+
+def all_rows(client: SparqlClient, query: str, most: int = MOST_ROWS) -> list[dict[str, Any]]:
+    """Return all rows of a query without an order; their count comes with the first page.
+
+    Raises TooManyRowsError if there are more than ``most``, GraphError if fewer than counted come.
+    """
+    first = f"{{ {_counting(query)} }} UNION {{ {query}\nLIMIT {PAGE} }}"
+    rows = client.select(f"SELECT *\nWHERE {{ {first} }}")
+    counts = [row for row in rows if "n" in row and len(row) == 1]  # a cut reply may lack it
+    total = number(counts[0]) if counts else count_of(client, query)
+    if total > most:
+        raise TooManyRowsError(
+            f"The endpoint {client.url} has {total:,} rows there, more than kgqa reads.",
+            "Ask with fewer hops, or in the direction `out`.",
+        )
+    rows = [row for row in rows if row is not counts[0]] if counts else []
+    if len(rows) == total:
+        return rows
+    rows = []
+    for page in pages(client, query, order=_variables(query)):
+        rows += page
+        if len(rows) >= total:
+            break
+    if len(rows) != total:
+        raise short(client, len(rows), total)
+    return rows
+
+
+def pages(
+    client: SparqlClient, query: str, *, order: str = "", step: int = PAGE
+) -> Iterator[list[dict[str, Any]]]:
+    """Yield the rows of a query until there are no more; one that groups has its own order.
+
+    Raises GraphError if the same page comes again and again.
+    """
+    if order:
+        query = f"{query}\nORDER BY {order}"
+    offset, before = 0, None
+    while page := client.select(
+        f"SELECT *\nWHERE {{ {{ {query} }} }}\nLIMIT {step} OFFSET {offset}"
+    ):
+        if page == before and len(page) > 1:
+            raise GraphError(f"The endpoint {client.url} gives the same page again and again.")
+        yield page
+        before = page
+        offset += len(page)
+
+
+def _variables(query: str) -> str:
+    return " ".join(re.findall(r"\?\w+", query.partition("WHERE")[0]))
+
+
+def short(client: SparqlClient, got: int, total: int) -> GraphError:
+    """Return the error of a reply with fewer rows than were counted."""
+    return GraphError(
+        f"The endpoint {client.url} gave {got:,} of {total:,} rows: it cuts its results, or "
+        "changed meanwhile.",
+        "Ask again; if it stays so, its limit of rows must be raised (Virtuoso: ResultSetMaxRows).",
+    )

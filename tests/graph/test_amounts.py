@@ -1,0 +1,106 @@
+"""Texts as numbers: all of a property are read in one way, or are no numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kgqa.graph.amounts import NumberTexts
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+
+def read_as(texts: list[str]) -> NumberTexts:
+    known = NumberTexts()
+    for text in texts:
+        known.add(text)
+    return known
+
+
+@pytest.mark.parametrize(
+    ("texts", "numbers"),
+    [
+        (["1,250", "980", "75"], [1250, 980, 75]),
+        (["$1,200.50", "$300.00", "$89.99"], [1200.5, 300.0, 89.99]),
+        (["45%", "7 %", "12.5%"], [45.0, 7.0, 12.5]),
+        (["12 kg", "900 g", "2.5 kg"], [12.0, 0.9, 2.5]),
+        (["900 g", "80 g"], [900, 80]),
+        (["$157 Billion", "$1.5 Million"], [157e9, 1.5e6]),
+        (["9,5", "10,25", "11"], [9.5, 10.25, 11.0]),
+        (["1.234,50 €", "999,99 €"], [1234.5, 999.99]),
+        (["3 m", "120 cm"], [3.0, 1.2]),
+        (["41", "NA", "n/a", "-", "1,358"], [41, None, None, None, 1358]),
+        (["1e-3", "2E5", "1.5"], [0.001, 2e5, 1.5]),
+        (["-44", "14"], [-44, 14]),
+    ],
+)
+def test_amounts_are_numbers(texts: list[str], numbers: list[float | None]) -> None:
+    form = read_as(texts).form()
+    assert form is not None
+    assert [form.read(text) for text in texts] == pytest.approx(numbers)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["007", "011", "42"],
+        ["1E5", "2E7", "3E2"],
+        ["1.10", "1.1", "1.9"],
+        ["1.2.3", "1.10.0"],
+        ["NA", "unknown"],
+        ["12 apples", "3 pears"],
+        ["Oak", "Elm", "3"],
+    ],
+)
+def test_codes_and_words_are_no_numbers(texts: list[str]) -> None:
+    assert read_as(texts).form() is None
+
+
+def test_a_version_is_a_code_by_its_name() -> None:
+    known = read_as(["1.10", "1.2", "1.9"])
+    assert known.form("price") is not None
+    assert known.form("latestVersion") is None
+
+
+@pytest.mark.parametrize(
+    ("texts", "unordered"),
+    [
+        (["12 kg", "900 g", "5 m"], True),
+        (["12", "9 kg", "30"], True),
+        (["12a", "3", "170", "4"], True),
+        (["10115", "01067", "80331"], False),  # of one length: their order is that of the text
+        (["Oak", "Elm", "3"], False),
+    ],
+)
+def test_what_cannot_be_compared_has_no_order(texts: list[str], *, unordered: bool) -> None:
+    known = read_as(texts)
+    assert known.form() is None
+    assert known.unordered is unordered
+
+
+@given(st.lists(st.integers(-(10**40), 10**40), min_size=1))
+def test_large_integers_stay_exact(numbers: list[int]) -> None:
+    texts = [str(number) for number in numbers]
+    form = read_as(texts).form()
+    assert form is not None
+    assert [form.read(text) for text in texts] == numbers
+
+
+@given(st.lists(st.decimals(0, 10**9, places=2), min_size=1), st.sampled_from(["$", "€", ""]))
+def test_thousands_do_not_change_a_number(amounts: list[Decimal], currency: str) -> None:
+    texts = [f"{currency}{amount:,.2f}" for amount in amounts]
+    form = read_as(texts).form()
+    assert form is not None
+    assert [form.read(text) for text in texts] == [float(amount) for amount in amounts]
+
+
+@given(st.lists(st.sampled_from(["1.5", "1,250", "9,5", "12 kg", "NA", "007", "1.10", "x"])))
+def test_two_parts_together_are_the_whole(texts: list[str]) -> None:
+    whole, half = read_as(texts), len(texts) // 2
+    together = read_as(texts[:half])
+    together.merge(read_as(texts[half:]))
+    assert (together.form(), together.unordered) == (whole.form(), whole.unordered)
