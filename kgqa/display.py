@@ -33,6 +33,8 @@ _MARKS = re.compile(
     r"|(?<=[-=~_|\u00ad\u02d7\u1806\u2010-\u2015\u2043\u2053\u207b\u208b\u2212\u2500-\u257f\u2796\u30fc"
     r"\ufe58\ufe63\uff0d])\s*[>\u00bb\u02c3\u203a\u227b\u2329\u232a\u276d-\u2771\u27e9\u3009\ufe65\uff1e]"
 )
+_FORMULA = re.compile("[ \n]*[=+@\t\r\uff1d\uff0b\uff0d\uff20-]")
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
 _PLAIN_ID = re.compile(r"[\w.:/#-]{1,80}")  # is not a sentence
 _SENTENCE = 2_000  # characters of a note
 LONGEST = 200  # characters of a name in a text for others' programs
@@ -61,6 +63,19 @@ def escape_hidden(text: str) -> str:
 def as_html(value: object) -> str:
     """Return ``value`` as text of an HTML page or the value of an attribute of it."""
     return html.escape(visible(str(value)), quote=True)
+
+
+def as_csv_cell(value: Any) -> Any:
+    """Return a value for a cell of CSV: a text that begins as a formula gets an apostrophe.
+
+    A spreadsheet would run it: names are untrusted. A text that is a number stays.
+
+    >>> as_csv_cell("=1+1"), as_csv_cell("-40"), as_csv_cell(-40)
+    ("'=1+1", '-40', -40)
+    """
+    if not isinstance(value, str) or not _FORMULA.match(value) or _NUMBER.fullmatch(value):
+        return value
+    return f"'{value}"
 
 
 def json_text(value: Any, *, ascii_only: bool = False) -> str:
@@ -206,3 +221,8 @@ def refusal(notes: Sequence[str], confidence: float | None) -> str:
         sure = "fairly sure" if confidence >= 0.9 else "probably" if confidence >= 0.7 else "unsure"
         return why.replace(":", f" ({sure}):", 1)
     return why or "No answer: the facts found are not evidence enough."
+
+
+def first_of(in_all: int, given: int) -> str:
+    """Return a note on answers that are too many to give them all."""
+    return f"There are {in_all:,} in all; {given:,} of them are given."

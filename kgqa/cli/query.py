@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kgqa.cli.common import Run
+from kgqa.display import as_csv_cell
 from kgqa.errors import UsageError
 
 if TYPE_CHECKING:
@@ -58,11 +59,23 @@ def query(
             return
         result = kg.query(plan, rows=rows, seconds=seconds)
         if as_csv:
-            writer = csv.writer(sys.stdout)
-            writer.writerow(result.columns)
-            writer.writerows(result.plain_rows())
+            _print_csv(run, result)
             return
         run.print(lambda: _show(run, result, facts), result.to_dict(None) if run.as_json else {})
+
+
+def _print_csv(run: Run, result: QueryResult) -> None:
+    """Print the rows; what a spreadsheet would run as a formula stands after an apostrophe."""
+    writer, changed = csv.writer(sys.stdout), 0
+    for row in ([*result.columns], *result.plain_rows()):
+        cells = [as_csv_cell(cell) for cell in row]
+        changed += sum(given is not kept for given, kept in zip(row, cells, strict=True))
+        writer.writerow(cells)
+    if changed:
+        run.home.note(
+            f"{changed:,} cells begin as a formula of a spreadsheet does, and have an apostrophe "
+            "before them; `--json` has all as they are."
+        )
 
 
 def _show(run: Run, result: QueryResult, facts: bool) -> None:

@@ -47,6 +47,8 @@ class Words:
 class Naming:
     """How nodes of a label are known; ``name``: properties, the name first, then other names.
 
+    ``parts``: properties that are the name together, as a first and a last name.
+
     ``id``: a property whose value is unique, or "" for the server's own element id; None if the
     survey is to choose.
     """
@@ -56,6 +58,7 @@ class Naming:
     also: tuple[str, ...] = ()
     description: str = ""
     properties: dict[str, Words] = field(default_factory=dict)
+    parts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, config=_STRICT)
@@ -161,6 +164,7 @@ def as_toml(record: Attachment) -> str:
             f"[types.{toml_key(label)}]",
             f"name = {toml_value(type_.name)}",
             f"id = {toml_value(type_.id or '')}",
+            *([f"parts = {toml_value(type_.parts)}"] if type_.parts else []),
         ]
         lines += _called(type_)
     for name, called in record.relations.items():

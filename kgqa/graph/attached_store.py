@@ -116,11 +116,8 @@ class AttachedStore(AttachedReader):
         assert self._names is not None
         survey = self._names.survey
         self._remarks = []
-        if survey.state != state:
-            pause = 0.0 if survey.seconds <= _SHORT else _PAUSE * survey.seconds
-            is_due = survey.seconds <= _LONG and time.time() - survey.read >= pause
-            if is_due and self._survey_now():
-                survey = self._names.survey
+        if survey.state != state and is_due(survey, time.time()) and self._survey_now():
+            survey = self._names.survey
         tokens, self._state = self.connection.read_marked(attached("tokens"), {})
         prefixes, _ = self.connection.read_marked(attached("prefixes"), {})
         self.moved = False
@@ -514,6 +511,15 @@ class AttachedStore(AttachedReader):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def is_due(survey: Survey, now: float) -> bool:
+    """Return whether a survey that is older than the database's state is to be made again.
+
+    ``now``: Unix time. A survey of the future was made before the clock was set back: it is due.
+    """
+    pause = 0.0 if survey.seconds <= _SHORT else _PAUSE * survey.seconds
+    return survey.seconds <= _LONG and not 0 <= now - survey.read < pause
 
 
 def _ago(moment: float) -> str:

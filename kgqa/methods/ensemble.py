@@ -493,7 +493,8 @@ class Auto(Ensemble):
     @property
     def _planner(self) -> Query:
         if self._query is None:
-            self._query = Query(QueryOptions(), self.resources, general=False)
+            day = QueryOptions(today=self.options.today, zone=self.options.zone)
+            self._query = Query(day, self.resources, general=False)
         return self._query
 
     @property

@@ -33,13 +33,13 @@ from kgqa.answers.choices import find_choices, rank_by_score
 from kgqa.answers.conditions import Narrowed
 from kgqa.answers.ranking import calibrated
 from kgqa.answers.unused import UNSURE
-from kgqa.display import said_entity, said_name
+from kgqa.display import first_of, said_entity, said_name
 from kgqa.errors import EmptyLanguageError
 from kgqa.graph.model import keys_array
 from kgqa.graph.names import normalise
 from kgqa.graph.store import schema_version
 from kgqa.linking.neighbourhood_features import stems_of
-from kgqa.methods.base import LinkedQuestion, Method
+from kgqa.methods.base import MOST_ANSWERS, LinkedQuestion, Method
 from kgqa.methods.options import RankOptions
 from kgqa.methods.rank_asked import (
     NEXT_STEP,
@@ -78,7 +78,6 @@ if TYPE_CHECKING:
     from kgqa.paths.schema import Hop
 
 ANSWER_THRESHOLD = 0.7  # chosen on the graphs of scripts/bench_own
-MOST_ANSWERS = 500  # with a path each
 MOST_EXPLAINED = 10  # relation paths of a topic entity that an answer keeps
 # of "yes", fitted on the 104 questions of tests/data/own*/*/yes_no.jsonl
 YES_CALIBRATION, LEAST_YES = (0.6, 2.4), 1e-4
@@ -210,8 +209,11 @@ class Rank(Method[RankOptions]):
             if absent > self.refuse_above and not narrowed.conditions:
                 chosen = 0
                 notes.append(_not_there(question.topics, weighed))
+        in_all = sum(score >= least for score in scores.values()) if chosen else 0
         if chosen and _is_count(question.question, answers):
-            notes.append(f"Counted: {sum(score >= least for score in scores.values()):,}.")
+            notes.append(f"Counted: {in_all:,}.")
+        elif in_all > MOST_ANSWERS:
+            notes.append(first_of(in_all, chosen))
         confidence = calibrated(absent, *self.ranker.card.refusal)
         if choices:
             confidence = min(best, 1.0)

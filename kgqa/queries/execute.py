@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgqa.errors import GraphError, PlanError
-from kgqa.graph.model import keys_array
+from kgqa.graph.model import distinct, keys_array
 from kgqa.paths.ground import Fact, Node
 from kgqa.queries.check import SchemaIndex, check
 from kgqa.queries.groups import required, wants_empty
@@ -141,7 +141,7 @@ class _Columns:
     def codes(self, item: Item, solutions: Solutions) -> tuple[IntArray, list[Any]]:
         """Return a code for each solution, and the value of each code."""
         if isinstance(item, NodeRef | HopRef):
-            keys, back = np.unique(solutions.columns[item], return_inverse=True)
+            keys, back = distinct(solutions.columns[item])
             return back, keys.tolist()
         if isinstance(item, PropertyRef) and item in self.members:
             return self.members[item], self.texts[item]
@@ -172,6 +172,7 @@ class Execution:
         self.solver = self.solver_of(plan, self.start())
         self.grouped = plan.grouped
         self._names: dict[int, Node] = {}
+        self.first: int | None = None  # so many of too many rows are given
         self._solve()
 
     def start(self) -> IntArray | None:
@@ -307,6 +308,8 @@ class Execution:
         plan = self.plan
         self._read_ahead()
         rows = list(self.kept)
+        if not plan.order and self.first is not None:  # by key: of very many none is the first
+            rows = rows[: plan.skip + self.first]
         if not plan.order:
             wanted = len(rows) if plan.limit is None else plan.skip + plan.limit
             rows = self._by_names(rows, wanted)
@@ -318,13 +321,16 @@ class Execution:
             rows.sort(key=lambda row: sorts[row][place][1:], reverse=descending)
             rows.sort(key=lambda row: sorts[row][place][0])
         last = len(rows) if plan.limit is None else plan.skip + plan.limit
+        last = last if self.first is None else plan.skip + self.first
         done: list[int] = []
         start = 0
         while start < len(rows) and len(done) < last + RUNNERS_UP:
             end = start + 1
             while end < len(rows) and sorts[rows[end]] == sorts[rows[start]]:
                 end += 1
-            tie = start < last  # all that are equal to the last one are given
+            tie = (
+                start < last and self.first is None
+            )  # all that are equal to the last one are given
             done += self._by_names(
                 rows[start:end], end - start if tie else last + RUNNERS_UP - start
             )
@@ -436,6 +442,9 @@ class Execution:
         limit = max(0, len(self.kept) - plan.skip)
         if plan.limit is not None:
             limit = min(plan.limit, limit)
+        in_all = limit
+        if limit > self.limits.rows and self.limits.first is not None:
+            limit = self.first = self.limits.first
         if limit > self.limits.rows:
             raise PlanError(
                 f"The plan gives {limit:,} rows, and at most {self.limits.rows:,} are given.",
@@ -444,7 +453,7 @@ class Execution:
         rows, sorts = self.ordered()
         rows, sorts = rows[plan.skip :], sorts[plan.skip :]
         end = limit
-        if plan.order and limit:
+        if plan.order and limit == in_all > 0:
             while end < len(rows) and sorts[end] == sorts[limit - 1]:
                 end += 1
         rows = rows[: end + RUNNERS_UP]
@@ -459,6 +468,7 @@ class Execution:
             runners_up=tuple(shown[end:]) if plan.order else (),
             source=self,
             names=self._names_of_ids(),
+            rows_in_all=in_all if in_all > limit else 0,
         )
 
     def _names_of_ids(self) -> dict[str, str]:

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch.nn.functional import normalize
 
+from kgqa.display import said_name
 from kgqa.errors import DataError
 from kgqa.linking.resolve import resolve_entity
 from kgqa.methods.rank_words import RankWords
@@ -43,7 +44,7 @@ from kgqa.training.loop import Fit, Schedule
 from kgqa.training.reports import LearnReport
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from kgqa.graph.store import GraphStore
     from kgqa.paths.schema import Hop
     from kgqa.progress import Progress
+    from kgqa.questions.base import Question
     from kgqa.training.options import LearnOptions
 
     Head = tuple[NDArray[np.float32], NDArray[np.float32]]
@@ -229,14 +231,14 @@ def batch_of(questions: Sequence[KgQuestion]) -> RankingBatch:
 
 def kg_questions(
     words: RankWords, questions: Sequence[TrainingQuestion], ranker: PathRanker
-) -> tuple[list[KgQuestion], int]:
-    """Return what questions are in the KG, one for each topic entity, and how many are unusable.
+) -> tuple[list[KgQuestion], list[str]]:
+    """Return what questions are in the KG, one for each topic entity, and which are unusable.
 
     Raises GraphError.
     """
     store, rules = words.store, words.rules
     made: list[KgQuestion] = []
-    unusable = 0
+    unusable: list[str] = []
     for question in questions:
         meant, before = meant_by(store, question, rules), len(made)
         names = words.names([resolve_entity(store, topic) for topic in question.topics])
@@ -248,7 +250,8 @@ def kg_questions(
                 continue
             asked = words.question(question.question, topic, names)
             made.append(kg_question(words, ranker, asked, topic, paths.steps, gold))
-        unusable += len(made) == before
+        if len(made) == before:
+            unusable.append(question.question)
     return made, unusable
 
 
@@ -262,6 +265,7 @@ def _gold(meant: Meant, topic: int) -> set[tuple[tuple[int, int], ...]]:
     return {path.steps for path in paths if path.f1 >= _NEARLY * paths[0].f1}
 
 
+_NAMED = 5  # questions of a note
 _LEAST = 8  # questions of people that something is learnt from
 _PARTS = 4  # of people's questions
 _STEPS = 60
@@ -349,15 +353,38 @@ def _asked(
     Raises DataError.
     """
     read = read_file(file, form, None, progress)
-    questions = [read.in_graph(words.store, question) for question in read.questions]
+    kept, changed = _each_once(read.questions)
+    questions = [read.in_graph(words.store, question) for question in kept]
     asked, unusable = kg_questions(words, questions, start)
+    for some, what in (
+        (changed, "were answered otherwise before; of each the last answers count"),
+        (unusable, f"are left out: no path of {words.store.info.name} leads to the answers"),
+    ):
+        if some:
+            named = ", ".join(map(said_name, some[:_NAMED])) + ", …" * (len(some) > _NAMED)
+            progress.note(f"{len(some):,} of the questions {what}: {named}.")
     if len(asked) < _LEAST:
         raise DataError(
             f"{file} has {len(asked)} questions that {words.store.info.name} can answer; "
             f"{_LEAST} are needed to learn from.",
             "Each line names its answers, and topic entities that a path leads from to them.",
         )
-    return asked, unusable
+    return asked, len(unusable)
+
+
+def _each_once(questions: Iterable[Question]) -> tuple[list[Question], list[str]]:
+    """Return the last of the entries of each question, and which had other answers before.
+
+    So one that is written many times, or judged again, weighs as much as any other.
+    """
+    kept: dict[tuple[str, ...], Question] = {}
+    changed: dict[str, None] = {}
+    for question in questions:
+        key = question.question, *sorted(question.topic_entities)
+        if (before := kept.pop(key, None)) and {*before.answers} != {*question.answers}:
+            changed[question.question] = None
+        kept[key] = question
+    return list(kept.values()), list(changed)
 
 
 def _fitted(

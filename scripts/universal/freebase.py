@@ -74,7 +74,9 @@ def train(data: Path, out: Path, steps: int) -> None:
                 usable, unusable = kg_questions(words, some, start)
                 into += usable
                 if not held_out:
-                    counts.append(f"{len(some) - unusable} of {len(some)} in {Path(file).name}")
+                    counts.append(
+                        f"{len(some) - len(unusable)} of {len(some)} in {Path(file).name}"
+                    )
         domains = sorted({name.partition(".")[0] for name in store.relations().known})
         kg = about(store.info)
     print("; ".join(counts), flush=True)

@@ -6,7 +6,11 @@ import csv
 import io
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
+from pyarrow import csv as pa_csv
+
+from kgqa import open as open_kg
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,6 +38,34 @@ def test_rows_come_with_their_facts(kgqa: Kgqa, home: Path) -> None:
     shown = kgqa("query", MOST, "--home", home).out
     assert "alice  manages  api" in shown
     assert "next: bob, 1" in shown
+
+
+def test_no_cell_of_csv_is_a_formula_and_json_and_arrow_are_exact(
+    kgqa: Kgqa, tmp_path: Path
+) -> None:
+    names = ["=1+1", "+cmd", "-x", "@sum(a1)", "\uff1d1", "-40", "plain", "a=b", "'=quoted"]
+    table = pa.table({"name": names, "code": [f"={name}" for name in names], "size": [4] * 9})
+    pa_csv.write_csv(table, tmp_path / "thing.csv")
+    home = ("--home", tmp_path / "home")
+    assert kgqa("ingest", "tables", tmp_path / "thing.csv", *home).code == 0
+    plan = "Thing | asc Thing.name | give Thing, Thing.code"
+    done = kgqa("query", plan, "--csv", *home)
+    rows = list(csv.reader(io.StringIO(done.out)))[1:]
+    assert len(rows) == len(names)
+    for cell in (cell for row in rows for cell in row):
+        assert cell[0] not in "=+@\uff1d", cell
+        assert cell[0] != "-" or cell == "-40"
+    assert "apostrophe" in done.err
+    exact = {(name, f"={name}") for name in names}
+    assert {(name, code) for name, code in library_rows(tmp_path / "home", plan)} == exact
+    said = kgqa("query", plan, "--json", *home).json["rows"]
+    assert {(row["values"][0]["name"], row["values"][1]) for row in said} == exact
+
+
+def library_rows(home: Path, plan: str) -> list[tuple[str, str]]:
+    with open_kg(home=home) as kg:
+        table = kg.query(plan).to_arrow()
+    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 
 def test_a_plan_is_printed_as_cypher_or_csv(kgqa: Kgqa, home: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -91,7 +91,7 @@ def test_questions_know_the_relation_paths_to_their_answers(
     lost = TrainingQuestion("lost", "who is Shop K", ("Shop K",), ("Owner L",))
     none = TrainingQuestion("none", "how old is Shop K", ("Shop K",), ())
     made, unusable = kg_questions(words_of(shops, ranker), [*questions(), odd, lost, none], ranker)
-    assert unusable == 2
+    assert unusable == ["who is Nobody", "who is Shop K"]
     assert len(made) == 25
     first = made[0]
     assert first.asked == "who runs x"
@@ -101,7 +101,7 @@ def test_questions_know_the_relation_paths_to_their_answers(
         "gold", "who runs Shop K", ("Shop K",), (), relation_paths=(("owner",),)
     )
     (by_path,), unusable = kg_questions(words_of(shops, ranker), [gold], ranker)
-    assert (by_path.gold, unusable) == (first.gold, 0)
+    assert (by_path.gold, unusable) == (first.gold, [])
     batch = batch_of(made)
     assert len(batch.paths) == len(set(batch.paths))
     assert batch.gold[-1] == []
@@ -143,6 +143,59 @@ def test_what_is_learnt_is_kept_only_if_it_is_better(
     else:
         assert report.folder is None
         assert not out.exists()
+
+
+class Noted(Silent):
+    """Progress that keeps the notes."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def test_feedback_of_somebody_who_means_harm_changes_nothing_and_is_named(
+    shops: SqliteStore, encoder: Path, tmp_path: Path
+) -> None:
+    """Right questions, with others between them: judged twice, of other KGs, malformed."""
+    right = [
+        {"question": q.question, "topic_entities": list(q.topics), "answers": list(q.answers)}
+        for q in questions()
+    ]
+    asked, topics = right[0]["question"], right[0]["topic_entities"]
+    harm: list[Any] = [
+        *({"question": asked, "topic_entities": topics, "answers": [f"City {at}"]} for at in "KLM"),
+        {"question": "who runs\u2028Shop K", "topic_entities": topics, "answers": ["Nobody"]},
+        {
+            "question": "who runs \x1b[2Jthat",
+            "topic_entities": ["Elsewhere"],
+            "answers": ["Owner K"],
+        },
+        {"question": "who " * 9_000, "topic_entities": topics, "answers": ["-"] * 50_000},
+        {"question": 5, "answers": ["Owner K"]},
+        *({"question": "who owns all", "topic_entities": topics, "answers": ["Owner L"]},) * 500,
+        [],
+    ]
+    save_path_ranker(tmp_path / "start", RankerCard(encoder=str(encoder)), {})
+    given = {"start_from": str(tmp_path / "start"), "encoder": str(encoder), "learning_rate": 2e-2}
+    reports, notes = [], Noted()
+    for name, rows in (("right", right), ("poisoned", [*harm, *right])):
+        file = tmp_path / f"{name}.jsonl"
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows) + "\n{torn")
+        options = validated(LearnOptions, {**given, "questions": file}, "kgqa learn")
+        where = {"device": "cpu", "cache": tmp_path, "progress": notes}
+        reports.append(learn(shops, tmp_path / name, options, **where))
+    first, second = reports
+    assert (first.questions, first.after) == (second.questions, pytest.approx(second.after))
+    assert second.unusable == 4
+    said = "\n".join(notes.notes)
+    assert "1 of the questions were answered otherwise before; of each the last" in said
+    assert f'"{asked}"' in said
+    assert "4 of the questions are left out" in said
+    assert '"who owns all"' in said
+    assert "line 7: " in said
+    assert not {"\x1b", "\u2028"} & {*said}
 
 
 def test_too_few_questions_are_an_error(shops: SqliteStore, encoder: Path, tmp_path: Path) -> None:

@@ -92,6 +92,6 @@ function askForKey() {
 
 /** A cell of CSV. A spreadsheet runs a text that begins as a formula does, so an apostrophe stands before it. */
 export function csvCell(text) {
-  const formula = /^[=+\-@\t\r]/.test(text) && Number.isNaN(Number(text));
+  const formula = /^[ \n]*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]/.test(text) && Number.isNaN(Number(text));
   return `"${formula ? "'" : ""}${text.replaceAll('"', '""')}"`;
 }

@@ -1,0 +1,113 @@
+"""A server that is asked, searched, judged and updated for long holds no more than at first.
+
+KGQA_SOAK_MINUTES is how long: 3 by default.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import statistics
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+
+import kgqa
+from kgqa.progress import Silent
+from tests.server.conftest import TRIPLES, Served, ready, serving
+from tests.server.test_workers import QUESTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+pytestmark = [pytest.mark.model, pytest.mark.long]
+
+MINUTES = float(os.environ.get("KGQA_SOAK_MINUTES", "3"))
+MORE_MEMORY, MORE_FILES, MORE_THREADS = 60 << 20, 24, 12  # than in the second quarter
+
+
+def held(server: Served) -> tuple[int, int, int]:
+    """The bytes of its own, files and threads of a server and its processes."""
+    root = psutil.Process(server.process.pid)
+    every = [root, *root.children(recursive=True)]
+    return (
+        sum(one.memory_full_info().uss for one in every),
+        sum(one.num_fds() for one in every),
+        sum(one.num_threads() for one in every),
+    )
+
+
+def work(server: Served, home: Path, extra: Path) -> list[Callable[[int], Any]]:
+    """What clients do, each by the number of the turn."""
+
+    def update(at: int) -> None:
+        with kgqa.open("kg", home=home, progress=Silent()) as kg:
+            kg.update(**({"remove": extra} if at % 2 else {"add": extra}))
+        time.sleep(2)
+
+    def look_up(at: int) -> Any:
+        paths = ("/api/kgs", "/api/status", "/metrics", "/api/paths?entity=checkout-api&hops=2")
+        return server.get(paths[at % len(paths)])
+
+    def judge(at: int) -> Any:
+        time.sleep(1)
+        judged = {"question": f"who {at % 50}?", "topic_entities": [], "answers": ["Ada Birch"]}
+        return server.post("/api/approved", judged)
+
+    return [
+        lambda at: server.post("/api/ask", {"question": QUESTIONS[at % len(QUESTIONS)]}),
+        lambda at: server.post("/api/ask", {"question": f"what is {at} of Payments", "k": 3}),
+        lambda at: server.post("/api/query", {"plan": f"* ownedBy> * | limit {1 + at % 9}"}),
+        look_up,
+        judge,
+        update,
+    ]
+
+
+def test_nothing_grows(tmp_path: Path, model_cache: Path) -> None:
+    home, extra = tmp_path / "home", tmp_path / "more.tsv"
+    extra.write_text("new-api\townedBy\tPayments\n")
+    kgqa.ingest("triples", TRIPLES, kg="kg", home=home, progress=Silent()).close()
+    over, wrong, done = threading.Event(), list[str](), itertools.count()
+    samples: list[tuple[int, int, int]] = []
+
+    def client(does: Callable[[int], Any]) -> None:
+        for at in itertools.count():
+            if over.is_set():
+                return
+            try:
+                reply = does(at)
+                if reply is not None and reply.status not in (200, 422):
+                    wrong.append(reply.text[:500])
+            except Exception as error:
+                wrong.append(repr(error))
+            next(done)
+
+    with serving(home, model_cache, "--workers", "2", "--cache-mb", "4") as server:
+        ready(server)
+        threads = [
+            threading.Thread(target=client, args=[does]) for does in work(server, home, extra)
+        ]
+        for one in threads:
+            one.start()
+        end = time.monotonic() + 60 * MINUTES
+        while time.monotonic() < end and not wrong:
+            time.sleep(5)
+            samples.append(held(server))
+        over.set()
+        for one in threads:
+            one.join(120)
+    assert not wrong, wrong[:3]
+    quarter = max(1, len(samples) // 4)
+    first, last = samples[quarter : 2 * quarter], samples[-quarter:]  # after it has warmed up
+    before, after = (
+        [statistics.median(sample[place] for sample in part) for place in range(3)]
+        for part in (first, last)
+    )
+    print(f"{next(done):,} requests in {MINUTES:g} min; bytes, files, threads: {before} {after}")
+    for was, now, more in zip(before, after, (MORE_MEMORY, MORE_FILES, MORE_THREADS), strict=True):
+        assert now <= was + more, (before, after)
