@@ -47,6 +47,8 @@ class Words:
 class Naming:
     """How nodes of a label are known; ``name``: properties, the name first, then other names.
 
+    ``parts``: properties that are the name together, as a first and a last name.
+
     ``id``: a property whose value is unique, or "" for the server's own element id; None if the
     survey is to choose.
     """
@@ -56,6 +58,7 @@ class Naming:
     also: tuple[str, ...] = ()
     description: str = ""
     properties: dict[str, Words] = field(default_factory=dict)
+    parts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, config=_STRICT)
@@ -161,6 +164,7 @@ def as_toml(record: Attachment) -> str:
             f"[types.{toml_key(label)}]",
             f"name = {toml_value(type_.name)}",
             f"id = {toml_value(type_.id or '')}",
+            *([f"parts = {toml_value(type_.parts)}"] if type_.parts else []),
         ]
         lines += _called(type_)
     for name, called in record.relations.items():
@@ -273,6 +277,22 @@ def read_info(folder: Path, record: Attachment) -> KGInfo:
     except KgqaError:  # the survey is made again when the KG is opened
         source = source_of(record)
         return KGInfo(folder.name, source, "", record.direction, 0, 0, 0, 0, 0, loader="attach")
+
+
+def left_out(folder: Path) -> str:
+    """Return a sentence on what the survey of an attached KG did not read, "" if there is none."""
+    try:
+        with SurveyFile(folder) as file:
+            survey = file.survey
+    except KgqaError:  # it is made again when the KG is opened
+        return ""
+    if survey.all_relations:
+        return ""
+    return (
+        f"The survey of {folder.name} read {len(survey.relations):,} predicates and not all: edges "
+        "of others are left out, and an answer that meets some says so. Name what you need: "
+        "`kgqa attach --only`."
+    )
 
 
 def attached_kgs(home: Path, faults: list[KgqaError] | None = None) -> list[KGInfo]:

@@ -193,7 +193,8 @@ def described(attached: Attached) -> list[str]:
         return _described_endpoint(attached)
     for type_ in schema.types[:_MAX_DESCRIBED]:
         naming = record.types.get(type_.name, Naming())
-        name = naming.name[0] if naming.name else f"{type_.name} and its {naming.id or 'number'}"
+        name = naming.name[0] if naming.name else " and ".join(naming.parts)
+        name = name or f"{type_.name} and its {naming.id or 'number'}"
         others = f" (also {', '.join(naming.name[1:])})" if naming.name[1:] else ""
         id_ = naming.id or "the element id"
         lines.append(f"  {type_.name} {type_.count:,}: called by {name}{others}; id {id_}")
@@ -240,6 +241,8 @@ def _described_endpoint(attached: Attached) -> list[str]:
     ]
     if survey.schema.sampled:
         lines.append("  The endpoint is large: classes and datatypes are those of a sample.")
+    if not survey.all_relations:
+        lines.append("  It has more predicates: edges of those that are not read are left out.")
     lines.append(f"  To change this, edit {RECORD_NAME} in the KG's folder, and attach again.")
     return lines
 

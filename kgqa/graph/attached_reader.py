@@ -113,7 +113,10 @@ class NodeReader:
             {relation.relation for relation in survey.schema.relations},
         )
         wanted = {
-            name for naming in self.naming.values() for name in (*naming.name, naming.id) if name
+            name
+            for naming in self.naming.values()
+            for name in (*naming.name, *naming.parts, naming.id)
+            if name
         }
         if record.mediators.property:
             wanted.add(record.mediators.property)
@@ -149,12 +152,15 @@ class NodeReader:
                 continue
             if not id_ and naming.id and (text := _text(values[self._place[naming.id]])):
                 id_, number = f"{label}:{text}", text
-                if not naming.name:
+                if not naming.name and not naming.parts:
                     name = name or f"{label} {number}"
                 elif naming.id not in naming.name and re.search(r"[^\W\d]", text):
                     others[text] = None
+            together = [_text(values[self._place[part]]).strip() for part in naming.parts]
+            name = name or " ".join(filter(None, together)) or None
             for place, property_ in enumerate(naming.name):
-                for member in members(plain(values[self._place[property_]])):
+                held = members(plain(values[self._place[property_]]))
+                for member in without_tags(held) if "__" in property_ else held:
                     if place or name is not None:
                         others[str(member)] = None
                     else:
@@ -178,6 +184,29 @@ class NodeReader:
             if isinstance(value, str) and re.fullmatch(rule.pattern, value):
                 return Kind.MEDIATOR
         return Kind.ENTITY
+
+
+_TAGGED = re.compile(r"(.*)@([A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8})*)", re.DOTALL)
+
+
+def without_tags(values: Sequence[Value], wanted: str = "en") -> list[Value]:
+    """Return names without their language tags, of the wanted language first, then its regions.
+
+    >>> without_tags(["Herz@de", "Heart@en-GB", "Cor", "Heart@en"])
+    ['Heart', 'Heart', 'Cor', 'Herz']
+    """
+
+    def place(tag: str | None) -> int:
+        if tag is None:
+            return 3
+        return [tag == wanted, tag.startswith(f"{wanted}-"), tag == "mul", False, True].index(True)
+
+    read = [_TAGGED.fullmatch(str(value)) for value in values]
+    named = [
+        (place(match[2].lower() if match else None), match[1] if match else value)
+        for match, value in zip(read, values, strict=True)
+    ]
+    return [value for _, value in sorted(named, key=lambda one: one[0])]
 
 
 def _text(value: Any) -> str:

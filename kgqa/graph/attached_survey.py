@@ -25,6 +25,7 @@ from kgqa.graph.model import KGInfo
 from kgqa.graph.moments import needs_reading
 from kgqa.graph.neo4j_native import plain
 from kgqa.graph.schema import EntityType, GraphSchema, Property, RelationPattern, ValueType
+from kgqa.lexicon.english import is_part_of_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -42,11 +43,13 @@ _NAMES = {"name": 100, "title": 90, "full name": 85, "display name": 85, "pref l
 _ALIASES = frozenset(
     ("alias", "aliases", "aka", "also known as", "synonym", "synonyms", "nickname", "nicknames",
      "full name", "display name", "short name", "other name", "other names", "alternative name",
-     "alternative names", "alt name", "alt names")
+     "alternative names", "alt name", "alt names", "alt label", "alt labels")
 )  # fmt: skip
 _IDS = frozenset({"id", "isbn", "uid", "uuid", "guid", "key", "code", "iri", "uri", "number", "no"})
+_PREFIX = re.compile(r"^[a-z][a-z0-9]*__(?=\w)")  # of a namespace, as neosemantics writes it
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_|\W")
 _MOST = 100  # characters that a name has on average, at most
+_NAMED_BY_END = 50.0  # rank of "vendorName", "jobTitle": a first and a last name say more
 _LETTERS = 0.5  # part of an unnamed property's characters that must be letters, to be a name
 
 
@@ -141,10 +144,10 @@ class Column:
 def words_of(name: str) -> tuple[str, ...]:
     """Return the words of a name, in small letters.
 
-    >>> words_of("companyName"), words_of("ACTED_IN")
-    (('company', 'name'), ('acted', 'in'))
+    >>> words_of("companyName"), words_of("ACTED_IN"), words_of("rdfs__label")
+    (('company', 'name'), ('acted', 'in'), ('label',))
     """
-    return tuple(part.lower() for part in _CAMEL.split(name) if part)
+    return tuple(part.lower() for part in _CAMEL.split(_PREFIX.sub("", name)) if part)
 
 
 def spoken_names(names: Sequence[str]) -> list[str]:
@@ -197,6 +200,9 @@ def chosen_naming(
         for name in columns
         if (rank := _name_rank(columns[name], own, columns, rows, name in constraints)) > 0
     )
+    parts = _parts_of_name(columns, rows)
+    if parts and (not ranked or -ranked[0][0] <= _NAMED_BY_END):
+        return Naming((), id_, parts=parts)
     names = [name for _, _, name in ranked[:1]]
     names += sorted(
         name
@@ -204,6 +210,24 @@ def chosen_naming(
         if names and name not in names and " ".join(column.words) in _ALIASES
     )
     return Naming(tuple(names), id_)
+
+
+def _parts_of_name(columns: dict[str, Column], rows: int) -> tuple[str, ...]:
+    """Return the properties that are a first and a last name, none if there are not both."""
+    found = [
+        next(
+            (
+                name
+                for name, column in sorted(columns.items())
+                if column.types.keys() == {"text"}
+                and column.rows >= rows / 2
+                and is_part_of_name(column.words, part)
+            ),
+            "",
+        )
+        for part in ("first_name", "last_name")
+    ]
+    return tuple(found) if all(found) else ()
 
 
 def _id_rank(words: tuple[str, ...], own: tuple[str, ...]) -> int:
@@ -233,7 +257,7 @@ def _name_rank(
         if words[:1] != own[:1]
     )
     if words[-1:] in (("name",), ("title",)) and distinct and not part:
-        return 50
+        return _NAMED_BY_END
     texts = column.letters >= _LETTERS * column.characters
     spaced = sum(" " in str(value) for value in column.distinct) >= len(column.distinct) / 2
     if column.unique and column.rows == rows and texts and (constraint or spaced):
@@ -360,7 +384,12 @@ class _Reading:
                     constraints.get(label, set()),
                     lambda name, label=label: self._is_unique(label, name, counts[label]),  # type: ignore[misc]
                 )
-                naming[label] = replace(given, id=chosen.id, name=given.name or chosen.name)
+                naming[label] = replace(
+                    given,
+                    id=chosen.id,
+                    name=given.name or chosen.name,
+                    parts=() if given.name else chosen.parts,
+                )
         amounts = self._counts("count_relationships", self.types)
         present = [type_ for type_ in self.types if amounts[type_]]
         task.advance(len(self.types) - len(present))
@@ -380,6 +409,7 @@ class _Reading:
                 ),
                 naming[label].id or None,
                 naming[label].name,
+                parts=naming[label].parts,
             )
             for label in sorted(columns, key=lambda label: (-counts[label], label))
         )

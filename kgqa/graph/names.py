@@ -16,7 +16,9 @@ ABBREVIATIONS = {  # in names of columns and properties
     "pop": "population", "nm": "name", "dt": "date", "cd": "code", "typ": "type", "num": "number",
     "nbr": "number", "ctry": "country", "eml": "email", "tel": "telephone", "cust": "customer",
     "prc": "price", "desc": "description", "tot": "total", "acct": "account", "sal": "salary",
-    "emp": "employee", "mgr": "manager", "hrs": "hours", "mins": "minutes", "pct": "percent",
+    "alt": "altitude", "elev": "elevation", "wt": "weight", "ht": "height", "temp": "temperature",
+    "dist": "distance", "vol": "volume", "emp": "employee", "mgr": "manager", "hrs": "hours",
+    "mins": "minutes", "pct": "percent",
 }  # fmt: skip
 
 

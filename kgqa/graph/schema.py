@@ -66,7 +66,8 @@ class Property:
 class EntityType:
     """A class of entities: a Neo4j label, a Freebase type, a table.
 
-    ``names``: the properties that are the entities' name and aliases, the name first.
+    ``names``: the properties that are the entities' name and aliases, the name first; ``parts``:
+    properties that are the name together, as a first and a last name.
     """
 
     name: str
@@ -76,6 +77,7 @@ class EntityType:
     names: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
     description: str = ""
+    parts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,26 @@ from __future__ import annotations
 import tomllib
 from functools import lru_cache
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 @lru_cache(maxsize=1)
 def english() -> dict[str, Any]:
     """Return the tables as they stand in the file."""
     return tomllib.loads(files("kgqa.lexicon").joinpath("english.toml").read_text("utf-8"))
+
+
+def opposites(word: str) -> list[str]:
+    """Return what a thing is called that is not as ``word`` says, by the table ``opposites``.
+
+    >>> opposites("enabled"), opposites("blue")
+    (['disabled'], [])
+    """
+    given: dict[str, str] = english()["opposites"]
+    return given.get(word, "").split()
 
 
 @lru_cache(maxsize=64)
@@ -22,3 +35,15 @@ def words(name: str) -> frozenset[str]:
     True
     """
     return frozenset(english()["words"][name].split())
+
+
+def is_part_of_name(header: Sequence[str], part: str) -> bool:
+    """Return whether a header, given by its words, is a part of people's names.
+
+    >>> is_part_of_name(["name", "first"], "first_name"), is_part_of_name(["name"], "last_name")
+    (True, False)
+    """
+    said = words(part)
+    if "name" in header and said.intersection(header):
+        return True
+    return bool(header) and bool({header[0], "".join(header)} & said)

@@ -15,6 +15,7 @@ import numpy as np
 from kgqa.graph.model import keys_array
 from kgqa.graph.names import normalise
 from kgqa.graph.schema import PropertyGraph
+from kgqa.lexicon.english import english
 from kgqa.lexicon.vocabulary import FUNCTION, SYNONYMS
 from kgqa.paths.words import relation_phrase
 
@@ -169,6 +170,7 @@ def _stems_of_relation(name: str) -> frozenset[str]:
 @lru_cache(maxsize=100_000)
 def _stem(word: str) -> str:
     word = SYNONYMS.get(word, word)
+    word = english()["plurals"].get(word, word)
     for ending in _ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= 3:
             return word[: -len(ending)]

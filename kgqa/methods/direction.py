@@ -10,15 +10,9 @@ from __future__ import annotations
 import re
 
 from kgqa.lexicon.lemmas import stem
-from kgqa.paths.words import relation_phrase
+from kgqa.paths.words import holds_both_ways, relation_phrase
 from kgqa.queries.sentence import PAST_VERBS
 
-_SYMMETRIC = re.compile(
-    r"\b(?:married|spouse|siblings?|cousins?|twin|twinned|friends?|friends? (?:of|with)"
-    r"|neighbou?r(?:s|ing)?|borders?|bordering|shares border|adjacent|adjoins?|next to"
-    r"|connected|connects|colleagues?|allied|rivals?|equivalent|same as)\b(?! by| agent| guard)",
-    re.IGNORECASE,
-)
 _PERHAPS = re.compile(  # of which either side may be said to be the one that acts
     r"\b(?:wife|husband|partner|brother|sister|connect\w*|link\w*|cooperat\w*|ally|related|similar"
     r"|equal|interact\w*|associated|touch\w*|bridge|meets?|met|overlap\w*|shares?|versus|opposite"
@@ -35,15 +29,6 @@ _IRREGULAR = {
 _DO = r"(?:does|do|did|has|have|had|can|could|will|would)(?:n't)?"
 _BE = r"(?:is|are|was|were)(?:n't)?"
 FIRST, SECOND = "\x01", "\x02"  # in place of the two names
-
-
-def holds_both_ways(relation: str) -> bool:
-    """Return whether a relation's name says that it holds both ways.
-
-    >>> holds_both_ways("MARRIED_TO"), holds_both_ways("reports to")
-    (True, False)
-    """
-    return bool(_SYMMETRIC.search(relation_phrase(relation)))
 
 
 def acting_side(relation: str) -> str:

@@ -13,7 +13,10 @@ import re
 import time
 from contextlib import suppress
 from dataclasses import replace
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import numpy as np
 
 from kgqa.answers.answer import (
     Findings,
@@ -24,16 +27,16 @@ from kgqa.answers.answer import (
 )
 from kgqa.answers.general import ask_which
 from kgqa.deadline import check_deadline
-from kgqa.display import NOT_HERE, said_name
+from kgqa.display import NOT_HERE, first_of, said_name
 from kgqa.errors import PlanError, TimeLimitError, UsageError
 from kgqa.graph.moments import length
 from kgqa.graph.names import normalise
 from kgqa.graph.quantities import BASES
 from kgqa.graph.schema import PropertyGraph
 from kgqa.lexicon.lemmas import stem
+from kgqa.linking.linker import may_name
 from kgqa.linking.neighbourhood_features import MOST_CLASSES, stems_of
-from kgqa.methods.base import LinkedQuestion, Method
-from kgqa.methods.direction import holds_both_ways
+from kgqa.methods.base import MOST_ANSWERS, LinkedQuestion, Method
 from kgqa.methods.options import QueryOptions
 from kgqa.paths.ground import Node
 from kgqa.paths.words import relation_phrase
@@ -59,14 +62,13 @@ from kgqa.planning.search import PlanSearch
 from kgqa.planning.value_index import ValueIndex
 from kgqa.planning.whole_rank import MORE_PLANS, by_ranker
 from kgqa.queries.check import SchemaIndex
-from kgqa.queries.cypher import cypher_of
-from kgqa.queries.execute import run_plan
 from kgqa.queries.implicit_classes import PlainGraph, queryable
 from kgqa.queries.plan import (
     KEYWORDS,
     Aggregate,
     Arithmetic,
     Comparison,
+    HopRef,
     NodeRef,
     Plan,
     PropertyRef,
@@ -74,8 +76,10 @@ from kgqa.queries.plan import (
     owners,
 )
 from kgqa.queries.result import QueryLimits, QueryResult
+from kgqa.queries.run import run_shown
 from kgqa.queries.sentence import plural, sentence
-from kgqa.understanding.asked import as_superlative
+from kgqa.understanding.asked import as_of, as_superlative, asked_of_one
+from kgqa.understanding.clock import today_of
 from kgqa.understanding.literals import stated
 
 if TYPE_CHECKING:
@@ -101,6 +105,7 @@ NOTHING_FOUND = 4.0  # off the score of a plan that finds nothing
 _OFFERED, _OFFERED_AMONG = 2, 6  # readings to choose from, and plans that are tried for them
 NOTHING_THERE = 1.0  # and says every word of the question
 _NEAR, _COMPARED = 3.0, 6  # temperatures, and readings, that rows are compared of
+OTHERWISE = 0.35  # cosine below which a noun is not what a property or relation is called
 ABOUT = 0.55  # cosine from which a noun is a class in other words: film and movie, town and city
 IDLE = 5.0  # and of a superlative that tells nothing apart
 FAILED = 8.0  # off the score of one that exceeds the limits
@@ -125,6 +130,7 @@ _ASKED = re.compile(
     r"\W*(?:which|what|list|show me)(?: all)?(?: the)? (?!is |was )([a-z]+s)\b", re.IGNORECASE
 )
 _HAVING = re.compile(r"\b(?:ha(?:s|ve|ving)|with)\b", re.IGNORECASE)
+_MOST_MENTIONED = 4  # classes, of which it is read whether they have things in common
 _LISTED = 8  # things that a sentence names
 
 
@@ -193,9 +199,9 @@ class Query(Method[QueryOptions]):
 
         Raises GraphError, UsageError.
         """
-        began, question = time.perf_counter(), as_superlative(question)
+        began, question = time.perf_counter(), as_of(as_superlative(question))
         graph = queryable(_property_graph(store))
-        stored = SchemaIndex(_property_graph(store).schema())  # the classes that Cypher knows
+        stored = SchemaIndex(_property_graph(store).schema())  # the classes that the store knows
         parts, values = self._of(graph)
         (question, items), literals, found = self._asked(graph, question)
         # without values: whether they are used, `unused` says
@@ -205,7 +211,11 @@ class Query(Method[QueryOptions]):
         scores = scorer.read(question, texts)
         quoted = {str(one.value) for one in literals.literals if one.kind == "text"}
         lacking = {text: values.lacking(text) for text in quoted}
-        reading = Reading(question, parts, refs, scores, literals, found, lacking)
+        today = str(today_of(self.options.today, self.options.zone)[0])
+        both = _of_two_classes(graph, question, parts)
+        reading = Reading(
+            question, parts, refs, scores, literals, found, lacking, today=today, beside=both
+        )
         plans = self._planned(reading)
         temperature = scorer.card.temperature
         plans = [replace(one, plan=giving(one.plan, items, parts)) for one in plans]
@@ -215,15 +225,12 @@ class Query(Method[QueryOptions]):
             some = ((one, within(one.plan, among, types)) for one in plans)
             plans = [replace(one, plan=plan) for one, plan in some if plan is not None]
         chosen = time.perf_counter()
-        limits = QueryLimits(seconds=self.options.time_limit)
+        limits = QueryLimits(seconds=self.options.time_limit, first=MOST_ANSWERS)
 
         def run(plan: Plan) -> QueryResult | None:
             result = None
             with suppress(PlanError, TimeLimitError):
-                result = run_plan(plan, graph, parts.index, limits)
-            with suppress(PlanError):  # some plans are not one statement
-                if result is not None:
-                    result = replace(result, cypher=cypher_of(plan, stored).text)
+                result = run_shown(plan, graph, parts.index, limits, stored=stored)
             return result
 
         worth: list[tuple[float, Candidate, QueryResult | None]] = []
@@ -254,8 +261,10 @@ class Query(Method[QueryOptions]):
         unknown, passed = list[str](), list[str]()
         if worth:
             one = worth[0][1]
-            part, unknown, passed = self._left(question, bare, one, found, literals, parts)
+            part, missing, passed = self._left(question, bare, one, found, literals, parts)
             confidence *= part
+            for name in missing:  # of what is there it is not said that it is not
+                (passed if may_name(store, name) else unknown).append(name)
         ranked = [(one, result) for _, one, result in worth]
         chosen_by, said = None, ""
         if self._chooses is not None and ranked:
@@ -279,6 +288,8 @@ class Query(Method[QueryOptions]):
                 ranked.insert(0, (one, result))
         ran = time.perf_counter()
         strange = self._strange(question, *ranked[0], parts) if ranked else ""
+        if ranked and not strange:
+            strange = self._lacking(bare, ranked[0][0], found, parts)
         if strange in {question[one.start : one.end].lower() for one in found}:
             strange = ""  # a value that the graph holds is a kind of thing in it
         unsaid = unsayable(question, parts.words)
@@ -329,7 +340,6 @@ class Query(Method[QueryOptions]):
             part *= UNKNOWN ** ("same" in without_place and not _joins(plan))
             part *= PASSED ** self._guesses(bare, plan, literals, parts)
         part *= PASSED ** (best.vain <= VAIN)
-        part *= PASSED ** _walks_one_way(plan)
         things = plan.is_bare and not any(isinstance(one, PropertyRef) for one in plan.give)
         known = set() if self.nouns or _HAVING.search(question) else _known(parts)
         if things and known & {one[:5] for one in words}:
@@ -415,6 +425,38 @@ class Query(Method[QueryOptions]):
         noun, *known = self.resources.sentence_encoder(None).encode([kind, *names])
         return "" if max(float(noun @ one) for one in known) >= ABOUT else kind
 
+    def _lacking(
+        self, bare: str, best: Candidate, found: Sequence[FoundValue], parts: SchemaParts
+    ) -> str:
+        """Return what is asked for of a named thing, if a plan gives the thing, or something else.
+
+        "What is Bo's salary?" is never answered with Bo, nor with the nearest that is known of Bo.
+        ``bare``: the question without the values that were found.
+        """
+        plan = best.plan
+        noun = asked_of_one(bare, [(one.start, one.end) for one in found])
+        if not noun or len(plan.give) != 1 or plan.grouped or self._reads_noun(noun, best, parts):
+            return ""
+        given = plan.give[0]
+        itself = isinstance(given, NodeRef) and any(
+            ref == given for one in plan.where for ref in owners(one.left)
+        )
+        if itself or isinstance(given, HopRef):
+            return noun
+        names = [given.name] if isinstance(given, PropertyRef) else []
+        names += [hop.relation for hop in plan.hops] if not names else []
+        asked, *vectors = self.resources.sentence_encoder(None).encode(
+            [noun, *map(relation_phrase, names)]
+        )
+        return noun if max(float(asked @ one) for one in vectors) < OTHERWISE else ""
+
+    @staticmethod
+    def _reads_noun(noun: str, best: Candidate, parts: SchemaParts) -> bool:
+        """Return whether the names of a plan account for what is asked for: for its last word."""
+        types = [parts.index.types[one] for one in best.plan.nodes if one]
+        called = [name for one in types for name in one.names]
+        return not unexplained(noun.split()[-1], [*_names(best.plan), *best.nouns, *called])
+
     def findings_of(self, read: Read) -> Findings:
         """Return what was found out, of the best plan."""
         timings = Timings(decode=read.seconds[0], ground=read.seconds[1])
@@ -446,6 +488,8 @@ class Query(Method[QueryOptions]):
                 if len(result) == 1
                 else f"{len(result.tied)} more are equal to the last of the first {len(result)}."
             )
+        if result.rows_in_all:
+            notes.append(first_of(result.rows_in_all, len(result)))
         if counted := counted_words(result):
             notes.append(counted)
         notes += [f"Nothing in the graph is called {said_name(name)}." for name in read.unknown]
@@ -501,7 +545,9 @@ class Query(Method[QueryOptions]):
             schema = store.schema()
             called = None
             if isinstance(store, PlainGraph):
-                called = class_words(store, schema, self.resources.sentence_encoder(None))
+                folder = self.resources.settings.kg_folder(store.info.name)
+                encoder = self.resources.sentence_encoder(None)
+                called = class_words(store, schema, encoder, folder)
             self._parts = SchemaParts(schema, called, value_nodes(store, schema))
             self._values = ValueIndex(store, schema)
             self._version = version
@@ -522,6 +568,18 @@ def within(plan: Plan, ids: Set[str], types: Set[str]) -> Plan | None:
     return replace(plan, where=(*plan.where, one))
 
 
+def _of_two_classes(graph: Any, question: str, parts: SchemaParts) -> frozenset[str]:
+    """Return the classes that a question mentions and that have things of another one, or none."""
+    mentions = Mentions(question)
+    said = [one for one in parts.index.types if mentions.share(one) == 1]
+    if len(said) < 2 or len(said) > _MOST_MENTIONED or isinstance(graph, PlainGraph):
+        return frozenset()
+    keys = {name: graph.instances(name) for name in said}
+    pairs = [(one, other) for one, other in combinations(said, 2)
+             if len(np.intersect1d(keys[one], keys[other], assume_unique=True))]  # fmt: skip
+    return frozenset(name for pair in pairs for name in pair)
+
+
 def readings_of(
     ranked: Sequence[tuple[Candidate, QueryResult | None]],
     run: Callable[[Plan], QueryResult | None],
@@ -531,7 +589,7 @@ def readings_of(
     ``ranked``: the best first, each with what it gives, or None if it is still to ``run``.
     """
     found: list[PlanReading] = []
-    given: list[set[object]] = []
+    given: list[tuple[int, set[object]]] = []
     for one, result in ranked[:_OFFERED_AMONG]:
         check_deadline()
         result = result or run(one.plan)
@@ -570,15 +628,6 @@ def as_read(answer: Answer, number: int, run: Callable[[Plan], QueryResult]) -> 
         notes=(f"Read as: {result.sentence} As a plan: {reading.plan}",),
         confidence=None,
     )
-
-
-def _walks_one_way(plan: Plan) -> bool:
-    """Return whether a plan walks a relation that holds both ways from a named thing, one way.
-
-    Facts of the other direction are as true, and a plan has no word for both: paths have.
-    """
-    named = any(isinstance(one.left, NodeRef) for one in plan.where)
-    return named and any(holds_both_ways(hop.relation) for hop in plan.hops)
 
 
 def _named_in(plan: Plan) -> frozenset[str]:
@@ -765,9 +814,9 @@ def _answer(row: tuple[Cell, ...], result: QueryResult) -> RankedAnswer:
     return RankedAnswer(None, text, 1.0, grounded=True)
 
 
-def _first_column(result: QueryResult) -> set[object]:
+def _first_column(result: QueryResult) -> tuple[int, set[object]]:
     rows = [*result.rows, *result.tied]
-    return {row[0].id if isinstance(row[0], Node) else row[0] for row in rows}
+    return result.rows_in_all, {row[0].id if isinstance(row[0], Node) else row[0] for row in rows}
 
 
 def is_idle(result: QueryResult, run: Callable[[Plan], QueryResult | None]) -> bool:

@@ -8,6 +8,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from kgqa.graph.names import ABBREVIATIONS
+from kgqa.lexicon.english import words as english_words
+from kgqa.lexicon.lemmas import stem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,6 +18,7 @@ TOPIC = "x"  # the topic entity, in a relation path and in a question without it
 _STATIONS = "yzuvw"  # the entities between it and the last one
 _WANTED = "?"  # the last one: what the question asks for
 _LONGEST_EXAMPLE = 40  # characters
+_PREFIXED = re.compile(r"[a-z][\w-]*:[A-Za-z]\w*")  # schema:birthPlace
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
@@ -23,7 +26,7 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 def relation_phrase(name: str) -> str:
     """Return the words of a relation's name, whatever style it is written in.
 
-    Of an IRI, a path or a name with dots only the last part counts.
+    Of an IRI, a path, a name with a prefix or with dots only the last part counts.
 
     >>> relation_phrase("http://example.org/kitchen#hasIngredient")
     'has ingredient'
@@ -36,12 +39,30 @@ def relation_phrase(name: str) -> str:
     """
     if "://" in name:
         name = re.split(r"[#/]", name.rstrip("/#"))[-1]
+    elif _PREFIXED.fullmatch(name):
+        name = name.partition(":")[2]
     elif name.startswith("/"):
         name = " ".join(part.rstrip("/").rpartition("/")[2] for part in name.split("./"))
     elif "." in name and " " not in name:
         name = name.rstrip(".").rpartition(".")[2]
     words = ABBREVIATIONS.get(name.lower()) or re.sub(r"[\W_]+", " ", _CAMEL.sub(" ", name))
     return " ".join(ABBREVIATIONS.get(word, word) for word in words.lower().split()) or name.lower()
+
+
+@lru_cache(65_536)
+def holds_both_ways(relation: str) -> bool:
+    """Return whether a relation's name says that it holds both ways.
+
+    >>> holds_both_ways("MARRIED_TO"), holds_both_ways("married by"), holds_both_ways("reports to")
+    (True, False, False)
+    """
+    said = relation_phrase(relation).split()
+    if {*pairwise(said)} & {("next", "to"), ("same", "as")}:
+        return True
+    return any(
+        stem(word) in english_words("both_ways") and after not in english_words("one_way")
+        for word, after in zip(said, [*said[1:], ""], strict=True)
+    )
 
 
 def relation_path_text(

@@ -312,7 +312,7 @@ class WholeSearch:
                 if total or most:
                     odds = max(whole[one] for one in ("sum", "count", "group")) + max(row[3], -2.0)
                 odds += having + near + (_SUMMED if name == "sum" and self._summed(place) else 0.0)
-                each = bool(self._read.mentions.of_each)
+                each = bool(self._read.each_words)
                 if not place.of_answer:
                     who = asks_who(self._read.question) and not _ASKS_SUM.match(self._read.question)
                     apart = 0.0 if each or who else self._named_apart(state)

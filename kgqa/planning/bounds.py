@@ -73,6 +73,7 @@ def bounds_of(plan: Plan, values: Sequence[FoundValue]) -> list[Bound]:
                     and one.right == (held,)
                 ):
                     ids = value.fields.get(("entity", class_, "name"), ())
+                    ids = ids or value.things.get(class_, ())
                     found.append(Bound(ids, name, held))
     return found
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kgqa.graph.moments import length_text
 from kgqa.graph.quantities import UNITS
+from kgqa.lexicon.english import opposites
 from kgqa.paths.words import relation_phrase
 from kgqa.planning.bounds import bound_before, compared
 from kgqa.planning.evidence import UNUSED, is_id
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from kgqa.planning.evidence import Pattern, Place, Reading
-    from kgqa.queries.plan import AggregateKind
+    from kgqa.queries.plan import AggregateKind, Operator
     from kgqa.understanding.literals import Stating
 
 CONDITIONS = 6  # beam
@@ -69,6 +70,7 @@ _COUNTED = 4.5  # for a number that stands before what is counted
 _CONTRADICTED = 6.0  # off, for a second condition that no value meets beside the first
 _BOUND_ITSELF = -6.0  # for the thing itself that the question compares with
 _ALIKE = 3.0  # for "not B" where A is, of "A but not B"
+_OF_BOTH = 3.0  # for a second class of what is asked for
 _DENIED = 2.0  # for a comparison that the question denies
 _HAVING = re.compile(r"with|have|has|having|had|includ\w*|known|whose")
 
@@ -132,7 +134,7 @@ def _has_condition(state: State, node: int, pattern: Pattern) -> bool:
 def _walked_alike(state: State, pattern: Pattern, node: int) -> bool:
     """Return whether a thing that a condition names is reached as another node is."""
     into = {hop.target: (hop.source, hop.relation, hop.inverse) for hop in pattern.hops}
-    named = {one.left.node for one in state.where if isinstance(one.left, NodeRef)}
+    named = {one.node for each in state.where for one in owners(each) if isinstance(one, NodeRef)}
     return any(into.get(one) == into.get(node) for one in named - {node, 0})
 
 
@@ -165,7 +167,24 @@ class ConditionSearch:
         pairs = [(_PAIR, one) for one in self._compared(places)] + self._averaged(places)
         if pairs:
             states = self._best(self._with_pair(one, pairs) for one in states)
-        return self._best(self._with_flags(one, places) for one in states)
+        states = self._best(self._with_flags(one, places) for one in states)
+        if self._read.beside and not pattern.hops:
+            states = self._best(self._with_class(one, pattern) for one in states)
+        return states
+
+    def _with_class(self, state: State, pattern: Pattern) -> Iterator[State]:
+        """Yield the state in which what is asked for is of a second class, too, or is not."""
+        yield state
+        own = {*self._read.class_words(pattern.nodes[0])}
+        for name in sorted(self._read.beside - {pattern.nodes[0]}):
+            said = [at for at in self._read.class_words(name) if at not in own]
+            if own and said and max(said) > min(own):
+                start = self._read.mentions.start_of(max(said))
+                operator: Operator = "is no" if denies(self._read.question, start) else "is a"
+                worth, odds = _OF_BOTH, self._read.whole["without"]
+                if operator == "is no":  # as what there must not be
+                    worth += max(0.0, odds["yes"] - odds["no"]) + _DENIED
+                yield state.also(Comparison(NodeRef(0), operator, (name,)), worth)
 
     @staticmethod
     def _best(options: Iterator[Iterator[State]]) -> list[State]:
@@ -201,6 +220,9 @@ class ConditionSearch:
                 itself = self._read.is_name(place) and place.of_answer
                 again += _BOUND_ITSELF * bool(bound and itself)
                 own = denied and place.of_answer
+                if denied and value.things and self._is_alike(state, value):
+                    node = _node_of(place.ref.owner, pattern)
+                    again += -_ALIKE if own else _ALIKE * _walked_alike(state, pattern, node)
                 added = self._add(state, place, "<>" if own else "=", stored[0], again)
                 if denied and not own:
                     away = _node_of(place.ref.owner, pattern)
@@ -333,6 +355,7 @@ class ConditionSearch:
                 elif type_ in NUMBERS and not many:
                     timeless = year and not is_dated(place.property)
                     near -= _TIMELESS * bool(timeless)
+                    near += _COMPARED * bool(year and not timeless)
                     added = self._add(state, place, operator, value, near)
                     yield added
                     for other in self._beside(place, literal, places):
@@ -561,11 +584,15 @@ def says_opposite(question: str, name: str) -> bool:
     True
     >>> says_opposite("List unpaid bills", "isPaid"), says_opposite("Who is active?", "active")
     (True, False)
+    >>> says_opposite("Which gates are open?", "closed")
+    True
     """
     words = relation_phrase(name).lower()
-    last = re.escape(words.rpartition(" ")[2])
-    out = f"|out of {re.escape(words[3:])}" if words.startswith("in ") else ""
-    return bool(re.search(rf"\b(?:(?:un|in|im|dis|non-?){last}{out})\b", question, re.IGNORECASE))
+    last = words.rpartition(" ")[2]
+    forms = [rf"(?:un|in|im|dis|non-?){re.escape(last)}", *opposites(last)]
+    forms += [re.escape(last[2:])] if last.startswith("un") else []
+    forms += [f"out of {re.escape(words[3:])}"] if words.startswith("in ") else []
+    return bool(re.search(rf"\b(?:{'|'.join(forms)})\b", question, re.IGNORECASE))
 
 
 def _contradict(one: Comparison, other: Comparison) -> bool:

@@ -108,6 +108,8 @@ class Reading:
     whole: dict[str, dict[str, float]] = field(default_factory=dict)
     said: dict[tuple[str, str, str], bool] = field(default_factory=dict)
     phrases: dict[tuple[str, str, str], str] = field(default_factory=dict)  # of relations
+    today: str = ""  # YYYY-MM-DD
+    beside: frozenset[str] = frozenset()  # classes, of things that are of another one, too
     plain: bool = False  # whether classes are what relations make them
     columns: set[str] = field(default_factory=set)  # classes that are mere values, of a stated one
     mentions: Mentions = field(init=False)
@@ -235,7 +237,13 @@ class Reading:
         """The words that say of what there is a number each, if a number is asked for."""
         bare = AVERAGED.sub(" ", self.question)
         calculated = asks_calculated(bare) or self.revenue or EXTREME.search(self.question)
-        return self.mentions.of_each if calculated and not asks_best(self.question) else set()
+        return self.each_words if calculated and not asks_best(self.question) else set()
+
+    @cached_property
+    def each_words(self) -> set[int]:
+        """The words after "each", "per" or "by" that name no thing: "treated by Ann" is of her."""
+        named = {self.mentions.at(one.start) for one in self.values}
+        return self.mentions.of_each - named - {at + 1 for at in named}
 
     @cached_property
     def each(self) -> set[str]:
@@ -264,7 +272,7 @@ class Reading:
     def unused(self, value: FoundValue) -> float:
         """Return what it costs to pass over a value: an entity's name is seldom said in vain."""
         named = value.start > 0 and self.question[value.start].isupper()
-        entity = any(kind == ENTITY for kind, *_ in value.fields)
+        entity = bool(value.things) or any(kind == ENTITY for kind, *_ in value.fields)
         if entity and not value.quoted:
             return UNUSED["name" if named else "value" if self.plain else "entity"]
         return UNUSED["quoted" if value.quoted else "value"]

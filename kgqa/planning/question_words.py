@@ -141,6 +141,10 @@ class Mentions:
         """Return the number of the word at a letter of the question."""
         return sum(start <= position for start in self._starts) - 1
 
+    def start_of(self, word: int) -> int:
+        """Return the letter at which a word begins."""
+        return self._starts[word]
+
     def of(self, name: str, owner: str = "") -> list[int]:
         """Return the words that say a name; ``owner``: whose words say nothing of it.
 
@@ -534,7 +538,9 @@ TIME = re.compile(
 def is_dated(property_: Property) -> bool:
     """Return whether a property says when something was."""
     name = relation_phrase(property_.name)  # ``built_yr`` is a year
-    return property_.type in ("date", "datetime") or bool(TIME.search(name))
+    years = property_.type == "integer" and bool(property_.examples)
+    years = years and all(map(is_year, property_.examples))
+    return years or property_.type in ("date", "datetime") or bool(TIME.search(name))
 
 
 @lru_cache(8192)

@@ -40,7 +40,8 @@ ENTITY = "entity"  # in place of "class": what is equal to an id, not a property
 class FoundValue:
     """A text of the question that properties hold: as it is stored, for each of ``fields``.
 
-    Of entities called so their ids. ``steps``: the relations of such an entity by its id, each with
+    Of entities called so their ids; ``things``: ids, by class, of those that have it as a property
+    which is their name. ``steps``: the relations of such an entity by its id, each with
     whether it is their tail; an entity that has very many edges is not in it. ``holds``: of a thing
     that the question compares with, what it has by class and property.
     """
@@ -51,6 +52,7 @@ class FoundValue:
     quoted: bool = False
     steps: Mapping[str, frozenset[tuple[str, bool]]] = field(default_factory=dict)
     holds: Mapping[tuple[str, str], Value] = field(default_factory=dict)
+    things: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def entities(self, class_: str, steps: AbstractSet[tuple[str, bool]]) -> tuple[str, ...]:
         """Return the ids of the entities of a class that have all of some relations."""

@@ -9,6 +9,7 @@ aggregate, order, limit and what is given.
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -19,13 +20,15 @@ from kgqa.lexicon.lemmas import stem
 from kgqa.paths.words import relation_phrase
 from kgqa.planning.aggregates import HOW_MANY, Candidate, WholeSearch
 from kgqa.planning.conditions import ConditionSearch
+from kgqa.planning.fact_words import FactWords
 from kgqa.planning.patterns import PatternSearch
-from kgqa.planning.question_words import EXTREME, NO, TOTAL, measures, stems
+from kgqa.planning.question_words import EXTREME, NO, TOTAL, is_dated, measures, stems
 from kgqa.queries.check import check
 from kgqa.queries.groups import wants_empty
 from kgqa.queries.plan import (
     Aggregate,
     Arithmetic,
+    Comparison,
     HopRef,
     Item,
     NodeRef,
@@ -34,17 +37,23 @@ from kgqa.queries.plan import (
     leaves,
     owners,
 )
-from kgqa.understanding.asked import asks_best, asks_repeated
+from kgqa.understanding.asked import asks_best, asks_repeated, asks_times
 
 if TYPE_CHECKING:
+    from kgqa.graph.schema import Property
     from kgqa.planning.evidence import Reading
 
 PLANS = 12
 _WHOLE_END = 0.8  # of a relation's facts that end in one class, so that others are of it, too
-_AFFIRMED = ("=", "<", "<=", ">", ">=", "in", "contains", "starts with", "ends with", "not missing")
+_WHEN = re.compile(r"\W*(?:when|in what year|in which year|since when)\b", re.IGNORECASE)
+_DENIED = ("<>", "missing", "is no")  # and what begins with "not", if a value follows
 _IDLE = -2.5  # a hop that the question has no word of, and nothing is asked about
 _UNSAID = -3.0  # a class that the question mentions
 _IN_VAIN = -6.0  # a superlative, an average or a negation that a plan has nothing for
+
+
+def _denies(one: Comparison) -> bool:
+    return one.operator in _DENIED or (one.negated and one.affirmed != "missing")
 
 
 class PlanSearch:
@@ -56,11 +65,14 @@ class PlanSearch:
     def plans(self, most: int = PLANS) -> list[Candidate]:
         """Return at most ``most`` plans, the best first; all of them fit the schema."""
         found: dict[Plan, Candidate] = {}
+        read = self._read
+        facts = FactWords(read.question, read.bare, read.parts.index, read.today)
         conditions, wholes = ConditionSearch(self._read), WholeSearch(self._read)
         for pattern in PatternSearch(self._read).patterns():
             places = list(self._read.places(pattern))
             for state in conditions.conditions(pattern, places):
-                for one in wholes.wholes(pattern, places, state):
+                for whole in wholes.wholes(pattern, places, state):
+                    one = replace(whole, plan=facts.meant(whole.plan))
                     if one.plan not in found or found[one.plan].score < one.score:
                         found[one.plan] = replace(one, denied=state.denied)
         weighed = [
@@ -172,12 +184,18 @@ class PlanSearch:
             names = {word for one in self._names(plan) for word in relation_phrase(one).split()}
             cost += (0.5 if "total" in names else 2.0) * _IN_VAIN
         denied += len(plan.without) + sum(
-            one.operator not in _AFFIRMED
+            _denies(one)
             or (isinstance(one.right, tuple) and any(each is False for each in one.right))
             for one in plan.where  # 0 is no denial
         )
-        said = sum(1 for _ in NO.finditer(self._read.bare))
+        said = sum(1 for _ in NO.finditer(self._read.bare)) - ("anymore" in self._read.bare)
+        if self._asks_when and not any(is_dated(one) for one in self._given(plan)):
+            cost += 2 * _IN_VAIN
         if said and not 0 < denied <= said:  # one "not" denies one thing
+            cost += 2 * _IN_VAIN
+        if asks_times(self._read.question) and not any(
+            isinstance(one, Aggregate) and isinstance(one.of, HopRef) for one in plan.give
+        ):
             cost += 2 * _IN_VAIN
         sums = any(
             isinstance(one, Aggregate) and (one.kind == "sum" or isinstance(one.of, Arithmetic))
@@ -209,6 +227,19 @@ class PlanSearch:
         """The words of what properties and classes are called."""
         names = [*self._read.classes, *(name for _, _, name in self._read.properties)]
         return {word for one in names if one for word in stems(one)}
+
+    @cached_property
+    def _asks_when(self) -> bool:
+        """Whether a time is asked for, of a graph whose things or facts have one."""
+        asked = _WHEN.match(self._read.question) is not None and not self._read.plain
+        known = self._read.parts.properties.values()
+        return asked and any(is_dated(one) for one, _ in known)
+
+    def _given(self, plan: Plan) -> list[Property]:
+        """Return the properties that a plan gives."""
+        index = self._read.parts.index
+        found = [index.kind(plan, one) for one in plan.give if isinstance(one, PropertyRef)]
+        return [one for one in found if one is not None]
 
     def _idles(self, plan: Plan) -> int:
         """Return the number of hops to what the question does not mention, and for nothing."""
@@ -274,6 +305,8 @@ class PlanSearch:
         names = [leaf.name for one in items for leaf in leaves(one)
                  if isinstance(leaf, PropertyRef)]  # fmt: skip
         for one in (plan, plan.first) if plan.first else (plan,):
+            names += [str(each.right[0]) for each in one.where
+                      if each.affirmed == "is a" and isinstance(each.right, tuple)]  # fmt: skip
             names += [*one.nodes, *(hop.relation for hop in one.all_hops)]
         return names
 

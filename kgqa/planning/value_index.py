@@ -98,21 +98,31 @@ class ValueIndex:
         holding = {one for key, fields in self._fields.items() if asked in key for one in fields}
         return {owned for owned, whole in self._whole.items() if whole} - holding
 
-    def _entities(self, texts: Sequence[str]) -> dict[str, dict[Owned, tuple[str, ...]]]:
-        """Return the entities that are called as texts are, by what stands for their names."""
+    def _entities(
+        self, texts: Sequence[str]
+    ) -> tuple[dict[str, dict[Owned, tuple[str, ...]]], dict[str, dict[str, tuple[str, ...]]]]:
+        """Return the entities that are called as texts are, by what stands for their names.
+
+        And by class those whose name is a property.
+        """
         rows, keys = self._store.find_names(texts)
         found: dict[str, dict[Owned, list[str]]] = {}
+        things: dict[str, dict[str, tuple[str, ...]]] = {}
         for row, key in list(zip(rows.tolist(), keys.tolist(), strict=True))[:_MOST_NAMED]:
             details = self._store.details(key)
             types = [name for name in details.types if name not in self._named]
+            for name in {*details.types} & self._named:
+                of_class = things.setdefault(texts[row], {})
+                of_class[name] = tuple(dict.fromkeys((*of_class.get(name, ()), details.id)))
             is_class = not details.types and stems_of(normalise(texts[row])) in self._classes
             for name in [*types, *([""] if self._untyped and not is_class else [])]:
                 of = found.setdefault(texts[row], {}).setdefault((ENTITY, name, "name"), [])
                 of += [details.id] if details.id not in of else []
-        return {
+        by_name = {
             text: {owned: tuple(ids) for owned, ids in fields.items()}
             for text, fields in found.items()
         }
+        return by_name, things
 
     def find(self, question: str, literals: Sequence[Stating]) -> list[FoundValue]:
         """Return the values in ``question``; the longest of several that overlap.
@@ -127,9 +137,11 @@ class ValueIndex:
                 continue
             taken.append((one.start, one.end))
             text = str(one.value)
-            fields = {**self._entities([text]).get(text, {}), **self._fields.get(_key(text), {})}
+            entities, things = self._entities([text])
+            fields = {**entities.get(text, {}), **self._fields.get(_key(text), {})}
             if one.operator in ("=", "<>") and fields:
-                found.append(FoundValue(one.start, one.end, fields, quoted=True))
+                of_class = things.get(text, {})
+                found.append(FoundValue(one.start, one.end, fields, quoted=True, things=of_class))
         words = list(re.finditer(r"[^\s?!,;]+", question))
         spans = [
             re.sub(r"['’]s$", "", question[words[at].start() : words[at + size - 1].end()]).strip(
@@ -139,7 +151,9 @@ class ValueIndex:
             for at in range(len(words) - size + 1)
         ]
         spans += [single for one in spans for single in _singulars(one)]
-        entities = self._entities([one for one in dict.fromkeys(spans) if _key(one) not in _COMMON])
+        entities, things = self._entities(
+            [one for one in dict.fromkeys(spans) if _key(one) not in _COMMON]
+        )
         for size in range(_LONGEST, 0, -1):
             for at in range(len(words) - size + 1):
                 start, end = words[at].start(), words[at + size - 1].end()
@@ -161,7 +175,7 @@ class ValueIndex:
                 if size == 1 and (text.islower() or at == 0) and not _looks_meant(text, fields):
                     continue
                 taken.append((start, end))
-                found.append(FoundValue(start, end, fields))
+                found.append(FoundValue(start, end, fields, things=things.get(bare, {})))
         steps = self._steps([id_ for one in found for id_ in _ids(one)])
         found = [replace(one, steps={id_: steps[id_] for id_ in _ids(one) if id_ in steps})
                  for one in found]  # fmt: skip
@@ -174,8 +188,9 @@ class ValueIndex:
     def _held(self, value: FoundValue) -> dict[tuple[str, str], Value]:
         """Return the numbers and dates of the thing that a text names, if it names one alone."""
         held: dict[tuple[str, str], Value] = {}
-        for (kind, class_, _), ids in value.fields.items():
-            if kind != ENTITY or len(ids) != 1 or class_ not in self._types:
+        named = {class_: ids for (kind, class_, _), ids in value.fields.items() if kind == ENTITY}
+        for class_, ids in {**named, **value.things}.items():
+            if len(ids) != 1 or class_ not in self._types:
                 continue
             keys = self._store.keys_of(list(ids))
             for one in self._types[class_].properties:
@@ -200,7 +215,8 @@ class ValueIndex:
 
 
 def _ids(value: FoundValue) -> list[str]:
-    return [id_ for (kind, *_), ids in value.fields.items() if kind == ENTITY for id_ in ids]
+    ids = [ids for (kind, *_), ids in value.fields.items() if kind == ENTITY]
+    return [id_ for some in (*ids, *value.things.values()) for id_ in some]
 
 
 def _singulars(text: str) -> list[str]:
@@ -211,7 +227,8 @@ def _singulars(text: str) -> list[str]:
     """
     if not text.endswith("s") or text.endswith("ss"):
         return []
-    return [text[:-1], *([f"{text[:-3]}y"] if text.endswith("ies") else [])]
+    others = {"ies": ("y",), "ves": ("f", "fe")}.get(text[-3:], ())
+    return [text[:-1], *(text[:-3] + one for one in others)]
 
 
 def _looks_meant(text: str, fields: dict[Owned, tuple[str, ...]]) -> bool:

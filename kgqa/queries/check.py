@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import itertools
 import re
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -17,6 +18,7 @@ from kgqa.errors import PlanError
 from kgqa.graph.moments import length
 from kgqa.graph.schema import Property
 from kgqa.queries.plan import (
+    OPEN,
     TEXT_OPERATORS,
     Aggregate,
     Arithmetic,
@@ -74,12 +76,13 @@ class SchemaIndex:
         return [
             pattern
             for pattern in self.relations.get(hop.relation, [])
-            if head in ("", pattern.head) and tail in ("", pattern.tail)
+            if (head in ("", pattern.head) and tail in ("", pattern.tail))
+            or (hop.either and tail in ("", pattern.head) and head in ("", pattern.tail))
         ]
 
     def leads_only_to(self, hop: Hop, nodes: Sequence[str], to: int) -> bool:
         """Return whether what a hop leads to at node ``to`` is of that node's class, always."""
-        if self.schema.sampled or hop.repeated:
+        if self.schema.sampled or hop.repeated or hop.either:
             return False
         at_source = to == hop.source
         other = nodes[hop.target if at_source else hop.source]
@@ -219,7 +222,7 @@ def _check_hop(plan: Plan, hop: Hop, index: SchemaIndex) -> None:
             for pattern in index.relations[hop.relation]
         ]
         name = quoted_name(hop.relation)
-        step = f"<{name}" if hop.inverse else f"{name}>"
+        step = f"{'<' * (hop.inverse or hop.either)}{name}{'>' * (hop.either or not hop.inverse)}"
         raise PlanError(
             f"The graph has no {source or '*'} {step} {target or '*'}.",
             f"There is {_some(there)}.",
@@ -241,6 +244,14 @@ def _check_comparison(plan: Plan, one: Comparison, index: SchemaIndex) -> None:
     if one.operator.endswith("missing"):
         if kind is None or one.right != () or isinstance(one.left, Arithmetic):
             raise PlanError(f"{text}: only a property can be missing.")
+        return
+    if one.affirmed == "is a":
+        class_ = str(one.right[0]) if isinstance(one.right, tuple) and one.right else ""
+        if not isinstance(one.left, NodeRef) or class_ not in index.types:
+            raise PlanError(
+                f"{text}: only a thing can be of a class of the graph.",
+                _there_is(class_, index.types, "The graph has no classes."),
+            )
         return
     if not isinstance(one.right, tuple):
         if isinstance(one.left, Aggregate):
@@ -280,7 +291,7 @@ def operators(type_: str) -> tuple[str, ...]:
         return _EQUALITY
     ordered = (*_EQUALITY, "<", "<=", ">", ">=")
     if type_ != "text":
-        return ordered
+        return (*ordered, *(OPEN + one for one in ("<=", ">", ">=")))
     return (*ordered, *TEXT_OPERATORS, *(f"not {word}" for word in TEXT_OPERATORS))
 
 
@@ -303,7 +314,11 @@ def fits(value: Value, type_: str) -> bool:
 def _first(properties: Iterable[Property]) -> dict[str, Property]:
     found: dict[str, Property] = {}
     for property_ in properties:
-        found.setdefault(property_.name, property_)
+        known = found.setdefault(property_.name, property_)
+        if (property_.many, property_.unread) > (known.many, known.unread):  # in another class
+            found[property_.name] = replace(
+                known, many=known.many or property_.many, unread=known.unread + property_.unread
+            )
     return found
 
 

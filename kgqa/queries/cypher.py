@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from kgqa import cypher
 from kgqa.errors import PlanError
@@ -27,6 +27,7 @@ from kgqa.graph.schema import Property
 from kgqa.queries.check import SchemaIndex, check
 from kgqa.queries.groups import required, wants_empty
 from kgqa.queries.plan import (
+    OPEN,
     Aggregate,
     Arithmetic,
     Comparison,
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from kgqa.graph.schema import GraphSchema
-    from kgqa.queries.plan import Hop, Item
+    from kgqa.queries.plan import Hop, Item, Operator
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TEXT = {"contains": "CONTAINS", "starts with": "STARTS WITH", "ends with": "ENDS WITH"}
@@ -274,7 +275,7 @@ class _Statement:
             hop = self.plan.all_hops[number]
             name = f"{self.hops[number]}:{quoted(hop.relation)}"
             step = f"-[:{quoted(hop.relation)}*]-" if hop.repeated else f"-[{name}]-"
-            text += f"<{step}" if hop.inverse else f"{step}>"
+            text += step if hop.either else f"<{step}" if hop.inverse else f"{step}>"
             text += self._node(hop.target, known)
             known.add(hop.target)
         return text
@@ -476,8 +477,17 @@ class _Statement:
         )
 
     def _called(self, item: NodeRef) -> str:
-        names = [f"{self.item(item)}.{quoted(name)}" for name in self._names(item)]
+        names = self._name_texts(item)
         return names[0] if len(names) == 1 else f"coalesce({', '.join(names)})"
+
+    def _name_texts(self, item: NodeRef) -> list[str]:
+        """Return the expressions of what a node is known by, the name first."""
+        node, class_ = self.item(item), self.plan.nodes[item.node]
+        types = [self.index.types[class_]] if class_ else self.index.schema.types
+        parts = [type_.parts for type_ in types if type_.parts]
+        names = [] if parts and self._names(item) == ["name"] else self._names(item)
+        joined = [" + ' ' + ".join(f"{node}.{quoted(one)}" for one in some) for some in parts]
+        return [*joined, *(f"{node}.{quoted(name)}" for name in names)]
 
     def _names(self, item: NodeRef) -> list[str]:
         """Return the properties that a node is known by, the name first."""
@@ -527,8 +537,11 @@ class _Statement:
 
     def comparison(self, one: Comparison) -> str:
         """Return a comparison as an expression."""
+        if isinstance(one.left, NodeRef) and one.affirmed == "is a":
+            (class_,) = one.right  # type: ignore[misc]
+            return f"{'NOT ' * one.negated}{self.item(one.left)}:{quoted(str(class_))}"
         if isinstance(one.left, NodeRef):
-            names = [f"{self.item(one.left)}.{quoted(name)}" for name in self._names(one.left)]
+            names = self._name_texts(one.left)
             values = self.values.put([str(value) for value in one.right])  # type: ignore[union-attr]
             some = " OR ".join(f"{name} IN {values}" for name in names)
             if one.negated:
@@ -541,6 +554,9 @@ class _Statement:
             if kind is not None and kind.type == "text" and not kind.many:
                 return f"{'NOT ' * one.negated}coalesce({text}, '') IN {_NULLS}"
             return f"{text} IS {'NOT ' * one.negated}NULL"
+        if one.operator.startswith(OPEN):
+            plain = replace(one, operator=cast("Operator", one.operator.removeprefix(OPEN)))
+            return f"({text} IS NULL OR {self.comparison(plain)})"
         many = kind is not None and kind.many and one.left not in self.named
         test = self._test("one" if many else text, one, kind)
         if many:

@@ -15,7 +15,7 @@ import numpy as np
 
 from kgqa.deadline import check_deadline
 from kgqa.errors import PlanError, TimeLimitError
-from kgqa.graph.model import keys_array
+from kgqa.graph.model import distinct, keys_array
 from kgqa.graph.schema import PropertyGraph
 from kgqa.graph.store import GraphStore
 from kgqa.queries.plan import (
@@ -200,15 +200,12 @@ class Solver:
         forward = solutions.binds([NodeRef(hop.source)])
         at, to = (hop.source, hop.target) if forward else (hop.target, hop.source)
         inverse = hop.inverse == forward
-        keys, places = np.unique(solutions.columns[NodeRef(at)], return_inverse=True)
+        keys, places = distinct(solutions.columns[NodeRef(at)])
         if hop.repeated:
             row, other, facts = self._closure(keys, hop, inverse=inverse)
         else:
-            near = self.store.facts(keys, [self.relations[hop.relation]], inverse=inverse)
-            row, other = near.row, near.other
-            ends = (other, keys[row]) if inverse else (keys[row], other)
-            facts = HopFacts(*ends, near.fact)
-        there, back = np.unique(other, return_inverse=True)
+            row, other, facts = self._near(keys, hop, inverse=inverse)
+        there, back = distinct(other)
         sure = self.index.leads_only_to(hop, self.plan.nodes, to)
         may_be = self._may_be(to, there, of_class=sure)[back] if len(there) else there
         kept = np.flatnonzero(may_be)
@@ -231,6 +228,22 @@ class Solver:
             if NodeRef(to) in (one, two) and reached.binds((one, two)):
                 apart &= columns[one] != columns[two]
         return reached if apart.all() else reached.take(apart)
+
+    def _near(
+        self, keys: IntArray, hop: Hop, *, inverse: bool
+    ) -> tuple[IntArray, IntArray, HopFacts]:
+        """Return (row, other, facts) of what a relation leads to: one way, or the other as well."""
+        found: list[tuple[IntArray, ...]] = []
+        for back in (inverse, not inverse) if hop.either else (inverse,):
+            near = self.store.facts(keys, [self.relations[hop.relation]], inverse=back)
+            ends = (near.other, keys[near.row]) if back else (keys[near.row], near.other)
+            parts: tuple[IntArray, ...] = (near.row, near.other, *ends, near.fact)
+            if found:  # a fact of a thing with itself is found once
+                parts = tuple(part[near.other != keys[near.row]] for part in parts)
+            found.append(parts)
+        row, other, head, tail, fact = map(np.concatenate, zip(*found, strict=True))
+        at = np.argsort(row, kind="stable")
+        return row[at], other[at], HopFacts(head[at], tail[at], fact[at])
 
     def _closure(
         self, keys: IntArray, hop: Hop, *, inverse: bool
@@ -273,6 +286,10 @@ class Solver:
                 f"{self.limits.solutions:,} are read.",
                 "Add a condition, or leave out a hop.",
             )
+        self.check_time()
+
+    def check_time(self) -> None:
+        """Raise TimeLimitError if the plan takes longer than it may."""
         if time.monotonic() > self.until:
             raise TimeLimitError(
                 f"The plan was not done within {self.limits.seconds:g} seconds.",
@@ -298,6 +315,10 @@ class Solver:
         """Return which solutions satisfy a comparison. Shape ``[found.count]``."""
         refs = refs_of(comparison)
         rows, back = unique_rows([solutions.columns[ref] for ref in refs])
+        if comparison.affirmed == "is a":
+            (class_,) = comparison.right  # type: ignore[misc]
+            there = np.isin(rows[:, 0], self._of_class(str(class_)))
+            return (~there if comparison.negated else there)[back]
         if isinstance(comparison.left, NodeRef):
             called = self._are_called(rows[:, 0], [str(value) for value in comparison.right])  # type: ignore[union-attr]
             return (~called if comparison.negated else called)[back]
@@ -329,7 +350,7 @@ class Solver:
                 column = rows[:, refs.index(owner)]
                 if isinstance(owner, HopRef):
                     column = self.facts[owner.hop].fact[column]
-                lists = self._property(name, column)
+                lists = self.read_property(name, column)
                 if part == "size":
                     kind = self.index.property_of(self.plan, item)
                     sizes = [len(one) if kind.many else len(str(one[0])) for one in lists if one]
@@ -342,15 +363,16 @@ class Solver:
             case Arithmetic(left, operator, right):
                 sides = (self.values(left, refs, rows), self.values(right, refs, rows))
                 return [combined(one, operator, two) for one, two in zip(*sides, strict=True)]
-            case Aggregate(kind, PropertyRef(NodeRef(node), name)):  # an average
-                all_values = self._property(name, self._of_class(self.plan.nodes[node]))
+            case Aggregate(kind, PropertyRef(NodeRef(node), name)):
+                all_values = self.read_property(name, self._of_class(self.plan.nodes[node]))
                 one = calculated(kind, [value for values in all_values for value in values])
                 return [[] if one is None else [one]] * len(rows)
             case float() | int():
                 return [[item]] * len(rows)
         raise TypeError(item)
 
-    def _property(self, name: str, keys: IntArray) -> list[list[Value]]:
+    def read_property(self, name: str, keys: IntArray) -> list[list[Value]]:
+        """Return the values of a property of each key; read once."""
         asked = [key for key in np.unique(keys).tolist() if key >= 0]
         new = keys_array([key for key in asked if (name, key) not in self.read])
         if len(new):
@@ -391,7 +413,7 @@ def unique_rows(columns: Sequence[IntArray]) -> tuple[IntArray, IntArray]:
     Shapes ``[n, len(columns)]`` and ``[rows]``.
     """
     if len(columns) == 1:
-        values, back = np.unique(columns[0], return_inverse=True)
+        values, back = distinct(columns[0])
         return values[:, None], back
     packed = _packed(columns)
     if packed is None:

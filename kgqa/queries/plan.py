@@ -8,7 +8,7 @@ must not have (``without``), groups with aggregates, an order, a limit, and what
 >>> print(plan)
 Product <ORDERS Order | desc count Order | limit 5 | give Product, count Order
 >>> plan.hops[0]
-Hop(source=0, relation='ORDERS', target=1, inverse=True, repeated=False)
+Hop(source=0, relation='ORDERS', target=1, inverse=True, repeated=False, either=False)
 
 What a plan means is written down in :mod:`kgqa.queries.execute`.
 """
@@ -31,6 +31,7 @@ Operator: TypeAlias = Literal[
     "=", "<>", "<", "<=", ">", ">=",
     "contains", "starts with", "ends with", "in", "missing",
     "not contains", "not starts with", "not ends with", "not in", "not missing",
+    "missing or <=", "missing or >", "missing or >=", "is a", "is no",
 ]  # fmt: skip
 AggregateKind: TypeAlias = Literal["count", "sum", "average", "least", "most"]
 Sign: TypeAlias = Literal["+", "-", "*", "/"]
@@ -39,6 +40,7 @@ OPERATORS: tuple[str, ...] = get_args(Operator)
 AGGREGATES: tuple[str, ...] = get_args(AggregateKind)
 PARTS: tuple[str, ...] = get_args(Part)[1:]
 TEXT_OPERATORS = ("contains", "starts with", "ends with")
+OPEN = "missing or "  # of a bound that holds, too, where there is no value: what has not ended
 CLAUSES = ("without", "by", "asc", "desc", "skip", "limit", "give", "then")
 _WORDS = "where and contains starts ends with in missing not true false"
 KEYWORDS = frozenset({*CLAUSES, *AGGREGATES, *PARTS, *_WORDS.split()})
@@ -98,7 +100,8 @@ class Comparison:
     """``left operator right``; of an aggregate it holds for a group.
 
     ``right``: one value, several for ``in`` and ``not in``, none for ``missing``; or an operand, or
-    the average of a property of all things of a node's class, whatever the plan asks of them.
+    the average of a property of all things of a node's class, whatever the plan asks of them. Of
+    ``is a`` and ``is no`` it is the class that a node is of, too, or not.
     """
 
     left: Item
@@ -107,13 +110,14 @@ class Comparison:
 
     @property
     def negated(self) -> bool:
-        """Whether it holds where another operator does not: ``<>``, ``not in``."""
-        return self.operator == "<>" or self.operator.startswith("not ")
+        """Whether it holds where another operator does not: ``<>``, ``not in``, ``is no``."""
+        return self.operator in ("<>", "is no") or self.operator.startswith("not ")
 
     @property
     def affirmed(self) -> Operator:
         """The operator without a negation."""
-        plain = "=" if self.operator == "<>" else self.operator.removeprefix("not ")
+        same = {"<>": "=", "is no": "is a"}
+        plain = same.get(self.operator, self.operator.removeprefix("not "))
         return cast("Operator", plain)
 
 
@@ -122,6 +126,7 @@ class Hop:
     """A relation from one node of the plan to another.
 
     ``inverse``: facts lead from ``target`` to ``source``. ``repeated``: one or more times over.
+    ``either``: facts lead one way or the other, of a relation that holds both ways.
     """
 
     source: int
@@ -129,6 +134,7 @@ class Hop:
     target: int
     inverse: bool = False
     repeated: bool = False
+    either: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -434,15 +440,17 @@ class _Writer:
                 target = self._nodes[hop.target]
                 # in the first chain a name that comes again is another node
                 closing = not texts and hop.target in seen and "#" not in target[-3:]
-                text += f" <{name} " if hop.inverse else f" {name}> "
+                text += " <" if hop.inverse or hop.either else " "
+                text += f"{name}> " if hop.either or not hop.inverse else f"{name} "
                 text += f"{target}#1" if closing else target
                 seen.add(hop.target)
             texts.append(text)
         return " & ".join(texts)
 
     def _comparison(self, one: Comparison) -> str:
+        quoted = quoted_name if one.affirmed == "is a" else quoted_value
         right = (
-            ", ".join(map(quoted_value, one.right))
+            ", ".join(map(quoted, one.right))  # type: ignore[arg-type]
             if isinstance(one.right, tuple)
             else self.item(one.right)
         )

@@ -33,6 +33,8 @@ _OPERATORS = {
     "not missing": "is known", "contains": "contains", "not contains": "does not contain",
     "starts with": "starts with", "not starts with": "does not start with",
     "ends with": "ends with", "not ends with": "does not end with",
+    "missing or <=": "is missing or at most", "missing or >": "is missing or more than",
+    "missing or >=": "is missing or at least", "is a": "is also a", "is no": "is no",
 }  # fmt: skip
 _OTHERS = {"#2": "other", "#3": "third", "#4": "fourth"}
 _CALCULATED = {"sum": "sum", "average": "average", "least": "least", "most": "greatest"}
@@ -166,6 +168,8 @@ class _Words:
 
     def _comparison(self, one: Comparison) -> str:
         right = self._values(one.right)
+        if one.affirmed == "is a":
+            right = relation_phrase(str(one.right[0]))  # type: ignore[index]
         return f"{self.item(one.left)} {_OPERATORS[one.operator]} {right}".rstrip()
 
     def _hop(self, hop: Hop) -> str:
@@ -173,6 +177,7 @@ class _Words:
         head, tail = reversed(ends) if hop.inverse else ends
         relation = relation_phrase(hop.relation)
         often = " (one or more times over)" if hop.repeated else ""
+        often += " (one way or the other)" if hop.either else ""
         if _is_verb(relation):
             return f"{head} {relation} {tail}{often}"
         if relation == tail:

@@ -6,11 +6,14 @@ The grammar, in which names are those of the schema:
     pattern = chain {"&" chain}                     a chain after the first starts at a known node
     chain   = node {hop node}
     hop     = relation ">"  |  "<" relation         with "*" after the name: one or more times over
+            | "<" relation ">"                      one way or the other
     node    = class ["#" number]  |  "*"            of any class
     clause  = item operator value {"," value}       operators: see kgqa.queries.plan
             | item operator operand                 two properties compared
             | item operator "average" node "." property   that of all of the class
             | item ["not"] "missing"
+            | item "missing or" ("<=" | ">" | ">=") value
+            | node ("is a" | "is no") class         of that class, too, or not
             | "without" chain {"&" chain} ["where" clause {"and" clause}]
             | "by" operand {"," operand}
             | ("asc" | "desc") item
@@ -67,6 +70,7 @@ _TOKEN = re.compile(
     rf"""\s*(?:
     (?P<string>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')
   | (?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)
+  | (?P<either><(?P<either_name>{NAME}|{_BRACKETS})>)
   | (?P<back><(?P<back_name>{NAME}|{_BRACKETS})\*?)
   | (?P<on>(?<!\.)(?P<on_name>{NAME}|{_BRACKETS})(?:\#\d+)?\*?>(?![=\d"'-]))
   | (?P<name>(?:{NAME}|{_BRACKETS})(?:\#\d+)?|\*\#\d+)
@@ -79,7 +83,7 @@ _DEEPEST = 50  # parentheses in parentheses
 
 @dataclass(frozen=True, slots=True)
 class _Token:
-    kind: str  # string, number, back, on, name, sign, end
+    kind: str  # string, number, either, back, on, name, sign, end
     text: str
     start: int
 
@@ -110,7 +114,7 @@ def _tokens(text: str) -> list[_Token]:
                 "[order details]; text stands in quotes.",
             )
         kind = cast("str", found.lastgroup)
-        kind = {"back_name": "back", "on_name": "on"}.get(kind, kind)
+        kind = kind.removesuffix("_name")
         tokens.append(_Token(kind, found[kind], found.start(kind)))
         at = found.end()
     return [*tokens, _Token("end", "", at)]
@@ -204,13 +208,14 @@ class _Parser:
         else:
             source = self._node(self._class(), new=False)
         begin = source
-        while self._token.kind in ("back", "on"):
+        while self._token.kind in ("either", "back", "on"):
             token = self._next()
-            inverse = token.kind == "back"
-            text = token.text[1:] if inverse else token.text[:-1]
+            inverse, either = token.kind == "back", token.kind == "either"
+            text = token.text[inverse or either : None if inverse else -1]
             relation = _name(text.removesuffix("*"))
             target = self._node(self._class(), new=first)
-            self._hops.append(Hop(source, relation, target, inverse, text.endswith("*")))
+            repeated = text.endswith("*")
+            self._hops.append(Hop(source, relation, target, inverse, repeated, either))
             source = target
         return begin
 
@@ -268,10 +273,16 @@ class _Parser:
         left = self._item()
         start = self._token
         negated = bool(self._keyword("not"))
+        if isinstance(left, NodeRef) and self._token.text.casefold() == "is":
+            self._next()
+            return self._membership(left)
         if word := self._keyword("missing", "contains", "starts", "ends", "in"):
             if word in ("starts", "ends") and not self._keyword("with"):
                 self._fail(f"expected `with` after `{word}`")
             operator = "not " * negated + word + (" with" if word in ("starts", "ends") else "")
+            if word == "missing" and self._token.text.casefold() == "or":
+                self._next()
+                operator += f" or {self._next().text}"
         else:
             operator = self._next().text
         if operator not in OPERATORS:
@@ -295,6 +306,14 @@ class _Parser:
         if len(values) > 1 and not found.endswith("in"):
             self._fail(f"`{found}` takes one value", token, "Several stand after `in`.")
         return Comparison(left, found, values)
+
+    def _membership(self, left: NodeRef) -> Comparison:
+        """Read the class that a node is of, too, or not, after "is"."""
+        said = self._next()
+        if said.text.casefold() not in ("a", "no"):
+            self._fail("expected `a` or `no` after `is`", said)
+        operator = cast("Operator", f"is {said.text.casefold()}")
+        return Comparison(left, operator, (self._class()[0],))
 
     def _value(self) -> Value:
         token = self._next()

@@ -18,6 +18,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from kgqa.graph.moments import has_zone, length, moment
+from kgqa.queries.plan import OPEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -128,8 +129,8 @@ def satisfies(
     if one.affirmed == "missing":
         return bool(values) == one.negated
     if not values or not right:
-        return False
-    sign = "=" if one.affirmed == "in" else one.affirmed
+        return not values and one.operator.startswith(OPEN)
+    sign = "=" if one.affirmed == "in" else one.affirmed.removeprefix(OPEN)
     spans = type_ in MOMENTS and isinstance(one.right, tuple)
     holds = any(
         _in_interval(str(value), sign, str(other)) if spans else _holds(value, sign, other, type_)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _VERB = (
     r"(?:is|are|was|were|am|do|does|did|has|have|had|can|could|will|would"
@@ -44,7 +48,7 @@ def asks_whether(question: str) -> bool:
 
 
 _WHOLE = re.compile(
-    r"\bhow many\b|\b(?:the )?(?:number|count) of\b|\b(?:on )?average\b"
+    r"\bhow (?:many|often)\b|\b(?:the )?(?:number|count) of\b|\b(?:on )?average\b"
     r"|\bmean (?!s\b)\w|\btotal\b|\bsum of\b",
     re.IGNORECASE,
 )
@@ -57,6 +61,62 @@ def asks_calculated(question: str) -> bool:
     (True, False)
     """
     return bool(_WHOLE.search(question))
+
+
+_TIMES = re.compile(r"\bhow (?:many times|often)\b", re.IGNORECASE)
+
+
+def asks_times(question: str) -> bool:
+    """Return whether a question asks how often something happened.
+
+    >>> asks_times("How many times did Ann visit Bonn?"), asks_times("How many visits?")
+    (True, False)
+    """
+    return bool(_TIMES.search(question))
+
+
+_OWN = re.compile(
+    r"(\W*(?:what|who)(?: (?:is|are|was|were)|['’]s)) (?!the\b)([^'’]+)['’]s?"
+    r" ((?:\w+[ -]){0,2}?\w+)(\W*)",
+    re.IGNORECASE,
+)
+
+
+def as_of(question: str) -> str:
+    """Return a question for what is asked of one thing with "of" in place of the possessive.
+
+    >>> as_of("What is Bo Lind's phone number?"), as_of("What's new?")
+    ('What is the phone number of Bo Lind?', "What's new?")
+    """
+    found = _OWN.fullmatch(question)
+    return f"{found[1]} the {found[3]} of {found[2]}{found[4]}" if found else question
+
+
+_OF_ONE = re.compile(
+    r"\W*(?:what|who)(?: (?:is|are|was|were)|['’]?s) (?:the )?"
+    r"(?:(?P<of>(?:\w+[ -]){0,3}?\w+) (?:of|for|in) (?:the )?\x00"
+    r"|\x00(?:['’]s?)? (?P<own>(?:\w+[ -]){0,3}?\w+))\W*",
+    re.IGNORECASE,
+)
+
+
+def asked_of_one(bare: str, spans: Sequence[tuple[int, int]]) -> str:
+    """Return the noun for what is asked of one named thing; "" of another question.
+
+    ``bare``: a question with spaces for the names, which stand at ``spans``.
+
+    >>> asked_of_one("What is the salary of    ?", [(22, 25)])
+    'salary'
+    >>> asked_of_one("What is   's phone number?", [(8, 10)]), asked_of_one("Who is    ?", [(7, 9)])
+    ('phone number', '')
+    """
+    if not spans:
+        return ""
+    start, end = min(one for one, _ in spans), max(one for _, one in spans)
+    if bare[start:end].strip():
+        return ""  # two names, with something between them
+    found = _OF_ONE.fullmatch(f"{bare[:start]}\x00{bare[end:]}")
+    return (found["of"] or found["own"]).lower() if found else ""
 
 
 _COMPARED = re.compile(
@@ -184,7 +244,8 @@ BEST = re.compile(
     r"\b(?!(?:inter|b|qu|w|t|r|n|gu|v|f|ch|for|p|arr|prot|cont|har|inv|requ|sugg|j|z|cr)est\b)"
     r"(?:\w{2,}est|most|least(?! \d)|fewest)\b(?<!at least)"
     r"|\b(?:best|worst)[ -]\w+ed\b"
-    r"|\b(?:\w+ed|came|began|born|left|won|built|expires) (?:first|last)\b",
+    r"|\b(?:\w+ed|came|began|born|left|won|built|expires) (?:first|last)\b"
+    r"|\bwhen (?:did|was|were|has|have)\b.*\b(?:first|last)\b",
     re.I,
 )
 

@@ -21,9 +21,12 @@ _RELATIVE = re.compile(
     r"(?:(?<!the )(?P<which>this|the current|last|the previous|next|the coming)\s+"
     r"(?P<unit>week|month|quarter|year)(?!\s+of\b)"
     r"|(?P<day>today|yesterday|tomorrow)"
-    r"|the\s+(?:last|past)\s+(?P<count>\d{1,4})\s+(?P<units>day|week|month|year)s)\b(?!['’]s\s+[A-Z])",
+    r"|(?:the\s+)?(?:last|past)\s+(?P<count>\d{1,4})\s+(?P<units>day|week|month|year)s"
+    r"|the\s+(?:last|past)\s+(?P<one>day|week|month|year)"
+    r"|(?<=for )(?P<for>\d{1,4})\s+(?P<fors>day|week|month|year)s)\b(?!['’]s\s+[A-Z])",
     re.IGNORECASE,
 )
+_DENIED = re.compile(r"(?:\bnot|n['’]t|\bnever|\bno)\b[^,;.]*$", re.IGNORECASE)
 _COMPARED = re.compile(r"\b(?:since|before|after|until|till|by|than|between|and)\s+$", re.I)
 _AWAY = {
     "today": 0,
@@ -48,6 +51,8 @@ def written_out(
 
     >>> written_out("Who left last month, or since this year?", [], "2024-01-31")[0]
     'Who left in December 2023, or since 2024?'
+    >>> written_out("Who has not come in the last 2 weeks?", [], "2024-01-31")[0]
+    'Who has not come since 2024-01-17?'
     >>> written_out("Who came yesterday or in the last 2 weeks?", [], "2024-01-31")[0]
     'Who came on 2024-01-30 or between 2024-01-17 and 2024-01-31?'
     """
@@ -55,15 +60,16 @@ def written_out(
         one
         for one in _RELATIVE.finditer(question)
         if not any(one[0].casefold() in name.casefold() for name in names)
+        and (not one["for"] or _DENIED.search(question[: one.start()]))
     ]
     if not matches:
         return question, []
     now, where = today_of(today, zone)
     notes = []
     for one in reversed(matches):
-        text = _dates(
-            one, now, bare=not one["in"] and bool(_COMPARED.search(question[: one.start()]))
-        )
+        before = question[: one.start()]
+        bare = not one["in"] and bool(_COMPARED.search(before))
+        text = _dates(one, now, bare=bare, denied=bool(_DENIED.search(before)))
         question = question[: one.start()] + text + question[one.end() :]
         notes.append(f'Took "{one[0]}" for "{text}": today is {now}{where}.')
     return question, notes[::-1]
@@ -83,15 +89,21 @@ def today_of(today: str | None, zone: str | None) -> tuple[date, str]:
     return now.date(), f" ({now.tzname()})"
 
 
-def _dates(match: re.Match[str], now: date, *, bare: bool) -> str:
-    """Return the days that are meant, from ``now``; ``bare``: without a preposition."""
+def _dates(match: re.Match[str], now: date, *, bare: bool, denied: bool) -> str:
+    """Return the days that are meant, from ``now``; ``bare``: without a preposition.
+
+    ``denied``: what was not in the time up to now, has not been since that began.
+    """
     if match["day"]:
         day = now + timedelta(_AWAY[match["day"].lower()])
         return f"{day}" if bare else f"on {day}"
-    if match["count"]:
-        unit, count = match["units"].lower(), int(match["count"])
+    if match["count"] or match["one"] or match["for"]:
+        unit = (match["units"] or match["one"] or match["fors"]).lower()
+        count = int(match["count"] or match["for"] or 1)
         first = now - timedelta(count * _DAYS[unit]) if unit in _DAYS else None
         first = first or _months_on(now, -count * (12 if unit == "year" else 1))
+        if denied and not bare:
+            return f"since {first}"
         return f"{first}" if bare else f"between {first} and {now}"
     away = _AWAY.get(match["which"].lower().rpartition(" ")[2], 0)
     match match["unit"].lower():

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-pytest.register_assert_rewrite("tests.graph.store_conformance", "tests.graph.change_conformance")
+pytest.register_assert_rewrite(
+    *(f"tests.graph.{name}_conformance" for name in ("attached", "change", "store"))
+)
 
 from tests.graph.store_conformance import Reference, tricky_tables  # noqa: E402
 

@@ -19,7 +19,7 @@ from pydantic import TypeAdapter
 
 from kgqa import cypher
 from kgqa.cypher.attached import attached, quoted
-from kgqa.errors import GraphError, KgqaError, StoreUnavailableError, UsageError
+from kgqa.errors import GraphError, KgqaError, PlanError, StoreUnavailableError, UsageError
 from kgqa.graph.attached import (
     FILE_NAME,
     RECORD_NAME,
@@ -45,6 +45,7 @@ from kgqa.queries.cypher import cypher_of
 from kgqa.queries.execute import run_plan
 from kgqa.queries.plan import quoted_name, quoted_value
 from kgqa.queries.text import parse_plan
+from tests.graph.attached_conformance import CYPHER, HOSTILE, AttachedConformance
 from tests.graph.neo4j_server import ask
 from tests.graph.tables import HOSTILE_CYPHER
 
@@ -157,6 +158,19 @@ def use(store: AttachedStore) -> None:
         store.property_values(store.instances(type_.name), "name")
     store.facts(keys, range(len(store.relations())), inverse=True)
     store.refresh()
+
+
+@neo4j_test
+class TestSuite(AttachedConformance):
+    """What every attached database must do."""
+
+    @pytest.fixture
+    def attached(self, neo4j_server: Neo4jServer, tmp_path: Path) -> Iterator[AttachedStore]:
+        clean(neo4j_server)
+        run(neo4j_server, CYPHER, hostile=HOSTILE)
+        with opened(neo4j_server, tmp_path) as store:
+            yield store
+        clean(neo4j_server)
 
 
 @neo4j_test
@@ -366,6 +380,84 @@ class TestAsItIs:
             assert rows == [{"born": 1954, "day": None}, {"born": 1956, "day": None}]
             with pytest.raises(GraphError, match=r"read access mode|AccessMode|not allowed"):
                 store.run(f"CREATE (:{MARK})", {})
+
+
+@neo4j_test
+class TestNamesAndValuesAsPeopleKeepThem:
+    @pytest.mark.parametrize(
+        ("first", "last"),
+        [("nameFirst", "nameLast"), ("name_first", "name_last"), ("firstname", "surname")],
+    )
+    def test_a_first_and_a_last_name_are_the_name(
+        self, films: Neo4jServer, tmp_path: Path, first: str, last: str
+    ) -> None:
+        run(
+            films,
+            f"CREATE (:{MARK}:Nurse {{{first}: 'Ada', {last}: 'Moss', jobTitle: 'Head Nurse'}}), "
+            f"(:{MARK}:Nurse {{{first}: 'Bo', {last}: 'Moss', jobTitle: 'Night Nurse'}})",
+        )
+        with opened(films, tmp_path, Taken(only=["Nurse"])) as store:
+            keys = store.find_names(["ada moss", "Bo Moss", "Night Nurse"])
+            assert [store.entities(keys[1]).label(at) for at in (0, 1)] == ["Ada Moss", "Bo Moss"]
+            assert keys[0].tolist() == [0, 1]
+            plan = parse_plan('Nurse | Nurse = "Ada Moss" | give Nurse')
+            text = cypher_of(plan, store.schema()).text
+            assert [row[0].name for row in run_plan(plan, store).rows] == ["Ada Moss"]
+            assert len(store.run(text, {})) == 1
+
+    def test_a_title_or_a_vendor_is_no_name_beside_a_label(
+        self, films: Neo4jServer, tmp_path: Path
+    ) -> None:
+        run(
+            films,
+            f"CREATE (:{MARK}:Router {{label: 'R-1', vendor: 'Nova Networks', street: 'Oak'}}), "
+            f"(:{MARK}:Router {{label: 'R-2', vendor: 'Orbit Systems', street: 'Elm'}})",
+        )
+        with opened(films, tmp_path, Taken(only=["Router"])) as store:
+            assert sorted(store.entities(store.instances("Router")).names) == ["R-1", "R-2"]
+
+    def test_labels_of_neosemantics_are_names_without_their_tags(
+        self, films: Neo4jServer, tmp_path: Path
+    ) -> None:
+        run(
+            films,
+            f"CREATE (a:{MARK}:owl__Class {{uri: 'x:A', rdfs__label: ['Herz@de', 'Heart@en'], "
+            f"skos__altLabel: ['Pump@en-GB']}}), (b:{MARK}:owl__Class {{uri: 'http://x/B', "
+            "rdfs__label: 'Organ@en'}) CREATE (a)-[:rdfs__subClassOf]->(b)",
+        )
+        with opened(films, tmp_path, Taken(only=["owl__Class"])) as store:
+            place, keys = store.find_names(["Heart", "herz", "Pump", "Heart@en"])
+            assert place.tolist() == [0, 1, 2]
+            assert store.entities(keys).names == ["Heart"] * 3
+            assert "sub class of" in store.relations().names
+
+    def test_amounts_and_moments_are_compared_as_such(
+        self, films: Neo4jServer, tmp_path: Path
+    ) -> None:
+        run(
+            films,
+            f"CREATE (:{MARK}:Parcel {{name: 'A', rent: '$1,200.50', weight: '12 kg', size: '3 m',"
+            f" sent: date('-0044-03-15'), code: '1E5', took: duration('PT90M')}}), "
+            f"(:{MARK}:Parcel {{name: 'B', rent: '$300.00', weight: '900 g', size: '9 kg',"
+            " sent: date('0014-08-19'), code: '2E4', took: duration('PT2H'), age: 'NA'}),"
+            f"(:{MARK}:Parcel {{name: 'C', rent: '$89.99', weight: '2.5 kg', age: '12'}}),"
+            f"(:{MARK}:Parcel {{name: 'D', age: '9'}})",
+        )
+
+        def names(plan: str) -> list[Any]:
+            return [row[0].name for row in run_plan(parse_plan(plan), store).rows]
+
+        with opened(films, tmp_path, Taken(only=["Parcel"])) as store:
+            assert names("Parcel | desc Parcel.rent | limit 1 | give Parcel") == ["A"]
+            assert names("Parcel | asc Parcel.weight | limit 1 | give Parcel") == ["B"]
+            assert names("Parcel | Parcel.weight > 2 | give Parcel") == ["A", "C"]
+            assert names("Parcel | desc Parcel.age | limit 1 | give Parcel") == ["C"]
+            assert names("Parcel | asc Parcel.sent | limit 1 | give Parcel") == ["A"]
+            assert names("Parcel | Parcel.sent missing | give Parcel") == ["C", "D"]
+            assert names('Parcel | Parcel.took > "PT100M" | give Parcel') == ["B"]
+            assert names('Parcel | Parcel.code = "1E5" | give Parcel') == ["A"]
+            with pytest.raises(PlanError, match="cannot be compared"):
+                names("Parcel | desc Parcel.size | limit 1 | give Parcel")
 
 
 @neo4j_test

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
+import random
+import resource
 import threading
+import urllib.request
+from collections import Counter
 from contextlib import contextmanager
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pytest
 
 import kgqa
 from kgqa.errors import GraphError, KgqaError, StoreUnavailableError, UsageError
 from kgqa.graph.model import Kind, keys_array
-from kgqa.graph.schema import PropertyGraph
 from kgqa.graph.sparql_client import SparqlClient, iri, literal, term_of
 from kgqa.graph.sparql_keys import KeyFile, key_of
 from kgqa.graph.sparql_store import SparqlStore
 from kgqa.graph.sparql_survey import SparqlTaken, attach_endpoint
-from kgqa.graph.store import GraphStore, LiveStore
 from kgqa.progress import Silent
+from tests.graph.attached_conformance import HOSTILE, TURTLE, AttachedConformance
+from tests.graph.attached_conformance import key_of as the_key
 from tests.graph.sparql_server import serving
+from tests.graph.virtuoso_server import serving_virtuoso
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,14 +43,6 @@ FILMS = f"""@prefix : <{X}> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-schem
 :ron a :Person ; rdfs:label "Ron Howard"@en-GB ; :born "1954-03-01"^^xsd:date ; :knows :tom, :ron .
 :tom a :Person ; rdfs:label "Tom Hanks" ; :job [ :at :studio ] ; :played :apollo .
 """
-HOSTILE = [
-    'a"b', "a\\b", "a\nb", "a'b", "}", "{", ">", "<x>", '"} ; DROP ALL #',
-    "SELECT * WHERE {?s ?p ?o}",
-    "\\u0022", "\t", '"""', "''' }", "a\\", '\\"', "?x", "$x", "# c", "a;b", "é", "😀", "\r", "%22",
-    "&amp;", "BIND(1 AS ?n)", ")", "(", "^^<x>", "@en", "a@en", "[]", "_:b", "<", "{}", "||", "!",
-    "`",
-    "\x01", "UNION",
-]  # fmt: skip
 
 
 @pytest.fixture
@@ -59,72 +57,54 @@ def films(tmp_path: Path) -> Iterator[str]:
 def opened(url: str, home: Path, taken: SparqlTaken | None = None) -> Iterator[SparqlStore]:
     with SparqlClient(url) as client:
         attach_endpoint(client, home, "films", taken or SparqlTaken(), Silent())
-    with SparqlStore(SparqlClient(url), home / "films") as store:
+    with SparqlStore(SparqlClient(url, client.graph), home / "films") as store:
         yield store
 
 
+class Endpoint(AttachedConformance):
+    """The suite over an endpoint."""
+
+    bounds = (
+        "kgqa.graph.sparql_around.BATCH",
+        "kgqa.graph.sparql_around.FEW",
+        "kgqa.graph.sparql_pages.PAGE",
+    )
+
+    @pytest.fixture
+    def forget(self) -> Callable[[Any], None]:
+        return lambda store: store._around.clear()
+
+
+@pytest.fixture(scope="module")
+def oxigraph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparqlStore]:
+    folder = tmp_path_factory.mktemp("oxigraph")
+    (folder / "graph.ttl").write_text(TURTLE)
+    with serving(folder, folder / "graph.ttl") as url, opened(url, folder) as store:
+        yield store
+
+
+@pytest.fixture(scope="module")
+def virtuoso(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparqlStore]:
+    folder = tmp_path_factory.mktemp("virtuoso")
+    (folder / "graph.ttl").write_text(TURTLE)
+    with serving_virtuoso(folder, folder / "graph.ttl") as url, opened(url, folder) as store:
+        yield store
+
+
+class TestOxigraph(Endpoint):
+    @pytest.fixture
+    def attached(self, oxigraph: SparqlStore) -> SparqlStore:
+        return oxigraph
+
+
+@pytest.mark.long
+class TestVirtuoso(Endpoint):
+    @pytest.fixture
+    def attached(self, virtuoso: SparqlStore) -> SparqlStore:
+        return virtuoso
+
+
 class TestAsItIs:
-    def test_it_is_a_store(self, films: str, tmp_path: Path) -> None:
-        with opened(films, tmp_path) as store:
-            assert isinstance(store, GraphStore)
-            assert isinstance(store, LiveStore)
-            assert isinstance(store, PropertyGraph)
-            ids = [f"{X}apollo", f"{X}ron", f"{X}tom", f"{X}nothing", "not an iri", '"1995"']
-            keys = store.keys_of(ids)
-            assert (keys >= 0).tolist() == [True, True, True, False, False, False]
-            assert store.entities(keys[:3]).names == ["Apollo 13", "Ron Howard", "Tom Hanks"]
-            positions, found = store.find_names(["apollo 13", "tom HANKS", "Apollo dreizehn"])
-            assert (positions.tolist(), found.tolist()) == ([0, 1], [keys[0], keys[2]])
-            assert store.suggest("hanks").tolist() == [keys[2]]
-            assert store.degrees(keys[:1]).tolist() == [5]
-
-    def test_edges_and_the_very_triple(self, films: str, tmp_path: Path) -> None:
-        with opened(films, tmp_path) as store:
-            keys = store.keys_of([f"{X}apollo", f"{X}ron"])
-            near = store.neighbours(keys, "both")
-            ends, names = store.entities(near.target), store.relations().names
-            edges = {
-                (row, "^" * (step % 2) + names[step // 2], name)
-                for row, step, name in zip(
-                    near.row.tolist(), near.step.tolist(), ends.names, strict=True
-                )
-            }
-            assert edges == {
-                (0, "type", f"{X}Film"), (0, "year", "1995"), (0, "note", "x"),
-                (0, "director", "Ron Howard"), (0, "^played", "Tom Hanks"),
-                (1, "type", f"{X}Person"), (1, "born", "1954-03-01"), (1, "knows", "Tom Hanks"),
-                (1, "knows", "Ron Howard"), (1, "^knows", "Ron Howard"),
-                (1, "^director", "Apollo 13"),
-            }  # fmt: skip
-            out = near.step % 2 == 0
-            heads = np.where(out, keys[near.row], near.target)
-            tails = np.where(out, near.target, keys[near.row])
-            assert store.has_edges(heads, near.step // 2, tails).all()
-            other = (near.step // 2 + 1) % len(names)
-            assert not store.has_edges(heads, other, tails).any()
-            values = near.target[near.kind == Kind.VALUE]
-            back = store.neighbours(values, "in")
-            assert set(store.entities(back.target).names) == {"Apollo 13", "Ron Howard"}
-
-    def test_schema_and_properties(self, films: str, tmp_path: Path) -> None:
-        with opened(films, tmp_path) as store:
-            schema = store.schema()
-            types = {type_.name: type_ for type_ in schema.types}
-            assert {name: type_.count for name, type_ in types.items()} == {
-                f"{X}Film": 1, f"{X}Person": 2,
-            }  # fmt: skip
-            [born] = types[f"{X}Person"].properties
-            assert (born.name, born.type, born.examples) == (f"{X}born", "date", ("1954-03-01",))
-            patterns = {(one.head, one.relation, one.tail) for one in schema.relations}
-            assert (f"{X}Film", f"{X}director", f"{X}Person") in patterns
-            people = store.instances(f"{X}Person")
-            rows, dates = store.property_values(people, f"{X}born")
-            assert (len(rows), dates) == (1, ["1954-03-01"])
-            knows = store.relations().ids.index(f"{X}knows")
-            assert len(store.facts(people, [knows], inverse=True).row) == 2
-            details = store.details(int(store.keys_of([f"{X}apollo"])[0]))
-            assert (details.types, details.properties[f"{X}year"]) == ([f"{X}Film"], 1995)
-
     def test_classes_are_those_that_chains_of_subclasses_lead_to(self, tmp_path: Path) -> None:
         path = tmp_path / "chain.ttl"
         path.write_text(
@@ -164,26 +144,70 @@ class TestAsItIs:
                 assert answer.paths
                 assert store.client.requests - before <= most
 
-    def test_no_name_is_a_query(self, tmp_path: Path) -> None:
-        path = tmp_path / "hostile.ttl"
-        label = "<http://www.w3.org/2000/01/rdf-schema#label>"
-        lines = [
-            f"<{X}{n}> {label} {literal(text)} ; <{X}p> {literal(text)} ."
-            for n, text in enumerate(HOSTILE)
-        ]
-        path.write_text("\n".join(lines))
-        with serving(tmp_path, path) as url, opened(url, tmp_path) as store:
-            keys = store.keys_of([f"{X}{n}" for n in range(len(HOSTILE))])
-            near = store.neighbours(keys, "out")
-            named = store.entities(near.target)
-            assert [named.ids[row] for row in range(len(named))] == [f'"{t}"' for t in HOSTILE]
-            assert store.has_edges(keys[near.row], near.step // 2, near.target).all()
-            assert store.keys_of([*named.ids, *HOSTILE]).tolist() == [
-                *near.target.tolist(), *([-1] * len(HOSTILE)),
+
+def test_predicates_that_were_not_surveyed_are_said(
+    films: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kgqa.graph.sparql_survey.MOST_RELATIONS", 3)
+    monkeypatch.setattr("kgqa.graph.sparql_pages.PAGE", 3)
+    with opened(films, tmp_path) as store:
+        assert store.remarks() == []
+        store.neighbours(store.topic_keys(), "out")
+        (said,) = store.remarks()
+        assert "predicates that the survey does not know were left out" in said
+    (missing,) = (one for one in kgqa.status(tmp_path)["missing"] if "survey" in one)
+    assert "not all" in missing
+
+
+WIKI = """@prefix wd: <http://www.wikidata.org/entity/> .
+@prefix wds: <http://www.wikidata.org/entity/statement/> .
+@prefix wdt: <http://www.wikidata.org/prop/direct/> . @prefix p: <http://www.wikidata.org/prop/> .
+@prefix ps: <http://www.wikidata.org/prop/statement/> .
+@prefix pq: <http://www.wikidata.org/prop/qualifier/> .
+@prefix wikibase: <http://wikiba.se/ontology#> . @prefix schema: <http://schema.org/> .
+@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+@prefix skos: <http://www.w3.org/2004/02/skos/core#> .
+@prefix xsd: <http://www.w3.org/2001/XMLSchema#> .
+wd:P31 a wikibase:Property ; rdfs:label "instance of"@en ; wikibase:directClaim wdt:P31 .
+wd:P39 a wikibase:Property ; rdfs:label "position held"@en, "Amt"@de ; wikibase:claim p:P39 .
+wd:P580 a wikibase:Property ; rdfs:label "start time"@en .
+wd:Q5 rdfs:label "human"@en . wd:Q11696 rdfs:label "President"@en ; schema:version 7 .
+wd:Q1 wdt:P31 wd:Q5 ; rdfs:label "Ann Birch"@en, "Anna Birke"@de ; skos:altLabel "A. Birch"@en ;
+  wdt:P39 wd:Q11696 ; p:P39 wds:Q1-a ; schema:dateModified "2020-01-01"^^xsd:date .
+wds:Q1-a a wikibase:Statement, wikibase:BestRank ; wikibase:rank wikibase:NormalRank ;
+  ps:P39 wd:Q11696 ; pq:P580 "2009-01-20T00:00:00Z"^^xsd:dateTime .
+"""
+
+
+def test_wikidata_is_read_by_its_profile(tmp_path: Path) -> None:
+    path = tmp_path / "wiki.ttl"
+    path.write_text(WIKI)
+    with serving(tmp_path, path) as url:
+        with opened(url, tmp_path) as store:
+            ann = the_key(store, "Ann Birch")
+            assert store.find_names(["a birch"])[1].tolist() == ann.tolist()
+            near = store.neighbours(ann, "out")
+            ends, names = store.entities(near.target), store.relations().names
+            edges = [
+                (names[step // 2], end)
+                for step, end in zip(near.step.tolist(), ends.names, strict=True)
+            ]
+            assert sorted(edges, key=str) == [
+                ("instance of", "human"), ("position held", "President"), ("position held", None),
             ]  # fmt: skip
-            store.find_names(HOSTILE)
-            for text in HOSTILE:
-                store.suggest(text)
+            fact = near.target[near.kind == Kind.MEDIATOR]
+            qualified = store.neighbours(fact, "out")
+            assert {names[step // 2] for step in qualified.step.tolist()} == {
+                "position held", "start time",
+            }  # fmt: skip
+            classes = {type_.name: type_.also for type_ in store.schema().types if type_.name}
+            assert classes == {"http://www.wikidata.org/entity/Q5": ("human",)}
+        with kgqa.open(kg="films", home=tmp_path) as kg:
+            found = {path.text for path in kg.paths("Ann Birch", hops=2).paths}
+            assert "Ann Birch -> position held -> President" in found
+            assert any("start time -> 2009-01-20" in one for one in found)
+            answer = kg.ask("What position did Ann Birch hold?", method="rank")
+            assert answer.answers[0].name == "President"
 
 
 def test_terms_hold_nothing_but_data() -> None:
@@ -209,7 +233,7 @@ def test_two_ids_of_one_key_are_an_error(tmp_path: Path) -> None:
 def misbehaving(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
+            self.asked = self.rfile.read(int(self.headers["Content-Length"]))
             answer(self)
 
         def log_message(self, *_: object) -> None:
@@ -260,6 +284,8 @@ def cut_short(request: BaseHTTPRequestHandler) -> None:
         (reply(500, b"oh"), "HTTP 500: oh"),
         (reply(200, b" " * 2000), "larger than"),
         (cut_short, "cannot be reached|too early"),
+        (lambda request: request.connection.close(), "cannot be reached"),
+        (lambda request: endless(request), "larger than"),
     ],
 )
 def test_a_fault_of_the_server_is_an_error_with_its_name(answer: Any, said: str) -> None:
@@ -269,6 +295,66 @@ def test_a_fault_of_the_server_is_an_error_with_its_name(answer: Any, said: str)
         pytest.raises(GraphError, match=said),
     ):
         client.select("SELECT * {}")
+
+
+def killed(request: BaseHTTPRequestHandler) -> None:
+    request.connection.close()
+
+
+def endless(request: BaseHTTPRequestHandler) -> None:
+    request.send_response(200)
+    request.end_headers()
+    request.close_connection = True
+    request.wfile.write(b'{"results": {"bindings": [')
+    row = json.dumps({"s": {"type": "uri", "value": X}, "d": {"type": "literal", "value": "1"}})
+    with contextlib.suppress(OSError):
+        for _ in range(1000):
+            request.wfile.write((row + ",").encode() * 1000)
+
+
+FAULTS = [
+    reply(200, ROWS[:20]), reply(200, b"<html>hello</html>"), reply(200, b"[]"),
+    reply(200, b'{"results": {"bindings": []}}'), reply(200, ROWS), reply(500, b"oh"),
+    reply(429, b"", Retry_After="999"), reply(429, b"", Retry_After="0"), reply(503, b""),
+    reply(302, b"", Location="http://other.example/sparql"), cut_short, killed, endless,
+]  # fmt: skip
+
+
+@pytest.mark.long
+def test_hundreds_of_questions_to_a_bad_server_make_nothing_up(films: str, tmp_path: Path) -> None:
+    dice, calm = random.Random(7), [True]
+
+    def forward(request: BaseHTTPRequestHandler) -> None:
+        if not calm[0] and dice.random() < 0.3:
+            dice.choice(FAULTS)(request)
+            return
+        asked = urllib.request.Request(films, request.asked, headers={  # type: ignore[attr-defined]
+            name: request.headers[name] for name in ("Content-Type", "Accept")
+        })  # fmt: skip
+        with urllib.request.urlopen(asked) as given:
+            reply(200, given.read())(request)
+
+    with misbehaving(forward) as url, kgqa.attach(url, kg="bad", home=tmp_path) as kg:
+        store: Any = kg.store
+        store.client.max_bytes, store.client.timeout = 1 << 20, 5.0
+        ask = partial(kg.ask, entities=["Apollo 13"], method="rank", hops=2)
+        sound = {path.text for path in ask("Who is the director of Apollo 13?").paths}
+        calm[0] = False
+        outcomes: Counter[str] = Counter()
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        for _ in range(200):
+            for kept in (store._around, store._degrees, store._there):
+                kept.clear()
+            try:
+                answer = ask("Who is the director of Apollo 13?")
+            except KgqaError as error:
+                outcomes[type(error).__name__] += 1
+            else:
+                assert {path.text for path in answer.paths} <= sound
+                outcomes["answered"] += 1
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before  # in KiB
+        assert min(outcomes["answered"], outcomes["GraphError"]) > 20, outcomes
+        assert peak < 64 << 10
 
 
 def test_a_server_that_asks_to_wait_is_asked_again() -> None:

@@ -114,7 +114,8 @@ def plans(draw: Any, graph: MemoryGraph, *, depth: int = 0) -> Plan:
             nodes.append(class_ if draw(st.integers(0, 5)) else "")
             target = len(nodes) - 1
         repeated = nodes[source] == nodes[target] == "A" and draw(st.integers(0, 2)) == 0
-        return Hop(source, relation, target, inverse, repeated)
+        either = not repeated and draw(st.integers(0, 4)) == 0
+        return Hop(source, relation, target, inverse and not either, repeated, either)
 
     size = [99]
     hops: list[Hop] = []
@@ -213,6 +214,9 @@ def aggregate(draw: Any, index: Any, nodes: Any, hops: Any, refs: Any) -> Aggreg
 @st.composite
 def comparison(draw: Any, index: Any, nodes: Any, hops: Any, refs: Any) -> Comparison | None:
     ref = draw(st.sampled_from(refs))
+    if isinstance(ref, NodeRef) and draw(st.integers(0, 9)) == 0:
+        class_ = draw(st.sampled_from(sorted(index.types)))
+        return Comparison(ref, draw(st.sampled_from(["is a", "is no"])), (class_,))
     if isinstance(ref, NodeRef) and draw(st.integers(0, 4)) == 0:
         names = tuple(draw(st.lists(VALUES["text"], min_size=1, max_size=2)))
         return Comparison(ref, draw(st.sampled_from(["in", "not in"])), names)

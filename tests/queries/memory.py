@@ -155,11 +155,14 @@ class _Naive:
 
     def steps(self, key: int, hop: Any) -> Any:
         def onward(at: int) -> list[tuple[int, int]]:
-            return [
-                ((link.head if hop.inverse else link.tail), number)
+            ways = {hop.inverse, not hop.inverse} if hop.either else {hop.inverse}
+            found = {
+                ((link.head if back else link.tail), number)
                 for number, link in enumerate(self.graph.links)
-                if link.relation == hop.relation and (link.tail if hop.inverse else link.head) == at
-            ]
+                for back in ways
+                if link.relation == hop.relation and (link.tail if back else link.head) == at
+            }
+            return sorted(found)
 
         if not hop.repeated:
             return [(end, (number,)) for end, number in onward(key)]
@@ -206,6 +209,8 @@ class _Naive:
     def holds(self, one: Any, bound: dict) -> bool:
         if isinstance(one.left, NodeRef):
             key = bound["n", one.left.node]
+            if one.operator in ("is a", "is no"):
+                return (one.right[0] in self.graph.things[key].types) == (one.operator == "is a")
             called = {f"t{key}", self.graph.things[key].name} & set(one.right)
             return bool(called) == (one.operator in ("=", "in"))
         left = self.values(one.left, bound)
@@ -422,6 +427,8 @@ def truth(left: list[Any], operator: str, right: list[Any]) -> bool:
         return not left
     if operator == "not missing":
         return bool(left)
+    if operator.startswith("missing or "):
+        return not left or truth(left, operator.removeprefix("missing or "), right)
     if not left or not right:
         return False
     plain = {"<>": "=", "not in": "in"}.get(operator, operator.removeprefix("not "))

@@ -1,0 +1,244 @@
+"""What the words of a question say of the facts that a plan walks.
+
+A relation that holds both ways is walked both ways. "Works" asks for facts that have not ended,
+"worked in 2016" for those whose time has that year in it, "no longer works" for those that ended.
+Between two things there may be several facts: "how many times" counts them, "how many hours" adds
+up what they say, "last" takes the latest, and "bought the most" adds up a quantity.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from kgqa.errors import PlanError
+from kgqa.lexicon.english import words
+from kgqa.lexicon.lemmas import stem
+from kgqa.lexicon.tokens import tokens
+from kgqa.paths.words import holds_both_ways, relation_phrase
+from kgqa.planning.question_words import says
+from kgqa.queries.check import NUMBERS
+from kgqa.queries.plan import (
+    Aggregate,
+    Comparison,
+    HopRef,
+    NodeRef,
+    Plan,
+    PropertyRef,
+    Sort,
+)
+from kgqa.queries.sentence import PAST_VERBS
+from kgqa.queries.values import DATES
+from kgqa.understanding.asked import asks_times
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kgqa.graph.schema import Property
+    from kgqa.queries.check import SchemaIndex
+    from kgqa.queries.plan import Operator
+
+_YEAR = 4  # digits
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The properties that say when a fact began and when it ended, if it has them."""
+
+    begin: Property | None
+    end: Property | None
+
+
+@dataclass(frozen=True)
+class FactWords:
+    """What a question says of facts; ``today`` as YYYY-MM-DD; ``bare``: without names in it."""
+
+    question: str
+    bare: str
+    index: SchemaIndex
+    today: str
+
+    @cached_property
+    def _silent(self) -> bool:
+        """Whether no relation of the graph is one that the words here change something of."""
+        return not asks_times(self.question) and not any(
+            one.properties or (one.head == one.tail and holds_both_ways(one.relation))
+            for one in self.index.schema.relations
+        )
+
+    @cached_property
+    def _said(self) -> set[str]:
+        return {token.word for token in tokens(self.bare)}
+
+    def meant(self, plan: Plan) -> Plan:
+        """Return a plan with what the question says of its facts."""
+        if self._silent or plan.first is not None or not plan.all_hops:
+            return plan
+        try:
+            for change in (self._both_ways, self._when, self._amount, self._place, self._quantity):
+                plan = change(plan)
+        except PlanError:
+            return plan
+        return plan
+
+    def _both_ways(self, plan: Plan) -> Plan:
+        def walked(hop: int) -> bool:
+            one = plan.all_hops[hop]
+            same = plan.nodes[one.source] == plan.nodes[one.target]
+            return same and not one.repeated and holds_both_ways(one.relation)
+
+        either = [replace(hop, inverse=False, either=True) if walked(at) else hop
+                  for at, hop in enumerate(plan.all_hops)]  # fmt: skip
+        if not any(hop.either for hop in either):
+            return plan
+        without, at = [], len(plan.hops)
+        for part in plan.without:
+            without.append(replace(part, hops=tuple(either[at : at + len(part.hops)])))
+            at += len(part.hops)
+        return replace(plan, hops=tuple(either[: len(plan.hops)]), without=tuple(without))
+
+    def _when(self, plan: Plan) -> Plan:
+        """Return a plan over the facts that hold when the question says."""
+        said = self._said
+        ended = bool(said & {"anymore", "formerly", "former"}) or "used to" in self.bare.lower()
+        if ended and len(plan.without) == 1 and not plan.hops:  # what there is no more, there was
+            part = plan.without[0]
+            plan = replace(plan, hops=part.hops, where=(*plan.where, *part.where), without=())
+        for number, hop in enumerate(plan.hops):
+            span = span_of(self.index.hop_properties(hop, plan.nodes))
+            if span.end is None:
+                continue
+            owners = {PropertyRef(HopRef(number), one.name)
+                      for one in (span.begin, span.end) if one}  # fmt: skip
+            about = [one for one in plan.where if one.left in owners]
+            end = PropertyRef(HopRef(number), span.end.name)
+            patterns = self.index.patterns(hop, plan.nodes)
+            open_ = any(one.count < pattern.count for pattern in patterns
+                        for one in pattern.properties if one.name == span.end.name)  # fmt: skip
+            if len(about) == 1 and about[0].operator == "=":
+                plan = self._within(plan, number, span, about[0])
+            elif not about and ended:
+                plan = _with(plan, Comparison(end, "<", (self._day(span.end),)))
+            elif not about and open_ and self._is_present(hop.relation, said):
+                operator: Operator = "missing or >="
+                plan = _with(plan, Comparison(end, operator, (self._day(span.end),)))
+        return plan
+
+    def _within(self, plan: Plan, number: int, span: Span, one: Comparison) -> Plan:
+        """Return a plan in which a stated time lies within a fact's, not at one end of it."""
+        assert span.end is not None
+        assert isinstance(one.right, tuple)
+        if self._said & (words("begun") | words("over")) or span.begin is None:
+            return plan
+        begin, end = (PropertyRef(HopRef(number), each.name) for each in (span.begin, span.end))
+        both = (
+            Comparison(begin, "missing or <=", one.right),
+            Comparison(end, "missing or >=", one.right),
+        )
+        return replace(plan, where=(*(each for each in plan.where if each != one), *both))
+
+    def _day(self, end: Property) -> str | int:
+        return int(self.today[:_YEAR]) if end.type in NUMBERS else self.today
+
+    def _is_present(self, relation: str, said: set[str]) -> bool:
+        """Return whether the question asks for what is, by the form of a relation's verb."""
+        if said & words("past"):
+            return False
+        if said & words("present"):
+            return True
+        verbs = [one for one in self.bare.lower().split() if says([one], relation)]
+        return bool(verbs) and not any(one.endswith("ed") or one in PAST_VERBS for one in verbs)
+
+    def _amount(self, plan: Plan) -> Plan:
+        """Return a plan that counts facts, or adds up what they say, if "how many" asks for it."""
+        if plan.group or plan.order:
+            return plan
+        if asks_times(self.question):
+            hop = self._hop_said(plan)
+            if hop is None or plan.without:
+                return plan
+            return replace(plan, give=(Aggregate("count", HopRef(hop)),))
+        if plan.grouped:
+            return plan
+        given = plan.give[0]
+        if len(plan.give) == 1 and self._is_fact_number(plan, given) and _HOW.match(self.question):
+            return replace(plan, give=(Aggregate("sum", given),))  # type: ignore[arg-type]
+        return plan
+
+    def _hop_said(self, plan: Plan) -> int | None:
+        """Return the hop whose relation the question has a word of; the only one, of one."""
+        if len(plan.hops) == 1:
+            return 0
+        said = [at for at, hop in enumerate(plan.hops)
+                if says(self.bare.lower().split(), relation_phrase(hop.relation))]  # fmt: skip
+        return said[0] if len(said) == 1 else None
+
+    def _is_fact_number(self, plan: Plan, item: object) -> bool:
+        if not isinstance(item, PropertyRef) or not isinstance(item.owner, HopRef) or item.part:
+            return False
+        kind = self.index.kind(plan, item)
+        return kind is not None and kind.type in NUMBERS and not kind.many
+
+    def _place(self, plan: Plan) -> Plan:
+        """Return a plan that gives the first or the last day of several facts, if it is asked."""
+        match = _FIRST_OR_LAST.search(self.bare)
+        days = [one for one in plan.give if isinstance(one, PropertyRef)
+                and isinstance(one.owner, HopRef) and self._is_day(plan, one)]  # fmt: skip
+        if match is None or len(days) != 1 or plan.order or plan.grouped:
+            return plan
+        descending = match[1].lower() in ("last", "latest", "recently")
+        return replace(plan, give=(days[0],), order=(Sort(days[0], descending),), limit=1)
+
+    def _is_day(self, plan: Plan, item: PropertyRef) -> bool:
+        kind = self.index.kind(plan, item)
+        return kind is not None and kind.type in DATES and not item.part
+
+    def _quantity(self, plan: Plan) -> Plan:
+        """Return a plan that adds up a quantity of one thing's facts, where it counts the thing."""
+        named = {one.left.owner if isinstance(one.left, PropertyRef) else one.left
+                 for one in plan.where if one.operator in ("=", "in")}  # fmt: skip
+        for number, hop in enumerate(plan.hops):
+            counted = Aggregate("count", NodeRef(hop.target))
+            if NodeRef(hop.target) not in named or counted not in plan.items():
+                continue
+            there = self.index.hop_properties(hop, plan.nodes)
+            many = [one for one in there.values() if one.type in NUMBERS and not one.many
+                    and {*relation_phrase(one.name).split()} & words("quantities")]  # fmt: skip
+            if len(many) == 1:
+                total = Aggregate("sum", PropertyRef(HopRef(number), many[0].name))
+                give = tuple(total if one == counted else one for one in plan.give)
+                order = tuple(replace(one, by=total) if one.by == counted else one
+                              for one in plan.order)  # fmt: skip
+                return replace(plan, give=give, order=order)
+        return plan
+
+
+_HOW = re.compile(r"\W*how (?:many|much)\b", re.IGNORECASE)
+_FIRST_OR_LAST = re.compile(r"\bwhen\b.*\b(first|last|earliest|latest|recently)\b", re.IGNORECASE)
+
+
+def span_of(there: Mapping[str, Property]) -> Span:
+    """Return which of a fact's properties say when it began and ended.
+
+    >>> from kgqa.graph.schema import Property
+    >>> span_of({"from": Property("from", "date"), "to": Property("to", "date")}).end.name
+    'to'
+    """
+    found: dict[str, Property | None] = {"begins": None, "ends": None}
+    for one in there.values():
+        said = {stem(word) for word in relation_phrase(one.name).split()}
+        timed = one.type in DATES or (one.type == "integer" and _are_years(one.examples))
+        for kind in found:
+            if timed and not one.many and found[kind] is None and said & words(kind):
+                found[kind] = one
+    return Span(found["begins"], found["ends"])
+
+
+def _are_years(examples: Sequence[object]) -> bool:
+    return bool(examples) and all(isinstance(one, int) and 1000 <= one <= 2200 for one in examples)
+
+
+def _with(plan: Plan, one: Comparison) -> Plan:
+    return replace(plan, where=(*plan.where, one))
