@@ -454,6 +454,7 @@ _OF_WHAT = (
     ("cheap|expensive|dear|cost", "price cost fee value"), ("paid|earn", "salary wage pay income"),
     ("fast|slow", "speed"), ("rich|wealth", "wealth worth income"), ("strong", "alcohol strength"),
     ("deep|shallow", "depth"), ("wid|narrow", "width"), ("hot|hott|warm|cold", "temperature"),
+    ("northernmost|southernmost", "latitude"), ("easternmost|westernmost", "longitude"),
     ("populous|inhabitant|resident", "population"), ("(?:holds?|seats?) the most", "capacity seat"),
 )  # fmt: skip
 _FORM = r"(?:e|y|i?er|i?est|s|ed)?"
@@ -504,13 +505,13 @@ _LATE = re.compile(r"\b(?:young|new|late)est\b|\bmost recent(?:ly)?\b", re.IGNOR
 _EARLY = re.compile(r"\b(?:old|earli)est\b", re.IGNORECASE)
 _MUCH = re.compile(
     r"\b(?:high|larg|great|long|bigg|heavi|tall|wid|deep|fast|strong|rich|hott|warm|dear|b)est\b"
-    r"|\b(?:maximum|most expensive|most populous)\b",
+    r"|\b(?:maximum|most expensive|most populous|(?:north|east)ernmost)\b",
     re.I,
 )
 _LASTED = re.compile(r"\b(?:long|short)est\b", re.IGNORECASE)
 _LITTLE = re.compile(
     r"\b(?:low|small|short|cheap|light|narrow|slow|weak|cold|few|l)est\b|\bworst\b"
-    r"|\b(?:least|fewest|minimum)\b",
+    r"|\b(?:least|fewest|minimum|(?:south|west)ernmost)\b",
     re.I,
 )
 TIME = re.compile(
