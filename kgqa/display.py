@@ -221,3 +221,8 @@ def refusal(notes: Sequence[str], confidence: float | None) -> str:
         sure = "fairly sure" if confidence >= 0.9 else "probably" if confidence >= 0.7 else "unsure"
         return why.replace(":", f" ({sure}):", 1)
     return why or "No answer: the facts found are not evidence enough."
+
+
+def first_of(in_all: int, given: int) -> str:
+    """Return a note on answers that are too many to give them all."""
+    return f"There are {in_all:,} in all; {given:,} of them are given."

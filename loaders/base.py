@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     Column: TypeAlias = "pa.Array | Sequence[object]"
 
+_EXAMPLE = 60  # characters of one that is shown at the end of a load
 _MAX_KEPT_CHARACTERS = 500  # characters of a rejected line that are kept
 
 
@@ -39,13 +40,16 @@ class Report:
     """What a load saw.
 
     ``dropped`` counts, by reason, what is well-formed and left out on purpose; a rejected line does
-    not have the dump's form, and stands in the rejects file.
+    not have the dump's form, and stands in the rejects file. ``examples``: one by reason.
+    ``taken``: by type, what the loader found it by.
     """
 
     lines: int = 0
     rejected: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, str] = field(default_factory=dict)
+    taken: dict[str, str] = field(default_factory=dict)
 
 
 class Rejects:
@@ -63,6 +67,9 @@ class Rejects:
         """Count and write one rejected line (``line`` counts from 1)."""
         self._report.rejected += 1
         self._report.reasons[reason] += 1
+        if reason not in self._report.examples:
+            shown = " ".join(text.split())[:_EXAMPLE]
+            self._report.examples[reason] = f"{source}, line {line}: {shown}"
         if self._file is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._file = self.path.open("w", encoding="utf-8", errors="backslashreplace")

@@ -418,6 +418,7 @@ def _obo(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
             continue
         if values.get("is_obsolete", [""])[0] == "true":
             report.dropped["obsolete term"] += 1
+            report.examples.setdefault("obsolete term", values["id"][0])
             continue
         id_ = values["id"][0]
         node = Node(id_, next(iter(values.get("name", ())), None))
@@ -441,6 +442,7 @@ def _obo(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
                 yield Edge(id_, called, tail.split()[0])
         for tag in values.keys() - _READ:
             report.dropped[f"{tag} of OBO"] += len(values[tag])
+            report.examples.setdefault(f"{tag} of OBO", f"{id_}: {values[tag][0]}"[:60])
 
 
 _READ = {

@@ -392,7 +392,7 @@ def _take(
     iri = mask_of(pc.starts_with(objects, "<"))
     part.described = pc.unique(subject.filter(pa.array(iri & (use == _TYPE))))
     about = iri & (use == _NOTHING)
-    part.dropped[OF_PROPERTY] += int(np.count_nonzero(about))
+    part.drop(OF_PROPERTY, about, subject)
     plain = iri & (use != _TYPE) & ~about
     for chosen, edges in ((plain, part.edges), (iri & (use == _TYPE), part.typed)):
         rows = pa.array(chosen)
@@ -407,7 +407,7 @@ def _take(
     preferred = order[literals.suffix]
     kept = texts[literals.rows]
     foreign = (preferred == OTHER) & (use[kept] != _NAME)  # of names the best one is taken
-    part.dropped[OTHER_LANGUAGE] += int(np.count_nonzero(foreign))
+    part.drop(OTHER_LANGUAGE, foreign, literals.texts)
     filled = is_text(literals.texts)
     part.dropped[EMPTY_TEXT] += int(np.count_nonzero(~filled & ~foreign))
     filled &= ~foreign

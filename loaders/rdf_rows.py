@@ -97,7 +97,7 @@ class StatementsReader:
         part.described = pc.unique(subject.filter(pa.array(typed)))
         graphs = _graphs(terms.column("graph"))
         about = ~literal & (use == _NOTHING)
-        part.dropped[OF_PROPERTY] += int(np.count_nonzero(about))
+        part.drop(OF_PROPERTY, about, subject)
         plain = ~literal & (use != _TYPE) & ~about
         for chosen, edges in ((plain, part.edges), (typed, part.typed)):
             rows = pa.array(chosen)
@@ -130,7 +130,7 @@ class StatementsReader:
             part.reject(int(ranks[place]), reason, terms[place].as_py().encode())
         use, rows = use[literals.rows], literals.rows
         foreign = class_ == OTHER
-        part.dropped[OTHER_LANGUAGE] += int(np.count_nonzero(filled & foreign & (use != _NAME)))
+        part.drop(OTHER_LANGUAGE, filled & foreign & (use != _NAME), literals.texts)
         for kind in (_NAME, _ALIAS):
             chosen = filled & (use == kind) & (~foreign | (kind == _NAME))
             if chosen.any():

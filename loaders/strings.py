@@ -228,6 +228,15 @@ class BlockReport:
     source: str
     dropped: Counter[str] = field(default_factory=Counter)
     rejects: list[tuple[int, str, str]] = field(default_factory=list)
+    examples: dict[str, str] = field(default_factory=dict)
+
+    def drop(self, reason: str, which: BoolArray, column: pa.Array) -> None:
+        """Count the rows that ``which`` says are left out, and keep one of ``column``."""
+        if count := int(np.count_nonzero(which)):
+            self.dropped[reason] += count
+            example = column[int(np.argmax(which))].as_py()
+            shown = example.decode(errors="replace") if isinstance(example, bytes) else example
+            self.examples.setdefault(reason, str(shown)[:60])
 
     def reject(self, number: int, reason: str, line: str | bytes) -> None:
         """Reject a line, or count it if it is blank."""
@@ -251,5 +260,6 @@ class BlockReport:
     def record(self, report: Report, rejects: Rejects) -> None:
         """Count in the report of a load what was dropped, and write the rejected lines."""
         report.dropped.update(+self.dropped)
+        report.examples = {**self.examples, **report.examples}
         for number, reason, text in sorted(self.rejects):
             rejects.add(self.source, number, reason, text)

@@ -18,8 +18,8 @@ from kgqa.loaders.forms import TABLES
 from kgqa.loaders.graphs import parted, read_graphs
 from kgqa.loaders.tabular_files import read_tables, table_files
 from kgqa.loaders.tabular_graph import as_graph
-from kgqa.loaders.tabular_infer import infer
-from kgqa.loaders.tabular_mapping import TableMapping, read_mapping, summary, written
+from kgqa.loaders.tabular_infer import describes_schema, infer
+from kgqa.loaders.tabular_mapping import TableMapping, found_by, read_mapping, written
 from kgqa.loaders.tabular_rows import Rows
 from kgqa.loaders.triples_rows import PARTS, is_header
 from kgqa.registry import Direction, Options, flag, option
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from kgqa.progress import Progress
 
 MAPPING_FILE = "mapping.toml"
+SKIPPED = "column"
+OF_SCHEMA = "row of a table that describes the columns of the others"
 
 
 class TablesOptions(Options):
@@ -81,8 +83,16 @@ class TablesLoader:
             report.lines += len(table) + len(table.broken)
             for broken in table.broken:
                 rejects.add(table.source, *broken)
+        given = read_mapping(self.options.mapping) if self.options.mapping is not None else {}
+        for table in [each for each in tables if each.name not in given]:
+            if describes_schema(table, tables):
+                tables.remove(table)
+                report.dropped[OF_SCHEMA] += len(table)
+                report.examples.setdefault(OF_SCHEMA, table.source)
         tables, graph = as_graph(tables)
         mapping = self._mapping(tables, rejects, progress, graph)
+        for table in tables:
+            _report(table, mapping.get(table.name), report)
         named = {table.name: table for table in tables}
         yield from Rows(named, mapping, rejects).batches()
 
@@ -114,7 +124,6 @@ class TablesLoader:
         if given is not None:
             return mapping
         for table in tables:
-            progress.note(summary(table.name, table.source, len(table), mapping[table.name]))
             if table.mended:
                 progress.note(
                     f"{table.source}: {table.mended:,} rows had an unquoted delimiter in a field, "
@@ -122,6 +131,18 @@ class TablesLoader:
                 )
         progress.note(f"This is written to {path}: edit it, and load again with --mapping {path}")
         return mapping
+
+
+def _report(table: Table, mapping: TableMapping | None, report: Report) -> None:
+    """Say what a table was taken for, and which of its columns are left out."""
+    if mapping is None:
+        return
+    if not mapping.edge or mapping.type:
+        report.taken[mapping.type or table.name] = found_by(mapping)
+    for name, column in mapping.columns.items():
+        if column.skip:
+            report.dropped[SKIPPED] += 1
+            report.examples.setdefault(SKIPPED, f"{name} of {table.source}")
 
 
 def _check_columns(

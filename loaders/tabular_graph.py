@@ -71,7 +71,8 @@ def _relation_columns(table: Table) -> Iterator[str]:
         kinds = {str(value).casefold() for value in values[:10].to_pylist()}
         if not pa.types.is_string(column.type) or kinds <= _KINDS_OF_EDGE:
             continue
-        if len(values) <= _MANY and not _share(values, r"^[-+\d.,]+$"):
+        said = _share(values, r"\p{L}{2}") == 1.0  # not ``=`` and ``<`` of measured values
+        if len(values) <= _MANY and (said or not len(values)):
             yield name
 
 

@@ -231,28 +231,11 @@ def written(tables: dict[str, TableMapping]) -> str:
     return "\n".join(lines)
 
 
-def summary(name: str, source: str, rows: int, table: TableMapping) -> str:
-    """Return a line that says what a table was taken for."""
-    columns = table.columns.items()
-    properties = sum(bool(each.property) for _, each in columns)
-    counted = f"{properties} propert{'y' if properties == 1 else 'ies'}" if properties else ""
-    if (edge := table.edge) and not table.type:
-        pointing = [table.columns[end] for end in (edge.head, edge.tail)]
-        ends = [each.thing or each.to.rpartition(".")[0] or each.to for each in pointing]
-        said = f"edges from {ends[0]} to {ends[1]}: {edge.relation or edge.types}"
-        return f"{source} ({rows:,} rows): " + ", ".join(filter(None, (said, counted)))
-    called = f"called by {' '.join(table.name)}" if table.name else "called by type and key"
+def found_by(table: TableMapping) -> str:
+    """Return what a table of things was taken for: its key, and what its rows are called by."""
     key = f"key {', '.join(table.key)}" if table.key else "no key"
-    edges = [
-        f"{each.relation} → {each.thing or each.to.rpartition('.')[0] or each.to}"
-        for _, each in columns
-        if each.relation
-    ]
-    skipped = [column for column, each in columns if each.skip]
-    left = f"left out: {', '.join(skipped)}" if skipped else ""
-    amounts = ", ".join(f"{column} in {each.unit}" for column, each in columns if each.unit)
-    said = "; ".join(filter(None, (", ".join(edges), counted, amounts, left)))
-    return f"{source} ({rows:,} rows): {table.type or 'things'}, {key}, {called}; {said}"
+    types = f"types by {', '.join(table.types)}, " if table.types and not table.type else ""
+    return f"{types}{key}, called by {' '.join(table.name) or 'type and key'}"
 
 
 _TYPES: dict[str, ValueType] = {

@@ -1,10 +1,11 @@
-"""Which numbers, dates and kin of a question had no part in its answer: said, and less sure.
+"""Which names, numbers, dates and kin of a question had no part in its answer: said, and less sure.
 
 Where a question asks whether a value is that one, and the graph has another, it is not yes.
 """
 
 from __future__ import annotations
 
+import calendar
 import re
 from dataclasses import replace
 from decimal import Decimal
@@ -15,11 +16,16 @@ from kgqa.graph.names import normalise
 from kgqa.graph.quantities import read_value
 from kgqa.lexicon.vocabulary import GENDERS
 from kgqa.understanding.asked import asks_whether
+from kgqa.understanding.question import understood
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kgqa.answers.answer import Answer
 
 _MARRIED = frozenset({"wife", "wives", "husband", "husbands"})  # as good as "spouse"
+_CALENDAR = frozenset(map(str.lower, (*calendar.month_name[1:], *calendar.day_name)))
+_BEGINNING = 3  # letters that Norway and Norwegian have in common
 UNSURE = 0.5  # confidence in an answer that passes over a part of the question, at most
 _SUBJECT = re.compile(
     r"\W*(?:is|are|was|were)\s+(?!(?:the|an?|it|its|th\w+|he|she|his|her|our|my|your)\b)(.+?)"
@@ -34,8 +40,10 @@ _VALUE = re.compile(
 )
 
 
-def with_unused(answer: Answer) -> Answer:
+def with_unused(answer: Answer, is_there: Callable[[str], bool]) -> Answer:
     """Return an answer with a note of the values in its question that nothing shown contains.
+
+    ``is_there``: whether something in the graph may be called so.
 
     >>> unused_values("Which fair was on 14 July, of those of 2019?", "Fair of 2019")
     ['14 July']
@@ -45,7 +53,8 @@ def with_unused(answer: Answer) -> Answer:
     best = answer.answers[0].name
     named = " ".join(f"{one.name} {one.mention}" for one in answer.topic_entities)
     if answer.answers[0].id and (subject := unknown_subject(answer.question, named)):
-        note = f"{NOT_HERE}: nothing there is called {said_name(subject)}."
+        told = "no fact says this of" if is_there(subject) else "nothing there is called"
+        note = f"{NOT_HERE}: {told} {said_name(subject)}."
         others = (*answer.answers, *answer.others)
         notes = (*answer.notes, note)
         return replace(answer, answers=(), others=others, confidence=None, notes=notes)
@@ -59,14 +68,16 @@ def with_unused(answer: Answer) -> Answer:
     paths = [path.text for path in answer.paths] + [path.text for path in answer.expanded]
     plan = [str(answer.plan)] if answer.plan is not None else []
     shown = "\n".join([*topics, *ranked, *paths, *plan, *answer.notes])
-    unused = unused_values(answer.question, shown)
-    if not (unused or (unused := unused_kin(answer.question, "\n".join([*ranked, *paths[:1]])))):
+    kin = "\n".join([*ranked, *paths[:1]])
+    unused = unused_values(answer.question, shown) or unused_kin(answer.question, kin)
+    passed = unused or unused_names(answer.question, shown)
+    if not passed:
         return answer
-    if asks_whether(answer.question) and (read_value(best) or best[:1].isdigit()):
+    if unused and asks_whether(answer.question) and (read_value(best) or best[:1].isdigit()):
         note = f"{NO} it is {said_name(best)}, not {', '.join(map(said_name, unused))}."
         others = (*answer.answers, *answer.others)
         return replace(answer, answers=(), others=others, notes=(*answer.notes, note))
-    note = f"Not used for the answer: {', '.join(map(said_name, unused))}."
+    note = f"Not used for the answer: {', '.join(map(said_name, passed))}."
     sure = None if answer.confidence is None else min(answer.confidence, UNSURE)
     return replace(answer, confidence=sure, notes=(*answer.notes, note))
 
@@ -92,6 +103,25 @@ def unused_kin(question: str, shown: str) -> list[str]:
     words = re.findall(r"[a-z]+", question.lower())
     return [
         one for one in words if one in GENDERS and one not in _MARRIED and GENDERS[one] not in known
+    ]
+
+
+def unused_names(question: str, shown: str) -> list[str]:
+    """Return the names in ``question`` of which nothing ``shown`` has a word, or its beginning.
+
+    Short forms in capitals may stand for other words, and months are said by numbers.
+
+    >>> unused_names("How many were sold in Oslo by the CEO?", "Salt -> copies -> 44")
+    ['Oslo']
+    >>> unused_names("Which Norwegian towns are there?", "Norway -> town -> Oslo")
+    []
+    """
+    known = {word[:_BEGINNING] for word in normalise(shown).split()}
+    return [
+        name
+        for name in understood(question).names
+        if not (name.isupper() or name.lower() in _CALENDAR)
+        and not known & {word[:_BEGINNING] for word in normalise(name).split()}
     ]
 
 

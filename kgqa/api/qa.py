@@ -6,7 +6,7 @@ import time
 from contextlib import closing
 from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 from kgqa.deadline import deadline
@@ -307,6 +307,7 @@ class QA:
             yield from linked
 
         from kgqa.answers.unused import with_unused
+        from kgqa.linking.linker import may_name
         from kgqa.understanding.question import understood
 
         with closing(self.method.answers(store, every())) as results:
@@ -318,7 +319,8 @@ class QA:
                         f"{answer.message} Asked about: {names}.", answer.hint
                     )
                 elif not isinstance(answer, KgqaError):
-                    answer = with_unused(_kept(answer, this.reading))
+                    there = partial(may_name, store)
+                    answer = with_unused(_kept(answer, this.reading), there)
                     answer = replace(
                         answer,
                         notes=(*this.notes, *answer.notes),
@@ -462,7 +464,7 @@ def _as_read(
 ) -> Answer | KgqaError:
     """Return an answer in the reading that a person chose; in its own if ``number`` is None."""
     from kgqa.methods.query import as_read
-    from kgqa.queries.execute import rows_of
+    from kgqa.queries.run import rows_of
 
     if number is None or isinstance(answer, KgqaError):
         return answer

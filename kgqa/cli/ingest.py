@@ -50,7 +50,7 @@ def _show(run: Run, kg: KG) -> int:
     counts = kg.loaded or {}
 
     def human() -> None:
-        from kgqa.cli.terminal import say, show_unused
+        from kgqa.cli.terminal import say, show_taken
 
         named = f"{counts['kg']}: {counts['entities']:,} entities"
         if "paragraphs" in counts:
@@ -65,7 +65,7 @@ def _show(run: Run, kg: KG) -> int:
                 f"{named}, {counts['mediators']:,} mediators, {counts['edges']:,} edges from "
                 f"{counts['lines']:,} lines in {counts['seconds']:.1f} s."
             )
-        show_unused(counts)
+        show_taken(counts)
         say(f'Ask it: kgqa ask "…" --kg {counts["kg"]}', style="dim")
 
     run.print(human, counts)

@@ -159,6 +159,42 @@ def show_unused(counts: Mapping[str, Any]) -> None:
         say(f"  {counts['rejected']:,} lines rejected, see {counts['rejects_file']}")
 
 
+_TAKEN = 6  # types, relations and properties that are named
+
+
+def show_taken(counts: Mapping[str, Any]) -> None:
+    """Print what a load took for what, what it left out with examples, and warnings last."""
+    taken = counts["taken"]
+    things = [
+        f"{each['name']} {each['count']:,}" + (f" ({each['found']})" if each["found"] else "")
+        for each in taken["types"]
+    ]
+    relations = [
+        f"{each['name']} "
+        + (f"{each['head']} → {each['tail']} " if each["head"] and each["tail"] else "")
+        + f"{each['count']:,}"
+        for each in taken["relations"]
+    ]
+    properties = [
+        f"{each['name']} ({each['type']})" + (f" {each['count']:,}" if each["count"] else "")
+        for each in taken["properties"]
+    ]
+    for title, parts in (("types", things), ("relations", relations), ("properties", properties)):
+        more = [f"and {len(parts) - _TAKEN:,} more: --json"] if len(parts) > _TAKEN else []
+        if parts:
+            say(f"  {title}: {'; '.join(parts[:_TAKEN] + more)}", style="dim")
+    for each in taken["left_out"][:_TAKEN]:
+        example = f": {each['example']}" if each["example"] else ""
+        verb = "rejected" if each["rejected"] else "left out"
+        say(f"  {verb}: {each['count']:,} {each['reason']}{example}", style="dim")
+    if (more_kinds := len(taken["left_out"]) - _TAKEN) > 0:
+        say(f"  left out: {more_kinds:,} more kinds: --json", style="dim")
+    if counts["rejected"]:
+        say(f"  {counts['rejected']:,} lines rejected, see {counts['rejects_file']}")
+    for warning in taken["warnings"]:
+        say(f"  {warning}", style="red")
+
+
 def show_answer(answer: Answer, browser_url: str | None = None) -> None:
     """Print the answers and why: the best path of the first one, and the conditions it meets.
 
@@ -298,6 +334,8 @@ def show_details(answer: Answer, candidates: Sequence[dict[str, Any]]) -> None:
         say(f"plan: {answer.result.plan}")
         if answer.result.cypher:
             say(f"Cypher: {' '.join(answer.result.cypher.split())}")
+        if answer.result.sparql:
+            say(f"SPARQL: {' '.join(answer.result.sparql.split())}")
     paths = _by_answer(answer)
     if paths or answer.expanded_answers():
         say()

@@ -328,6 +328,26 @@ class Adjacency:
         order = np.lexsort((target, step, row))
         return cls(row[order], step[order], target[order], kind[order])
 
+    @classmethod
+    def merged(cls, one: Adjacency, other: Adjacency) -> Adjacency:
+        """Return the edges of both directions, each of which is in order."""
+        columns = [
+            np.concatenate([getattr(side, name) for side in (one, other)])
+            for name in ("row", "step", "target", "kind")
+        ]
+        row, step = columns[:2]
+        # a step is of one direction alone, so targets stay in order; two runs are soon merged
+        order = np.argsort(row * (int(step.max(initial=0)) + 1) + step, kind="stable")
+        return cls(*(column[order] for column in columns))
+
+
+def distinct(keys: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the different ``keys``, ascending, and which of them each is; no sort if they are."""
+    if len(keys) and (keys[1:] > keys[:-1]).all():
+        return keys, np.arange(len(keys))
+    unique, back = np.unique(keys, return_inverse=True)
+    return unique, back
+
 
 def keys_array(keys: Sequence[int] | IntArray) -> IntArray:
     """Return ``keys`` as an array of int64."""

@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any
 from kgqa.errors import KgqaError, UsageError, without_secrets
 from kgqa.graph.attached import RECORD_NAME, attached_kgs, is_attached, read_attachment
 from kgqa.graph.backend import StoreBackend, check_kg_name, choose_kg, is_kg_name
+from kgqa.graph.kept import KEPT
+from kgqa.graph.properties import StoredPropertyGraph
 from kgqa.registry import STORES, Entry
 
 if TYPE_CHECKING:
@@ -118,7 +120,10 @@ def open_store(
         attached = _attached_name(backend, folder, kg)
         if attached is not None:
             return _open_attached(folder / attached, backend, options)
-    return backend.open(kg)
+    store = backend.open(kg)
+    if isinstance(store, StoredPropertyGraph) and store.kept_in is None and folder is not None:
+        store.kept_in = folder / store.info.name / KEPT
+    return store
 
 
 def _attached_name(backend: StoreBackend, home: Path, kg: str | None) -> str | None:

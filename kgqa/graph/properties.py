@@ -10,14 +10,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import orjson
+from pydantic import TypeAdapter
 
 from kgqa.errors import GraphError
 from kgqa.graph.amounts import MISSING, READ, NumberForm, NumberTexts
+from kgqa.graph.kept import Kept
 from kgqa.graph.literals import (
     LONG_TEXT,
     cast_values,
@@ -27,7 +30,7 @@ from kgqa.graph.literals import (
     read_value,
     value_type,
 )
-from kgqa.graph.model import Kind, keys_array
+from kgqa.graph.model import Kind, distinct, keys_array
 from kgqa.graph.moments import needs_reading
 from kgqa.graph.schema import (
     ROW,
@@ -44,6 +47,7 @@ from kgqa.graph.schema import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
     from kgqa.graph.model import Adjacency, Direction, Entities, IntArray, KGInfo, Relations
 
@@ -53,13 +57,30 @@ _ALL = 600_000  # nodes of a KG that is read whole for its schema; of a larger o
 _CHUNK = 20_000  # nodes that are read at once
 _OURS = frozenset(ROW)  # which nobody asks for
 _EXAMPLES = 3
+_SURVEY_BY = (
+    "graph/properties.py",
+    "graph/amounts.py",
+    "graph/literals.py",
+    "graph/quantities.py",
+    "graph/schema.py",
+    "lexicon/english.toml",
+)
 
 
 class StoredPropertyGraph(PropertyGraph, ABC):
     """A ``PropertyGraph`` over what a store gives: neighbours, entities, and nodes described."""
 
     info: KGInfo
-    _survey: _Survey | None = None
+    kept_in: Path | None = None  # where what is computed from it lies
+    _survey: Surveyed | None = None
+
+    @property
+    def kept(self) -> Kept:
+        """What was computed from this version of it."""
+        return Kept(self.kept_in, self.info.version)
+
+    def prepare(self) -> None:
+        """Make what reading all of it is quicker with."""
 
     @abstractmethod
     def described(self, keys: IntArray) -> Iterable[Described]:
@@ -111,7 +132,7 @@ class StoredPropertyGraph(PropertyGraph, ABC):
     def facts(self, keys: IntArray, relations: Sequence[int], *, inverse: bool) -> Facts:
         """Return the facts of ``relations`` whose head (``inverse``: tail) is in ``keys``."""
         keys = keys_array(keys)
-        asked, places = np.unique(keys, return_inverse=True)
+        asked, places = distinct(keys)
         direction: Direction = "in" if inverse else "out"
         steps = np.unique(keys_array(relations)) * 2 + int(inverse)
         near = self.neighbours(asked, direction)
@@ -137,6 +158,8 @@ class StoredPropertyGraph(PropertyGraph, ABC):
             # what else leads to a fact node is not a fact of the graph
             ends_here = np.isin(other, nodes) & (fact < 0)
             row, step, other, fact = (c[~ends_here] for c in (row, step, other, fact))
+        if asked is keys and not len(nodes):  # in order as they are
+            return Facts(row, step // 2, other, fact)
         order = np.argsort(places, kind="stable")
         counts = np.bincount(places, minlength=len(asked))
         starts = np.cumsum(counts) - counts
@@ -180,10 +203,42 @@ class StoredPropertyGraph(PropertyGraph, ABC):
                 values.append(value)
         return rows, values
 
-    def _surveyed(self) -> _Survey:
-        if self._survey is None or self._survey.version != self.info.version:
-            self._survey = _Survey(self)
-        return self._survey
+    def _surveyed(self) -> Surveyed:
+        known = self._survey
+        if known is None or known.version != self.info.version:
+            known = self._kept_survey()
+            if known is None:
+                self.prepare()
+                made = _Survey(self)
+                parts = (made.schema, made.stored, made.by_edges, made.numbers)
+                known = Surveyed(self.info.version, *parts)
+                self.kept.write("schema", _SURVEY_BY, {}, _SURVEYED.dump_python(known, mode="json"))
+            self._survey = known
+        return known
+
+    def _kept_survey(self) -> Surveyed | None:
+        kept = self.kept.read("schema", _SURVEY_BY)
+        with suppress(ValueError):
+            return None if kept is None else _SURVEYED.validate_python(kept[1])
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Surveyed:
+    """The schema of one version, and how each property is read.
+
+    ``stored``: properties that lie in nodes; ``by_edges``: those that are relations, by its key and
+    whether all its tails are values; ``numbers``: how those are read whose texts are numbers.
+    """
+
+    version: str
+    schema: GraphSchema
+    stored: set[str]
+    by_edges: dict[str, tuple[int, bool]]
+    numbers: dict[str, NumberForm]
+
+
+_SURVEYED = TypeAdapter(Surveyed)
 
 
 def _object(text: str) -> dict[str, Any]:
@@ -265,10 +320,9 @@ class _Values:
 
 
 class _Survey:
-    """The schema of one version, and how each property is read."""
+    """The reading of a whole KG for its schema."""
 
     def __init__(self, store: StoredPropertyGraph) -> None:
-        self.version = store.info.version
         self._store = store
         self._relations = store.relations()
         count = store.info.next_key

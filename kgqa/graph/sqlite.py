@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 import struct
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
@@ -22,7 +23,9 @@ from kgqa.errors import (
     without_secrets,
 )
 from kgqa.graph.backend import StoreBackend, StoreOptions, check_kg_name, choose_kg
+from kgqa.graph.columns import MOST_EDGES, EdgeColumns
 from kgqa.graph.files import stamp_of
+from kgqa.graph.kept import KEPT
 from kgqa.graph.model import Adjacency, EntityDetails, KGInfo, Kind, Relations, keys_array
 from kgqa.graph.properties import StoredPropertyGraph
 from kgqa.graph.sqlite_file import (
@@ -50,6 +53,10 @@ _AGAIN = "Load the KG again with `kgqa ingest`."
 _TEXTS = TypeAdapter(list[str])
 _OBJECT = TypeAdapter(dict[str, Any])
 _SUFFIXES = (".sqlite", ".sqlite3", ".db")
+_KEPT = Path(KEPT).suffix  # of the folder beside a file where what is computed from it lies
+_COLUMNS, _COLUMNS_BY = "edges", ("graph/columns.py", "graph/sqlite.py")
+_FEW_EDGES = 20_000  # of a KG that needs no columns
+_FEW_KEYS = 16  # of a frontier that is read from the file
 
 
 class SqliteStores(StoreBackend):
@@ -128,6 +135,7 @@ class SqliteStores(StoreBackend):
         path.unlink(missing_ok=True)
         for end in ("-wal", "-shm", "-journal"):
             path.with_name(path.name + end).unlink(missing_ok=True)
+        shutil.rmtree(path.with_suffix(_KEPT), ignore_errors=True)
         return there
 
     @contextmanager
@@ -161,9 +169,12 @@ class SqliteStore(SqliteReader, StoredPropertyGraph):
     damaged or may not be read, GraphError if it has another layout.
     """
 
+    most_read = MOST_EDGES  # of which all may be read, to find classes
+
     def __init__(self, path: Path, *, name: str | None = None, timeout: float = 5.0) -> None:
         super().__init__(path, "entity", f"The store {path.absolute()}")
         self.url = f"sqlite:///{self.path.as_posix()}"
+        self.kept_in = self.path.with_suffix(_KEPT)
         self._name = name
         self._timeout = timeout
         self._lost = False
@@ -173,6 +184,8 @@ class SqliteStore(SqliteReader, StoredPropertyGraph):
         _check_file(self.path)
         self._file = stamp_of(self.path)  # before it is opened: never newer than what is read
         self._relations = None
+        self._columns: EdgeColumns | None = None
+        self._looked = False  # whether there are columns
         with self._opening(self._timeout) as layout:
             self.info = self._read_info(*layout)
         if self._name is not None:
@@ -233,23 +246,50 @@ class SqliteStore(SqliteReader, StoredPropertyGraph):
     def neighbours(self, keys: IntArray, direction: Direction) -> Adjacency:
         """Return the edges of ``keys``, sorted by (row, step, target); unknown keys have none."""
         keys = keys_array(keys)
+        columns = self._edge_columns() if len(keys) > _FEW_KEYS else self._columns
         sides = [
-            self._side(keys, side, table)
+            columns.neighbours(keys, side) if columns else self._side(keys, side, table)
             for side, table in enumerate(("edges_out", "edges_in"))
             if direction in ("both", ("out", "in")[side])
         ]
-        if len(sides) == 1:
-            return sides[0]
-        names = ("row", "step", "target", "kind")
-        return Adjacency.sorted(
-            *(np.concatenate([getattr(side, name) for side in sides]) for name in names)
-        )
+        return sides[0] if len(sides) == 1 else Adjacency.merged(*sides)
+
+    def prepare(self) -> None:
+        """Make the columns of the edges of a KG that is not small, and keep them."""
+        if self._edge_columns() is None and _FEW_EDGES < self.info.edges <= MOST_EDGES:
+            self._columns = self._made_columns()
+            self.kept.write(_COLUMNS, _COLUMNS_BY, self._columns.arrays())
+
+    def _edge_columns(self) -> EdgeColumns | None:
+        """Return the columns of the edges, if some process made them."""
+        if not self._looked:
+            self._looked = True
+            found = self.kept.read(_COLUMNS, _COLUMNS_BY)
+            if found is not None:
+                size = (self.info.next_key, len(self.relations().ids), self.info.edges)
+                with suppress(ValueError, KeyError, IndexError):
+                    self._columns = EdgeColumns.read(found[0], *size)
+        return self._columns
+
+    def _made_columns(self) -> EdgeColumns:
+        kind, degree = np.zeros(self.info.next_key, np.uint8), np.zeros(self.info.next_key, "i8")
+        rows = np.array(self.query("SELECT key, kind, degree FROM entity"), "i8").reshape(-1, 3)
+        kind[rows[:, 0]], degree[rows[:, 0]] = rows[:, 1], np.maximum(rows[:, 2], 0)
+        keys = keys_array([key for (key,) in self.query("SELECT key FROM edges_out ORDER BY key")])
+        found = self._side(keys, 0, "edges_out")
+        return EdgeColumns.of((keys[found.row], found.step // 2, found.target), kind, degree)
+
+    def degrees(self, keys: IntArray) -> IntArray:
+        """Return the number of edges that touch each key; an unknown key has none."""
+        keys = keys_array(keys)
+        columns = self._edge_columns() if len(keys) > _FEW_KEYS else None
+        return super().degrees(keys) if columns is None else columns.degrees(keys)
 
     def has_edges(self, heads: IntArray, relations: IntArray, tails: IntArray) -> BoolArray:
         """Return for each (head, relation, tail), in stored direction, whether it is in the KG."""
         heads, relations, tails = (keys_array(column) for column in (heads, relations, tails))
         unique, rows = np.unique(heads, return_inverse=True)
-        there = self.neighbours(unique, "out")
+        there = self._side(unique, 0, "edges_out")  # the file itself, and nothing made of it
         wanted = np.isin(there.target, tails) & np.isin(there.step, relations * 2)
         have = set(
             zip(

@@ -79,6 +79,14 @@ class Candidate:
     features: Features
 
 
+def may_name(store: GraphStore, text: str) -> bool:
+    """Return whether ``text`` may name something in the graph, by a part of its name, too."""
+    try:
+        return bool(link(store, text, 1))
+    except LinkingError:
+        return False
+
+
 def link(store: GraphStore, question: str, limit: int = 10) -> list[Candidate]:
     """Return up to ``limit`` candidates for the topic of ``question``, best first.
 

@@ -50,6 +50,7 @@ from kgqa.loading.files import (
 from kgqa.loading.nodes import NodeTable, collect_ids
 from kgqa.loading.sources import Sources
 from kgqa.loading.spool import Spool
+from kgqa.loading.summary import summary_of
 from kgqa.loading.type_relations import NO_RELATION_IS, TypeRelations
 from kgqa.progress import Progress, Silent
 from kgqa.registry import Options
@@ -187,6 +188,7 @@ class IngestResult:
     rejects_file: str | None
     seconds: float
     dropped: dict[str, int] = field(default_factory=dict)
+    taken: dict[str, Any] = field(default_factory=dict)
 
 
 def load(
@@ -225,6 +227,8 @@ def load(
             try:
                 graph = _assembled(loader, sources, kg, stages, folder, progress)
                 writer.write(graph, progress)
+                filtered = hasattr(loader, "dump")
+                taken = summary_of(graph, stages.record.report, filtered=filtered)
             finally:
                 if stages.last is None:  # nothing to go on from
                     stages.clear()
@@ -248,7 +252,8 @@ def load(
         rejected=report.rejected,
         rejects_file=str(folder / REJECTS_FILE) if report.rejected else None,
         seconds=round(time.monotonic() - started, 3),
-        dropped=dict(report.dropped),
+        dropped=dict(+report.dropped),
+        taken=taken,
     )
 
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from kgqa.models.adapter import AdapterCard
     from kgqa.models.general import GeneralLLM
 
+MOST_ANSWERS = 500  # with a path each, or of too many rows to give them all
 T = TypeVar("T")
 R = TypeVar("R")
 OptionsT = TypeVar("OptionsT", bound=MethodOptions)

@@ -27,15 +27,16 @@ from kgqa.answers.answer import (
 )
 from kgqa.answers.general import ask_which
 from kgqa.deadline import check_deadline
-from kgqa.display import NOT_HERE, said_name
+from kgqa.display import NOT_HERE, first_of, said_name
 from kgqa.errors import PlanError, TimeLimitError, UsageError
 from kgqa.graph.moments import length
 from kgqa.graph.names import normalise
 from kgqa.graph.quantities import BASES
 from kgqa.graph.schema import PropertyGraph
 from kgqa.lexicon.lemmas import stem
+from kgqa.linking.linker import may_name
 from kgqa.linking.neighbourhood_features import MOST_CLASSES, stems_of
-from kgqa.methods.base import LinkedQuestion, Method
+from kgqa.methods.base import MOST_ANSWERS, LinkedQuestion, Method
 from kgqa.methods.options import QueryOptions
 from kgqa.paths.ground import Node
 from kgqa.paths.words import relation_phrase
@@ -61,8 +62,6 @@ from kgqa.planning.search import PlanSearch
 from kgqa.planning.value_index import ValueIndex
 from kgqa.planning.whole_rank import MORE_PLANS, by_ranker
 from kgqa.queries.check import SchemaIndex
-from kgqa.queries.cypher import cypher_of
-from kgqa.queries.execute import run_plan
 from kgqa.queries.implicit_classes import PlainGraph, queryable
 from kgqa.queries.plan import (
     KEYWORDS,
@@ -77,6 +76,7 @@ from kgqa.queries.plan import (
     owners,
 )
 from kgqa.queries.result import QueryLimits, QueryResult
+from kgqa.queries.run import run_shown
 from kgqa.queries.sentence import plural, sentence
 from kgqa.understanding.asked import as_of, as_superlative, asked_of_one
 from kgqa.understanding.clock import today_of
@@ -201,7 +201,7 @@ class Query(Method[QueryOptions]):
         """
         began, question = time.perf_counter(), as_of(as_superlative(question))
         graph = queryable(_property_graph(store))
-        stored = SchemaIndex(_property_graph(store).schema())  # the classes that Cypher knows
+        stored = SchemaIndex(_property_graph(store).schema())  # the classes that the store knows
         parts, values = self._of(graph)
         (question, items), literals, found = self._asked(graph, question)
         # without values: whether they are used, `unused` says
@@ -225,15 +225,12 @@ class Query(Method[QueryOptions]):
             some = ((one, within(one.plan, among, types)) for one in plans)
             plans = [replace(one, plan=plan) for one, plan in some if plan is not None]
         chosen = time.perf_counter()
-        limits = QueryLimits(seconds=self.options.time_limit)
+        limits = QueryLimits(seconds=self.options.time_limit, first=MOST_ANSWERS)
 
         def run(plan: Plan) -> QueryResult | None:
             result = None
             with suppress(PlanError, TimeLimitError):
-                result = run_plan(plan, graph, parts.index, limits)
-            with suppress(PlanError):  # some plans are not one statement
-                if result is not None:
-                    result = replace(result, cypher=cypher_of(plan, stored).text)
+                result = run_shown(plan, graph, parts.index, limits, stored=stored)
             return result
 
         worth: list[tuple[float, Candidate, QueryResult | None]] = []
@@ -264,8 +261,10 @@ class Query(Method[QueryOptions]):
         unknown, passed = list[str](), list[str]()
         if worth:
             one = worth[0][1]
-            part, unknown, passed = self._left(question, bare, one, found, literals, parts)
+            part, missing, passed = self._left(question, bare, one, found, literals, parts)
             confidence *= part
+            for name in missing:  # of what is there it is not said that it is not
+                (passed if may_name(store, name) else unknown).append(name)
         ranked = [(one, result) for _, one, result in worth]
         chosen_by, said = None, ""
         if self._chooses is not None and ranked:
@@ -489,6 +488,8 @@ class Query(Method[QueryOptions]):
                 if len(result) == 1
                 else f"{len(result.tied)} more are equal to the last of the first {len(result)}."
             )
+        if result.rows_in_all:
+            notes.append(first_of(result.rows_in_all, len(result)))
         if counted := counted_words(result):
             notes.append(counted)
         notes += [f"Nothing in the graph is called {said_name(name)}." for name in read.unknown]
@@ -544,7 +545,9 @@ class Query(Method[QueryOptions]):
             schema = store.schema()
             called = None
             if isinstance(store, PlainGraph):
-                called = class_words(store, schema, self.resources.sentence_encoder(None))
+                folder = self.resources.settings.kg_folder(store.info.name)
+                encoder = self.resources.sentence_encoder(None)
+                called = class_words(store, schema, encoder, folder)
             self._parts = SchemaParts(schema, called, value_nodes(store, schema))
             self._values = ValueIndex(store, schema)
             self._version = version
@@ -586,7 +589,7 @@ def readings_of(
     ``ranked``: the best first, each with what it gives, or None if it is still to ``run``.
     """
     found: list[PlanReading] = []
-    given: list[set[object]] = []
+    given: list[tuple[int, set[object]]] = []
     for one, result in ranked[:_OFFERED_AMONG]:
         check_deadline()
         result = result or run(one.plan)
@@ -811,9 +814,9 @@ def _answer(row: tuple[Cell, ...], result: QueryResult) -> RankedAnswer:
     return RankedAnswer(None, text, 1.0, grounded=True)
 
 
-def _first_column(result: QueryResult) -> set[object]:
+def _first_column(result: QueryResult) -> tuple[int, set[object]]:
     rows = [*result.rows, *result.tied]
-    return {row[0].id if isinstance(row[0], Node) else row[0] for row in rows}
+    return result.rows_in_all, {row[0].id if isinstance(row[0], Node) else row[0] for row in rows}
 
 
 def is_idle(result: QueryResult, run: Callable[[Plan], QueryResult | None]) -> bool:

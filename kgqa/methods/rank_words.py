@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgqa.answers.expand import LACKING
-from kgqa.graph.model import Kind, keys_array
+from kgqa.graph.model import Kind, distinct, keys_array
 from kgqa.graph.quantities import read_value
 from kgqa.graph.schema import PropertyGraph
 from kgqa.graph.store import schema_version
@@ -211,13 +211,15 @@ def entity_scores(
 
     An entity that not all topics lead to keeps ``LACKING`` in place of what it lacks.
     """
-    scores: dict[int, float] = {}
+    topics, scores = {*topics}, dict[int, float]()
     every: list[dict[int, float]] = []
     for paths, one in zip(found, weighed, strict=True):
-        keys, at = np.unique(paths.table.ends(), return_inverse=True)
+        keys, at = distinct(paths.table.ends())
         most = np.zeros(len(keys))
         np.maximum.at(most, at, one.probability[paths.of])
         every.append(dict(zip(keys.tolist(), most.tolist(), strict=True)))
+    if len(every) == 1:
+        return {key: score for key, score in every[0].items() if key not in topics}
     for key in set().union(*every).difference(topics):
         scores[key] = math.prod(one.get(key, LACKING) for one in every)
     return scores

@@ -134,7 +134,14 @@ def _grouped(table: PathTable) -> RelationPaths:
     """Return paths, in order, by their relation paths."""
     table = ordered(table)
     steps = table.hops[:, :, (FIRST, SECOND)].reshape(len(table), 2 * table.hops.shape[1])
-    unique, of = np.unique(steps, axis=0, return_inverse=True)
+    base, codes = int(steps.max(initial=0)) + 2, np.zeros(len(steps), np.int64)
+    if base ** steps.shape[1] < 1 << 63:  # numbers are sorted ten times as fast as rows
+        for column in steps.T:
+            codes = codes * base + column + 1
+        _, first, of = np.unique(codes, return_index=True, return_inverse=True)
+        unique = steps[first]
+    else:
+        unique, of = np.unique(steps, axis=0, return_inverse=True)
     paths = tuple(
         tuple((row[at], row[at + 1]) for at in range(0, len(row), 2) if row[at] >= 0)
         for row in unique.tolist()

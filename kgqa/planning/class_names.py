@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgqa.lexicon.english import english
+from kgqa.models.kept_vectors import KeptVectors
 from kgqa.paths.words import relation_phrase
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -54,8 +56,17 @@ class ClassWords:
         return dict(zip(self.nouns, (cosines - cosines.max()).tolist(), strict=True))
 
 
-def class_words(store: QueryStore, schema: GraphSchema, encoder: SentenceEncoder) -> ClassWords:
-    """Return what the classes of a schema are called. Raises GraphError."""
+def class_words(
+    store: QueryStore, schema: GraphSchema, encoder: SentenceEncoder, folder: Path | None = None
+) -> ClassWords:
+    """Return what the classes of a schema are called; ``folder``: where vectors are kept.
+
+    Raises GraphError.
+    """
+    encode = encoder.encode
+    if folder is not None and folder.is_dir():
+        name = re.sub(r"\W+", "-", encoder.name)[-80:]
+        encode = KeptVectors(folder / f"vectors-{name}.sqlite", encoder.encode).vectors
     by_relations = [", ".join(dict.fromkeys([one.name, *one.also])) for one in schema.types]
     names = [
         [name or "" for name in store.entities(store.instances(one.name)[:200]).names]
@@ -63,9 +74,9 @@ def class_words(store: QueryStore, schema: GraphSchema, encoder: SentenceEncoder
     ]
     shown = [", ".join(some[:: max(1, len(some) // _SHOWN)][:_SHOWN]) for some in names]
     both = [f"{words}: {some}" for words, some in zip(by_relations, shown, strict=True)]
-    vectors = np.stack([_unit(encoder.encode(texts)) for texts in (by_relations, both)])
+    vectors = np.stack([_unit(encode(texts)) for texts in (by_relations, both)])
     nouns = english()["words"]["nouns"].split()  # in this order
-    to_noun = (vectors.sum(axis=0) + _unit(encoder.encode(shown))) @ _unit(encoder.encode(nouns)).T
+    to_noun = (vectors.sum(axis=0) + _unit(encode(shown))) @ _unit(encode(nouns)).T
     to_noun = to_noun - _COMMON * to_noun.mean(axis=0, keepdims=True)
     called = {}
     own = {one.name for one in schema.types}

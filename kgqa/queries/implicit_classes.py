@@ -14,15 +14,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from pydantic import TypeAdapter
 
+from kgqa.graph.kept import kept_of
+from kgqa.graph.model import keys_array
 from kgqa.graph.quantities import UNITS, read_value
-from kgqa.graph.schema import EntityType, GraphSchema, Property, RelationPattern
+from kgqa.graph.schema import EntityType, GraphSchema, Property, RelationPattern, Value
 from kgqa.paths.words import relation_phrase
 
 if TYPE_CHECKING:
@@ -30,12 +34,15 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from kgqa.graph.model import EntityDetails, IntArray
-    from kgqa.graph.schema import Value, ValueType
+    from kgqa.graph.kept import Arrays
+    from kgqa.graph.model import Entities, EntityDetails, IntArray
+    from kgqa.graph.schema import ValueType
     from kgqa.queries.join import QueryStore
 
 _MOST_RELATIONS = 400
-_MOST_EDGES = 1_500_000
+_MOST_EDGES = 1_500_000  # that a server is asked for
+_TRIED = 5_000  # of many entities, as many as tell what all of them are called
+_MAYBE = 0.7  # of those that must be quantities, so that all are read
 _READ = 0.8  # of a relation's tails that must be quantities, so that it is a property
 _TOGETHER = 0.5  # of the smaller of two sets that must be in the other, so that they are one class
 _APART = 0.1  # at most so much of the heads of two relations that are of different classes
@@ -50,13 +57,21 @@ _BESIDE = frozenset(
     ["of", "for", "against", "to", "from", "with", "on", "through", "into", "over", "along", "as"]
 )
 _SEGMENT = re.compile(r"(?:.*[/#])?([A-Za-z][A-Za-z_ -]*?)[-_/:# ]?\d+[A-Za-z]?")
+_MADE_BY = (
+    "queries/implicit_classes.py",
+    "graph/properties.py",
+    "graph/amounts.py",
+    "graph/quantities.py",
+    "paths/words.py",
+    "lexicon/english.toml",
+)
 _FLAGS = {"yes": True, "no": False, "true": True, "false": False}
 _NOUN = re.compile(r"(?<![\w@.])(?:[^\W\d_]{4,}(?![\w@:]|\.\w)|[^\W\d_]{3}$)")  # of no address
 _NUMBER = re.compile(r"\d[\d.,\s]*\d|\d")
 
 
 def queryable(store: QueryStore) -> QueryStore:
-    """Return a store, or if it has no classes and is not large one that has them."""
+    """Return a store, or if it has no classes one that has them."""
     version = store.info.version
     if _TYPED.get(store) == version:
         return store
@@ -69,7 +84,8 @@ def queryable(store: QueryStore) -> QueryStore:
         said[bool(pattern.head)] += pattern.count
     for type_ in schema.types:
         said[bool(type_.name)] += sum(one.count for one in type_.properties)
-    large = len(store.relations().ids) > _MOST_RELATIONS or store.info.edges > _MOST_EDGES
+    most = getattr(store, "most_read", _MOST_EDGES)
+    large = len(store.relations().ids) > _MOST_RELATIONS or store.info.edges > most
     if large or said[True] >= said[False]:
         _TYPED[store] = version
         return store
@@ -83,84 +99,134 @@ class PlainGraph:
 
     def __init__(self, store: QueryStore, schema: GraphSchema) -> None:
         self.base, self.version = store, store.info.version
-        ids = store.relations().ids
-        every = np.flatnonzero([bool(one) for one in ids]).astype(np.int64)
-        keys = store.instances("")
-        facts = store.facts(keys, every.tolist(), inverse=False)
-        self._heads, self._relation, self._tails = keys[facts.row], facts.relation, facts.other
-        self._ids = ids
-        self._names = store.entities(np.unique(self._tails))
-        self._values: dict[str, dict[int, Value]] = {}  # by relation, by key of the tail
-        self._properties: dict[str, Property] = {}
-        self._read_properties(every)
-        self._keys = np.unique(np.concatenate([keys, self._tails]))  # on a server's store far apart
-        self._class_of = _classes(self._slots(every), len(self._keys))
-        self._entities = store.entities(keys)
-        self._join_ids()
-        self._schema = self._made(schema)
+        self._ids = store.relations().ids
+        kept = kept_of(store)
+        found = _kept_classes(kept.read("classes", _MADE_BY))
+        if found is None:
+            found = _Classing(store, schema).found()
+            kept.write("classes", _MADE_BY, *_to_keep(found))
+        self._found = found
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.base, name)
 
     def schema(self) -> GraphSchema:
         """Return the schema that was found."""
-        return self._schema
+        return self._found.schema
 
     def instances(self, type_: str) -> IntArray:
         """Return the keys of the entities of a type, ascending; "" is every entity."""
-        if not type_:
-            return self.base.instances("")
-        if type_ not in self._numbers:  # one that is stated
+        if type_ not in self._found.numbers:  # "", or one that is stated
             return self.base.instances(type_)
-        there: IntArray = self._keys[self._class_of == self._numbers[type_]]
+        there: IntArray = self._found.keys[self._found.class_of == self._found.numbers[type_]]
         return there
 
     def details(self, key: int) -> EntityDetails:
         """Return an entity with its class."""
         found = self.base.details(key)
-        number = int(self._classes_of(np.array([key]))[0])
-        types = [name for name, one in self._numbers.items() if one == number]
+        place = int(np.searchsorted(self._found.keys, key))
+        known = place < len(self._found.keys) and self._found.keys[place] == key
+        number = int(self._found.class_of[place]) if known else -1
+        types = [name for name, one in self._found.numbers.items() if one == number]
         return replace(found, types=types) if types else found
 
     def property_values(self, keys: IntArray, name: str) -> tuple[IntArray, list[Value]]:
         """Return (row, value) of a property of entities, by row."""
-        if name not in self._values:
+        if name not in self._found.values:
             return self.base.property_values(keys, name)
-        read = self._values[name]
+        read, values = self._found.values[name]
         facts = self.base.facts(keys, [self._ids.index(name)], inverse=False)
-        kept = [place for place, tail in enumerate(facts.other.tolist()) if tail in read]
-        return facts.row[kept], [read[int(facts.other[place])] for place in kept]
+        places = np.minimum(np.searchsorted(read, facts.other), len(read) - 1)
+        kept = read[places] == facts.other
+        return facts.row[kept], [values[place] for place in places[kept].tolist()]
 
-    # -- what the relations are --------------------------------------------------------------
 
-    def _read_properties(self, relations: IntArray) -> None:
-        name_of = dict(zip(self._names.keys.tolist(), self._names.names, strict=True))
-        goes_on = set(np.unique(self._heads).tolist())
-        for relation in relations.tolist():
-            tails = self._tails[self._relation == relation].tolist()
-            if not tails or sum(one in goes_on for one in tails) > (1 - _READ) * len(tails):
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What the relations of plain triples say.
+
+    ``keys``: what has relations, ascending (on a server's store far apart); ``class_of``: the
+    number of each one's class, -1 for none; ``numbers``: of classes by name; ``values``: the tails
+    of each property, ascending, with what they are.
+    """
+
+    schema: GraphSchema
+    keys: IntArray
+    class_of: NDArray[np.int32]
+    numbers: dict[str, int]
+    values: dict[str, tuple[IntArray, list[Value]]]
+
+
+class _Classing:
+    """The reading of all triples for their classes and properties."""
+
+    def __init__(self, store: QueryStore, schema: GraphSchema) -> None:
+        self._store, self._stated = store, schema
+        self._ids = store.relations().ids
+        every = np.flatnonzero([bool(one) for one in self._ids]).astype(np.int64)
+        entities = store.instances("")
+        facts = store.facts(entities, every.tolist(), inverse=False)
+        self._keys = np.unique(np.concatenate([entities, facts.other]))
+        self._entities = np.searchsorted(self._keys, entities)
+        # from here on entities go by their places in these keys
+        self._heads, self._relation = self._entities[facts.row], facts.relation
+        self._tails = np.searchsorted(self._keys, facts.other)
+        order = np.argsort(self._relation, kind="stable")
+        ends = np.searchsorted(self._relation[order], np.arange(len(self._ids) + 1))
+        self._of = {one: order[ends[one] : ends[one + 1]] for one in every.tolist()}
+        self._values: dict[str, tuple[IntArray, list[Value]]] = {}
+        self._properties: dict[str, Property] = {}
+        self._read_properties()
+        self._class_of = _classes(self._slots(), len(self._keys))
+        self._join_ids()
+
+    def found(self) -> _Found:
+        """Return what was found."""
+        schema, numbers = self._made()
+        class_of = self._class_of.astype(np.int32)
+        return _Found(schema, self._keys, class_of, numbers, self._values)
+
+    def _read_properties(self) -> None:
+        goes_on = np.zeros(len(self._keys), np.bool_)
+        goes_on[self._heads] = True
+        for relation, places in self._of.items():
+            tails, first, counts = np.unique(
+                self._tails[places], return_index=True, return_counts=True
+            )
+            order = np.argsort(first)  # in which they are read
+            tails, counts = tails[order], counts[order]
+            if not len(places) or counts[goes_on[tails]].sum() > (1 - _READ) * len(places):
                 continue
-            texts = {one: name_of.get(one) or "" for one in dict.fromkeys(tails)}
-            found = _read(texts)
-            if found is None or sum(one in found[1] for one in tails) < _READ * len(tails):
+            some = tails[:: max(1, len(tails) // _TRIED)]
+            if len(tails) > 2 * _TRIED and not self._is_read(some, np.ones(len(some)), _MAYBE):
                 continue
-            type_, values = found
-            name = self._ids[relation]
-            self._values[name] = values
-            examples = tuple(dict.fromkeys(list(values.values())[:3]))
-            self._properties[name] = Property(name, type_, False, len(tails), examples)
+            if read := self._is_read(tails, counts, _READ):
+                type_, values = read
+                name = self._ids[relation]
+                places_ = keys_array(sorted(values))
+                self._values[name] = self._keys[places_], [values[at] for at in places_.tolist()]
+                examples = tuple(dict.fromkeys(list(values.values())[:3]))
+                self._properties[name] = Property(name, type_, False, len(places), examples)
 
-    def _slots(self, relations: IntArray) -> list[_Slot]:
+    def _is_read(
+        self, tails: IntArray, counts: NDArray[Any], least: float
+    ) -> tuple[ValueType, dict[int, Value]] | None:
+        """Return the type of a relation's tails and what each is, None if too few are read."""
+        entities = self._store.entities(self._keys[tails])
+        texts = dict(zip(tails.tolist(), (one or "" for one in entities.names), strict=True))
+        found = _read(texts)
+        if found is None:
+            return None
+        read = counts[np.isin(tails, keys_array(list(found[1])))].sum()
+        return found if read >= least * counts.sum() else None
+
+    def _slots(self) -> list[_Slot]:
         found = []
-        for relation in relations.tolist():
-            here = self._relation == relation
+        for relation, places in self._of.items():
             name = self._ids[relation]
-            sides = [(True, self._heads)]
+            found.append(_Slot(name, True, np.unique(self._heads[places])))
             if name not in self._properties:
-                sides.append((False, self._tails))
-            for is_head, ends in sides:
-                places = np.searchsorted(self._keys, np.unique(ends[here]))
-                found.append(_Slot(name, is_head, places))
+                found.append(_Slot(name, False, np.unique(self._tails[places])))
         return [one for one in found if len(one.keys)]
 
     def _classes_of(self, keys: IntArray) -> IntArray:
@@ -174,31 +240,34 @@ class PlainGraph:
         """Join the classes whose ids begin with the same word."""
         first: dict[str, int] = {}
         for number, places in self._members().items():
-            if word := _of_ids([self._entities.ids[place] for place in places]):
+            some = self._some(places)
+            if word := _of_ids(some.ids):
                 into = first.setdefault(word, number)
                 self._class_of[self._class_of == number] = into
 
-    def _members(self) -> dict[int, list[int]]:
-        """Return the places in ``_entities`` of each class, the largest first."""
-        found: dict[int, list[int]] = {}
-        for place, number in enumerate(self._classes_of(self._entities.keys).tolist()):
-            if number >= 0:
-                found.setdefault(number, []).append(place)
-        return dict(sorted(found.items(), key=lambda one: (-len(one[1]), one[0])))
+    def _some(self, places: IntArray) -> Entities:
+        """Return the entities of a class, or of a large one so many that they tell its words."""
+        return self._store.entities(self._keys[places[:: max(1, len(places) // _TRIED)]])
 
-    def _made(self, schema: GraphSchema) -> GraphSchema:
-        stored = {one.name: one for type_ in schema.types for one in type_.properties}
+    def _members(self) -> dict[int, IntArray]:
+        """Return the places of each class, ascending, the largest first."""
+        of = self._class_of[self._entities]
+        order = np.argsort(of, kind="stable")
+        numbers, starts = np.unique(of[order], return_index=True)
+        parts = np.split(self._entities[order], starts[1:])
+        found = [one for one in zip(numbers.tolist(), parts, strict=True) if one[0] >= 0]
+        return dict(sorted(found, key=lambda one: (-len(one[1]), one[0])))
+
+    def _made(self) -> tuple[GraphSchema, dict[str, int]]:
+        """Return the schema, and the number of each class by its name."""
+        stored = {one.name: one for type_ in self._stated.types for one in type_.properties}
         stored.update(self._properties)
         used: dict[int, Counter[str]] = {}  # properties by class
         patterns: Counter[tuple[str, int, int]] = Counter()
         total: Counter[str] = Counter()
-        of_head, of_tail = self._classes_of(self._heads), self._classes_of(self._tails)
         as_head: dict[int, Counter[str]] = {}
         as_tail: dict[int, Counter[str]] = {}
-        triples = np.stack([self._relation, of_head, of_tail], axis=1)
-        for (relation, head, tail), count in zip(
-            *(part.tolist() for part in np.unique(triples, axis=0, return_counts=True)), strict=True
-        ):
+        for relation, head, tail, count in self._by_class():
             name = self._ids[relation]
             total[name] += count
             as_head.setdefault(head, Counter())[name] += count
@@ -207,43 +276,86 @@ class PlainGraph:
             else:
                 patterns[name, head, tail] += count
                 as_tail.setdefault(tail, Counter())[name] += count
-        self._numbers: dict[str, int] = {}
+        numbers: dict[str, int] = {}
         types = []
         for number, places in self._members().items():
             words = described(as_head.get(number, Counter()), as_tail.get(number, Counter()))
-            ids, names = ([every[place] for place in places]
-                          for every in (self._entities.ids, self._entities.names))  # fmt: skip
-            said = _common_word([name or "" for name in names])
-            said = "" if said in self._numbers else said
-            name = _of_ids([id_ or "" for id_ in ids]) or said or words[0]
-            while name in self._numbers:
+            some = self._some(places)
+            said = _common_word([name or "" for name in some.names])
+            said = "" if said in numbers else said
+            name = _of_ids([id_ or "" for id_ in some.ids]) or said or words[0]
+            while name in numbers:
                 name += " 2"
-            self._numbers[name] = number
+            numbers[name] = number
             own = [one for one, count in used.get(number, Counter()).items()
                    if count >= _SHARE * total[one]]  # fmt: skip
             properties = tuple(replace(stored[one], count=used[number][one]) for one in own)
             also = tuple(
                 one for one in dict.fromkeys([said, ", ".join(words)]) if one and one != name
             )
-            types.append(EntityType(name, len(ids), properties, also=also))
-        for one in schema.types:
-            if one.name and one.name not in self._numbers:
-                here = self._relation[np.isin(self._heads, self.base.instances(one.name))]
-                counts = Counter(self._ids[number] for number in here.tolist())
-                more = [replace(read, count=counts[name]) for name, read in self._properties.items()
-                        if counts[name]]  # fmt: skip
-                types.append(replace(one, properties=(*one.properties, *more)))
-        called = {number: name for name, number in self._numbers.items()}
+            types.append(EntityType(name, len(places), properties, also=also))
+        types += self._stated_types(numbers)
+        called = {number: name for name, number in numbers.items()}
         relations = [
             RelationPattern(name, called[head], called[tail], count)
             for (name, head, tail), count in patterns.most_common()
             if count >= _SHARE * total[name] and {head, tail} <= called.keys()  # not mediators
         ]
-        return GraphSchema(tuple(types), tuple(relations), schema.sampled)
+        return GraphSchema(tuple(types), tuple(relations), self._stated.sampled), numbers
+
+    def _by_class(self) -> list[tuple[int, int, int, int]]:
+        """Return (relation, class of the heads, class of the tails, facts), sorted."""
+        size = int(self._class_of.max(initial=0)) + 2  # -1 is a class here
+        codes = self._relation * size + self._class_of[self._heads] + 1
+        codes = codes * size + self._class_of[self._tails] + 1
+        unique, counts = np.unique(codes, return_counts=True)
+        columns = (unique // size**2, unique // size % size - 1, unique % size - 1, counts)
+        return list(zip(*(one.tolist() for one in columns), strict=True))
+
+    def _stated_types(self, numbers: dict[str, int]) -> list[EntityType]:
+        """Return the types that the graph states itself, with the properties that were read."""
+        types = []
+        for one in self._stated.types:
+            if one.name and one.name not in numbers:
+                mine = np.isin(self._keys, self._store.instances(one.name))
+                here = self._relation[mine[self._heads]]
+                counts = Counter(self._ids[number] for number in here.tolist())
+                more = [replace(read, count=counts[name]) for name, read in self._properties.items()
+                        if counts[name]]  # fmt: skip
+                types.append(replace(one, properties=(*one.properties, *more)))
+        return types
 
 
 _VIEWS: dict[int, PlainGraph] = {}  # the last one
 _TYPED: WeakKeyDictionary[QueryStore, str] = WeakKeyDictionary()  # versions that need no view
+_SCHEMA = TypeAdapter(GraphSchema)
+_VALUES = TypeAdapter(list[Value])
+
+
+def _to_keep(found: _Found) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Return what was found as arrays and as content that JSON can hold."""
+    arrays: dict[str, NDArray[Any]] = {"keys": found.keys, "class_of": found.class_of}
+    arrays |= {str(at): keys for at, (keys, _) in enumerate(found.values.values())}
+    values = {name: each for name, (_, each) in found.values.items()}
+    schema = _SCHEMA.dump_python(found.schema, mode="json")
+    return arrays, {"schema": schema, "numbers": found.numbers, "values": values}
+
+
+def _kept_classes(kept: tuple[Arrays, Any] | None) -> _Found | None:
+    """Return what was kept; None if that is nothing, or not of this form."""
+    if kept is None:
+        return None
+    arrays, content = kept
+    with suppress(ValueError, KeyError):
+        values = {}
+        for at, (name, each) in enumerate(content["values"].items()):
+            values[name] = arrays[str(at)], _VALUES.validate_python(each)
+        schema = _SCHEMA.validate_python(content["schema"])
+        fits = all(len(keys) == len(each) > 0 for keys, each in values.values())
+        keys, class_of = arrays["keys"], arrays["class_of"]
+        if fits and keys.shape == class_of.shape:
+            return _Found(schema, keys, class_of, content["numbers"], values)
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,10 +372,8 @@ def _classes(slots: Sequence[_Slot], count: int) -> IntArray:
     class_of = np.full(count, -1, dtype=np.int64)
     if not slots:
         return class_of
-    within = np.zeros((len(slots), count), dtype=np.float32)
-    for row, slot in enumerate(slots):
-        within[row, slot.keys] = 1
-    shared = within @ within.T
+    set_of, within, times = _sets_of_slots(slots, count)
+    shared = ((within * times.astype(np.float64)) @ within.T).astype(np.float32)
     sizes = shared.diagonal()
     smaller = np.minimum.outer(sizes, sizes)
     likeness = shared / (sizes[:, None] + sizes[None, :] - shared)
@@ -281,43 +391,76 @@ def _classes(slots: Sequence[_Slot], count: int) -> IntArray:
         for slot_ in groups.pop(second):
             group_of[slot_] = first
     numbers = {group: number for number, group in enumerate(groups)}
-    votes = np.zeros((len(numbers), count), dtype=np.float32)
+    votes = np.zeros((len(numbers), len(times)), dtype=np.float32)
     for row, slot in enumerate(slots):
         # a set of few says more of its members than one of many
-        votes[numbers[group_of[row]], slot.keys] += (2 if slot.head else 1) + 1 / len(slot.keys)
-    there = votes.max(axis=0) > 0
-    class_of[there] = votes.argmax(axis=0)[there]
-    for number in np.unique(class_of[there]).tolist():
-        _split(class_of, number, slots, within)
+        weight = (2 if slot.head else 1) + 1 / len(slot.keys)
+        votes[numbers[group_of[row]], within[row] > 0] += weight
+    class_of_set = np.where(votes.max(axis=0) > 0, votes.argmax(axis=0), -1)
+    for number in np.unique(class_of_set[class_of_set >= 0]).tolist():
+        _split(class_of_set, number, slots, within, times)
+    there = set_of >= 0
+    class_of[there] = class_of_set[set_of[there]]
     return class_of
 
 
+def _sets_of_slots(
+    slots: Sequence[_Slot], count: int
+) -> tuple[IntArray, NDArray[np.float32], IntArray]:
+    """Return which set of slots each entity is in, the slots of each set, and its entities.
+
+    Shapes ``[count]`` (-1 for none), ``[len(slots), sets]``, ``[sets]``. Entities are many, and the
+    sets that they are in few. Sets are in the order of their first entities.
+    """
+    marks = np.random.default_rng(0).integers(1, 1 << 63, len(slots), dtype=np.uint64)
+    mark_of = np.zeros(count, np.uint64)
+    for mark, slot in zip(marks, slots, strict=True):
+        mark_of[slot.keys] += mark
+    there = np.flatnonzero(mark_of)
+    _, first, back, times = np.unique(
+        mark_of[there], return_index=True, return_inverse=True, return_counts=True
+    )
+    order = np.argsort(first)
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    set_of = np.full(count, -1, np.int64)
+    set_of[there] = place[back]
+    within = np.zeros((len(slots), len(first)), dtype=np.float32)
+    for row, slot in enumerate(slots):
+        within[row, set_of[slot.keys]] = 1
+    return set_of, within, times[order]
+
+
 def _split(
-    class_of: IntArray, number: int, slots: Sequence[_Slot], within: NDArray[np.float32]
+    class_of: IntArray,
+    number: int,
+    slots: Sequence[_Slot],
+    within: NDArray[np.float32],
+    times: IntArray,
 ) -> None:
     """Split a class whose members share only near-universal relations.
 
-    Rivers and cities have a country; what else rivers have, no city has.
+    Rivers and cities have a country; what else rivers have, no city has. ``class_of``: of each set
+    of slots, ``times`` its entities.
     """
     members = np.flatnonzero(class_of == number)
-    sizes = within[:, members].sum(axis=1)
-    own = np.flatnonzero((sizes > 0) & (sizes < _WIDE * len(members)))
+    sizes = within[:, members] @ times[members].astype(np.float64)
+    own = np.flatnonzero((sizes > 0) & (sizes < _WIDE * times[members].sum()))
     parts: list[tuple[set[int], list[int]]] = []
     for row in own.tolist():
-        keys, rows = set(members[within[row, members] > 0].tolist()), [row]
-        for part in [one for one in parts if one[0] & keys]:
+        sets, rows = set(members[within[row, members] > 0].tolist()), [row]
+        for part in [one for one in parts if one[0] & sets]:
             parts.remove(part)
-            keys, rows = keys | part[0], [*part[1], *rows]
-        parts.append((keys, rows))
-    kinds = [
-        keys
-        for keys, rows in parts
-        if len(rows) > 1
-        and any(slots[row].head and sizes[row] >= max(_FEW - 1, _TOGETHER * len(keys))
-                for row in rows)
-    ]  # fmt: skip
-    for keys in sorted(kinds, key=len)[:-1]:
-        class_of[sorted(keys)] = class_of.max() + 1
+            sets, rows = sets | part[0], [*part[1], *rows]
+        parts.append((sets, rows))
+    kinds = []
+    for sets, rows in parts:
+        size = int(times[sorted(sets)].sum())
+        least = max(_FEW - 1, _TOGETHER * size)
+        if len(rows) > 1 and any(slots[row].head and sizes[row] >= least for row in rows):
+            kinds.append((size, sets))
+    for _, sets in sorted(kinds, key=lambda one: one[0])[:-1]:
+        class_of[sorted(sets)] = class_of.max() + 1
 
 
 def _read(texts: dict[int, str]) -> tuple[ValueType, dict[int, Value]] | None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from kgqa.deadline import check_deadline
 from kgqa.errors import PlanError, TimeLimitError
-from kgqa.graph.model import keys_array
+from kgqa.graph.model import distinct, keys_array
 from kgqa.graph.schema import PropertyGraph
 from kgqa.graph.store import GraphStore
 from kgqa.queries.plan import (
@@ -200,12 +200,12 @@ class Solver:
         forward = solutions.binds([NodeRef(hop.source)])
         at, to = (hop.source, hop.target) if forward else (hop.target, hop.source)
         inverse = hop.inverse == forward
-        keys, places = np.unique(solutions.columns[NodeRef(at)], return_inverse=True)
+        keys, places = distinct(solutions.columns[NodeRef(at)])
         if hop.repeated:
             row, other, facts = self._closure(keys, hop, inverse=inverse)
         else:
             row, other, facts = self._near(keys, hop, inverse=inverse)
-        there, back = np.unique(other, return_inverse=True)
+        there, back = distinct(other)
         sure = self.index.leads_only_to(hop, self.plan.nodes, to)
         may_be = self._may_be(to, there, of_class=sure)[back] if len(there) else there
         kept = np.flatnonzero(may_be)
@@ -286,6 +286,10 @@ class Solver:
                 f"{self.limits.solutions:,} are read.",
                 "Add a condition, or leave out a hop.",
             )
+        self.check_time()
+
+    def check_time(self) -> None:
+        """Raise TimeLimitError if the plan takes longer than it may."""
         if time.monotonic() > self.until:
             raise TimeLimitError(
                 f"The plan was not done within {self.limits.seconds:g} seconds.",
@@ -346,7 +350,7 @@ class Solver:
                 column = rows[:, refs.index(owner)]
                 if isinstance(owner, HopRef):
                     column = self.facts[owner.hop].fact[column]
-                lists = self._property(name, column)
+                lists = self.read_property(name, column)
                 if part == "size":
                     kind = self.index.property_of(self.plan, item)
                     sizes = [len(one) if kind.many else len(str(one[0])) for one in lists if one]
@@ -359,15 +363,16 @@ class Solver:
             case Arithmetic(left, operator, right):
                 sides = (self.values(left, refs, rows), self.values(right, refs, rows))
                 return [combined(one, operator, two) for one, two in zip(*sides, strict=True)]
-            case Aggregate(kind, PropertyRef(NodeRef(node), name)):  # an average
-                all_values = self._property(name, self._of_class(self.plan.nodes[node]))
+            case Aggregate(kind, PropertyRef(NodeRef(node), name)):
+                all_values = self.read_property(name, self._of_class(self.plan.nodes[node]))
                 one = calculated(kind, [value for values in all_values for value in values])
                 return [[] if one is None else [one]] * len(rows)
             case float() | int():
                 return [[item]] * len(rows)
         raise TypeError(item)
 
-    def _property(self, name: str, keys: IntArray) -> list[list[Value]]:
+    def read_property(self, name: str, keys: IntArray) -> list[list[Value]]:
+        """Return the values of a property of each key; read once."""
         asked = [key for key in np.unique(keys).tolist() if key >= 0]
         new = keys_array([key for key in asked if (name, key) not in self.read])
         if len(new):
@@ -408,7 +413,7 @@ def unique_rows(columns: Sequence[IntArray]) -> tuple[IntArray, IntArray]:
     Shapes ``[n, len(columns)]`` and ``[rows]``.
     """
     if len(columns) == 1:
-        values, back = np.unique(columns[0], return_inverse=True)
+        values, back = distinct(columns[0])
         return values[:, None], back
     packed = _packed(columns)
     if packed is None:

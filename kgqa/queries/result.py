@@ -26,9 +26,11 @@ class QueryLimits:
     """How far a plan may go; beyond, it ends in an error.
 
     ``solutions``: of its pattern, held in memory; ``rows``: given; ``seconds``: of execution.
+    ``first``: how many are given if there are more rows than that, in place of an error.
     """
 
     rows: int = 10_000
+    first: int | None = None
     solutions: int = 2_000_000
     seconds: float = 30.0
 
@@ -93,7 +95,7 @@ class QueryResult(Tabular):
 
     ``rows``: one cell for each of ``columns``; ``tied``: further rows that its limit cut off though
     they are equal in the plan's order to the last one; ``runners_up``: the next ones; ``names``: of
-    the entities that the plan names by id.
+    the entities that the plan names by id; ``rows_in_all``: their number, if not all are given.
     """
 
     plan: Plan
@@ -102,8 +104,10 @@ class QueryResult(Tabular):
     tied: tuple[tuple[Cell, ...], ...] = ()
     runners_up: tuple[tuple[Cell, ...], ...] = ()
     cypher: str = ""
+    sparql: str = ""
     source: EvidenceSource | None = field(default=None, repr=False, compare=False)
     names: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    rows_in_all: int = 0
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -178,6 +182,7 @@ class QueryResult(Tabular):
             "plan": str(self.plan),
             "sentence": self.sentence,
             "cypher": self.cypher,
+            "sparql": self.sparql,
             "pattern": [
                 {
                     "head": self.plan.text_of(NodeRef(hop.source)),
@@ -191,6 +196,7 @@ class QueryResult(Tabular):
             "columns": list(self.columns),
             "labels": list(self.labels),
             "rows": rows[: len(self)],
+            "rows_in_all": self.rows_in_all or len(self),
             "tied": rows[len(self) :],
             "runners_up": [[_cell(cell) for cell in row] for row in self.runners_up],
         }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import kgqa
-from kgqa.answers.unused import UNSURE, unused_values
+from kgqa.answers.unused import UNSURE, unused_names, unused_values
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,3 +56,27 @@ def test_of_an_unknown_thing_nothing_is_said(tmp_path: Path) -> None:
         answer = kg.ask(asked, method="rank")
         assert (answer.answers, answer.confidence) == ((), None)
         assert answer.notes == ('Not in this graph: nothing there is called "Rio".',)
+
+
+def test_of_a_thing_that_is_there_it_is_not_said_that_it_is_not(tmp_path: Path) -> None:
+    rows = [("Peru", "capital", "Lima"), ("Brazil", "city", "Rio de Janeiro")]
+    kg = kgqa.ingest("triples", rows, kg="places", home=tmp_path)
+    answer = kg.ask("Is Rio the capital of Peru?", entities=["Peru"], method="rank")
+    assert answer.answers == ()
+    assert answer.notes == ('Not in this graph: no fact says this of "Rio".',)
+
+
+def test_a_name_that_had_no_part_makes_an_answer_unsure(tmp_path: Path) -> None:
+    rows = [("Salt", "copies sold", "44"), ("Emma", "copies sold", "12")]
+    kg = kgqa.ingest("triples", rows, kg="sales", home=tmp_path)
+    answer = kg.ask("How many copies of Salt were sold in Oslo?", method="rank")
+    assert answer.notes[-1] == 'Not used for the answer: "Oslo".'
+    assert answer.confidence is not None
+    assert answer.confidence <= UNSURE
+
+
+def test_names_of_a_country_s_things_and_short_forms_are_taken() -> None:
+    assert unused_names("Which Norwegian towns are there?", "Norway -> town -> Oslo") == []
+    assert unused_names("Who is the CEO of Salt?", "Salt -> chief executive -> Bo") == []
+    assert unused_names("Who sells Salt in January?", "Salt -> seller -> Bo") == []
+    assert unused_names("Who sells Salt in Oslo?", "Salt -> seller -> Bo") == ["Oslo"]

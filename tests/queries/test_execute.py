@@ -216,3 +216,13 @@ def test_different_rows_are_those_of_numpy_however_large_their_numbers(
     assert distinct_rows(columns[1:]).tolist() == [
         [one] for one in sorted(set(columns[1].tolist()))
     ]
+
+
+def test_of_too_many_rows_the_first_are_given_with_their_number() -> None:
+    whole = run("Film")
+    for text in ("Film", "Film | desc Film.year | give Film"):
+        result = run(text, QueryLimits(rows=2, first=2))
+        assert len(result) == 2 < len(whole) == result.rows_in_all
+        assert {*result.rows} < {*whole.rows}
+        assert result.to_dict()["rows_in_all"] == len(whole)
+    assert cells(result) == [("t1",), ("t2",)]

@@ -1,0 +1,121 @@
+"""All edges of a KG as flat arrays: what a frontier of a hub's neighbours costs is a copy.
+
+Entity ``k`` has the edges ``start[k]:start[k + 1]`` of ``relation`` and ``target``, sorted by both,
+once as their heads and once as their tails; ``kind`` and ``degree`` are each entity's. They are
+made of the store's own edges, which stay the truth: whatever is shown is looked up there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kgqa.graph.model import Adjacency, keys_array
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from kgqa.graph.kept import Arrays
+    from kgqa.graph.model import IntArray
+
+MOST_EDGES = 20_000_000  # of a KG whose edges are held as columns
+_NAMES = ("start", "relation", "target")
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """The edges of each entity as heads, or as tails; see the module."""
+
+    start: NDArray[np.int64]
+    relation: NDArray[np.int32]
+    target: NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeColumns:
+    """Both sides; see the module."""
+
+    out: Side
+    into: Side
+    kind: NDArray[np.uint8]
+    degree: IntArray
+
+    @classmethod
+    def of(
+        cls,
+        edges: tuple[IntArray, IntArray, IntArray],
+        kind: NDArray[np.uint8],
+        degree: IntArray,
+    ) -> EdgeColumns:
+        """Return the columns of edges: heads, relations and tails, sorted by these."""
+        (heads, relations, tails), count = edges, len(kind)
+        back = np.argsort(tails * (int(relations.max(initial=0)) + 1) + relations, kind="stable")
+        return cls(
+            _side(heads, relations, tails, count),
+            _side(tails[back], relations[back], heads[back], count),
+            kind,
+            degree,
+        )
+
+    @classmethod
+    def read(cls, arrays: Arrays, count: int, relations: int, edges: int) -> EdgeColumns:
+        """Return columns that were kept. Raises ValueError if they are not of such a KG."""
+        sides = []
+        for side in ("out", "in"):
+            one = Side(*(arrays[f"{side}_{name}"] for name in _NAMES))
+            good = (
+                one.start.shape == (count + 1,)
+                and one.relation.shape == one.target.shape == (edges,)
+                and one.start[0] == 0
+                and one.start[-1] == edges
+                and (np.diff(one.start) >= 0).all()
+                and 0 <= one.relation.min(initial=0) <= one.relation.max(initial=0) < relations
+                and 0 <= one.target.min(initial=0) <= one.target.max(initial=0) < count
+            )
+            if not good:
+                raise ValueError("the columns are not of this graph")
+            sides.append(one)
+        kind, degree = arrays["kind"], arrays["degree"]
+        if not kind.shape == degree.shape == (count,):
+            raise ValueError("the columns are not of this graph")
+        return cls(sides[0], sides[1], kind, degree)
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """Return what :meth:`read` takes."""
+        sides = (("out", self.out), ("in", self.into))
+        named = {f"{key}_{name}": getattr(side, name) for key, side in sides for name in _NAMES}
+        return {**named, "kind": self.kind, "degree": self.degree}
+
+    def neighbours(self, keys: IntArray, side: int) -> Adjacency:
+        """Return the edges of ``keys`` as heads (0) or tails (1), by row, step and target."""
+        one = self.into if side else self.out
+        known = (keys >= 0) & (keys < len(self.kind))
+        at = np.where(known, keys, 0)
+        starts = one.start[at]
+        counts = np.where(known, one.start[at + 1] - starts, 0)
+        if len(keys) == 1:
+            places: IntArray | slice = slice(int(starts[0]), int(starts[0] + counts[0]))
+        else:
+            ends = np.cumsum(counts)
+            places = np.arange(int(counts.sum())) + np.repeat(starts - ends + counts, counts)
+        target = one.target[places]
+        return Adjacency(
+            row=np.repeat(np.arange(len(keys)), counts),
+            step=one.relation[places].astype(np.int64) * 2 + side,
+            target=target.astype(np.int64),
+            kind=self.kind[target],
+        )
+
+    def degrees(self, keys: IntArray) -> IntArray:
+        """Return the number of edges that touch each key; an unknown key has none."""
+        known = (keys >= 0) & (keys < len(self.kind))
+        at = np.where(known, keys, 0)
+        return keys_array(np.where(known, self.degree[at], 0))
+
+
+def _side(ends: IntArray, relations: IntArray, others: IntArray, count: int) -> Side:
+    start = np.zeros(count + 1, np.int64)
+    np.cumsum(np.bincount(ends, minlength=count), out=start[1:])
+    return Side(start, relations.astype(np.int32), others.astype(np.int32))

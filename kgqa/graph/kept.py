@@ -1,0 +1,127 @@
+"""What is computed from a KG is kept beside it, a file each, for as long as the KG is the same.
+
+A file is a safetensors file, mapped when it is read, whose header says which version of which KG it
+is of, what computed it, and a checksum. Nothing here fails a question: what cannot be read, or is
+of something else, is computed again; what cannot be written is computed by the next process, too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import mmap
+import os
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+import numpy as np
+
+from kgqa.permissions import mask_of
+from kgqa.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from kgqa.graph.store import GraphStore
+
+    Arrays = Mapping[str, NDArray[Any]]
+
+KEPT = "graph.kept"  # the folder of it in a KG's folder
+_PACKAGE = Path(__file__).resolve().parent.parent
+_MOST_HEADER = 1 << 26
+_TYPES = {"I64": np.int64, "I32": np.int32, "U8": np.uint8, "F32": np.float32, "F64": np.float64}
+
+
+class Kept:
+    """The files in ``folder`` that were computed from ``version`` of a KG; None keeps nothing."""
+
+    def __init__(self, folder: Path | None, version: str) -> None:
+        self._folder, self._version = folder, version
+
+    def read(self, name: str, made_by: Sequence[str]) -> tuple[Arrays, Any] | None:
+        """Return the arrays and the content that are kept as ``name``, None if there are none.
+
+        ``made_by``: modules of this package; what other code made is not read. Arrays are mapped.
+        """
+        if self._folder is None or not self._version:
+            return None
+        try:
+            return _read(self._folder / f"{name}.safetensors", self._mark(made_by))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            _log(f"{name} is not read from {self._folder}: {error}")
+            return None
+
+    def write(self, name: str, made_by: Sequence[str], arrays: Arrays, content: Any = None) -> None:
+        """Keep arrays, and content that JSON can hold, as ``name``, for this version alone."""
+        from safetensors.numpy import save
+
+        if self._folder is None or not self._version:
+            return
+        packed = {key: np.ascontiguousarray(one) for key, one in arrays.items()}
+        packed = packed or {"none": np.zeros(1, np.uint8)}
+        sums = {key: str(crc32(one.tobytes())) for key, one in packed.items()}
+        text = json.dumps(content)
+        header = {"mark": self._mark(made_by), "content": text, "sums": json.dumps(sums)}
+        header["sum"] = str(crc32(text.encode()))
+        path = self._folder / f"{name}.safetensors"
+        partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+        try:
+            mask = mask_of(self._folder.parent)
+            self._folder.mkdir(0o777 & ~mask, exist_ok=True)
+            partial.touch(0o666 & ~mask)
+            partial.write_bytes(save(packed, header))
+            partial.replace(path)
+        except OSError as error:
+            _log(f"{name} is not kept in {self._folder}: {error}")
+            with suppress(OSError):
+                partial.unlink(missing_ok=True)
+
+    def _mark(self, made_by: Sequence[str]) -> str:
+        return f"{self._version} {_code(tuple(made_by))}"
+
+
+def kept_of(store: GraphStore) -> Kept:
+    """Return what was computed from the version of a KG that a store has."""
+    return Kept(getattr(store, "kept_in", None), store.info.version)
+
+
+def _read(path: Path, mark: str) -> tuple[Arrays, Any] | None:
+    with path.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        if size > _MOST_HEADER:
+            raise ValueError("its header is too long")
+        header = json.loads(file.read(size))
+        named = header.pop("__metadata__")
+        if named["mark"] != mark:
+            return None
+        mapped = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    if crc32(named["content"].encode()) != int(named["sum"]):
+        raise ValueError("it is damaged")
+    sums, arrays = json.loads(named["sums"]), {}
+    for key, one in header.items():
+        start, end = (8 + size + at for at in one["data_offsets"])
+        part = mapped[start:end]
+        if len(part) != end - start or crc32(part) != int(sums[key]):
+            raise ValueError("it is damaged")
+        arrays[key] = np.frombuffer(part, _TYPES[one["dtype"]]).reshape(one["shape"])
+    return arrays, json.loads(named["content"])
+
+
+@cache
+def _code(modules: tuple[str, ...]) -> str:
+    """Return a mark of the code of some modules, so that what other code computed is not read."""
+    hashed = hashlib.sha256(__version__.encode())
+    for one in ("graph/kept.py", *modules):
+        with suppress(OSError):
+            hashed.update((_PACKAGE / one).read_bytes())
+    return hashed.hexdigest()[:16]
+
+
+def _log(text: str) -> None:
+    logging.getLogger("kgqa").debug("%s", text)

@@ -1,0 +1,177 @@
+"""What a load took for what: types, relations, properties, and what it left out, with examples."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgqa.graph.literals import common_type, members, read_value, value_type
+from kgqa.graph.model import Kind
+from kgqa.loaders.strings import BLANK
+from kgqa.loaders.triples_table import COUNT_LINE, HEADER, SEPARATOR
+
+if TYPE_CHECKING:
+    from kgqa.graph.model import IntArray
+    from kgqa.loaders.base import Report
+    from kgqa.loading.files import GraphFiles
+
+_NO_LOSS = {BLANK, COUNT_LINE, HEADER, SEPARATOR}  # reasons that lose no fact
+_DESCRIBED = 5_000  # nodes whose properties are looked at
+_VALUE = re.compile(r"'[^']*'")
+_SHARE = 0.05  # of the lines: more that is left out is a warning
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What a pass over the nodes has found."""
+
+    kinds: IntArray
+    counts: Counter[str] = field(default_factory=Counter)
+    described: dict[str, set[str]] = field(default_factory=dict)
+
+
+def summary_of(graph: GraphFiles, report: Report, *, filtered: bool) -> dict[str, Any]:
+    """Return what a load took for what, as JSON has it, the most frequent first.
+
+    ``types``: name, count, and how the loader found them; ``relations``: name, count, types of the
+    ends; ``properties``: name, count (None where a property is not walked), type; ``left_out``:
+    reason, count, an example; ``warnings``: sentences on losses above 5 % of the lines.
+    ``filtered``: whether the loader leaves facts out by rules, which is no loss.
+    """
+    seen = _nodes_of(graph)
+    relations, properties = _edges_of(graph, seen)
+    walked = {each["name"] for each in properties}
+    properties += [
+        {"name": name, "count": None, "type": common_type(sorted(types))}  # type: ignore[arg-type]
+        for name, types in sorted(seen.described.items())
+        if name not in walked
+    ]
+    types = [
+        {"name": name, "count": count, "found": report.taken.get(name, "")}
+        for name, count in seen.counts.most_common()
+    ]
+    left_out = [*_kinds(report.reasons, report, True), *_kinds(+report.dropped, report, False)]
+    return {
+        "types": types,
+        "relations": relations,
+        "properties": properties,
+        "left_out": left_out,
+        "warnings": _warnings(left_out, report.lines, filtered=filtered),
+    }
+
+
+def _kinds(reasons: Counter[str], report: Report, rejected: bool) -> list[dict[str, Any]]:
+    """Return what was left out by kind; of reasons that name a value, all values are one kind."""
+    kinds: dict[str, dict[str, Any]] = {}
+    for reason, count in reasons.most_common():
+        kind = _VALUE.sub("…", reason)
+        example = report.examples.get(reason, "")
+        empty = {"reason": kind, "count": 0, "example": example, "rejected": rejected}
+        kinds.setdefault(kind, empty)["count"] += count
+    return sorted(kinds.values(), key=lambda each: -int(each["count"]))
+
+
+def _warnings(left_out: list[dict[str, Any]], lines: int, *, filtered: bool) -> list[str]:
+    said = []
+    for each in left_out:
+        share = each["count"] / max(1, lines)
+        is_loss = each["rejected"] or (not filtered and each["reason"] not in _NO_LOSS)
+        if is_loss and share > _SHARE:
+            example = f" ({each['example']})" if each["example"] else ""
+            verb = "rejected" if each["rejected"] else "left out"
+            said.append(
+                f"{share:.0%} of {lines:,} lines were {verb}: {each['reason']}{example}."
+                if share <= 1
+                else f"{each['count']:,} were {verb}: {each['reason']}{example}."
+            )
+    return said
+
+
+def _nodes_of(graph: GraphFiles) -> _Seen:
+    info = graph.info
+    count = info.entities + info.mediators + info.values
+    seen = _Seen(np.zeros(count, np.int64))
+    start = looked = 0
+    for batch in graph.node_batches():
+        end = start + len(batch)
+        seen.kinds[start:end] = batch.column("kind").to_numpy()
+        for each in pc.value_counts(pc.list_flatten(batch.column("types"))).to_pylist():
+            seen.counts[each["values"]] += each["counts"]
+        start = end
+        texts = batch.column("properties").drop_null()
+        for text in texts[:: max(1, len(texts) * 10 // _DESCRIBED)].to_pylist():
+            looked += 1
+            for name, value in json.loads(text).items() if looked <= _DESCRIBED else ():
+                if name[:1] != "_":
+                    kinds = map(value_type, members(value))
+                    seen.described.setdefault(name, set()).update(kinds)
+    return seen
+
+
+def _edges_of(graph: GraphFiles, seen: _Seen) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the relations between things, and those to values."""
+    size = len(graph.relations)
+    names = graph.relations.column("name").to_pylist()
+    counts, to_values = np.zeros(size, np.int64), np.zeros(size, np.int64)
+    ends = {end: np.full(size, -1, np.int64) for end in ("head", "tail", "value")}
+    for batch in graph.edge_batches():
+        heads, relations, tails = (
+            batch.column(name).to_numpy() for name in ("head", "relation", "tail")
+        )
+        from_thing = seen.kinds[heads] != Kind.MEDIATOR
+        value = seen.kinds[tails] == Kind.VALUE
+        counts += np.bincount(relations[from_thing & ~value], minlength=size)
+        to_values += np.bincount(relations[value], minlength=size)
+        for end, keys, chosen in (
+            ("head", heads, from_thing & ~value),
+            ("tail", tails, seen.kinds[tails] == Kind.ENTITY),
+            ("value", tails, value),
+        ):
+            ends[end][relations[chosen][::-1]] = keys[chosen][::-1]
+    at_ends = _ends_of(graph, np.concatenate(list(ends.values())))
+
+    def class_of(end: str, at: int) -> str:
+        _, types = at_ends.get(int(ends[end][at]), ("", ()))
+        return max(types or ("",), key=lambda name: (seen.counts[name], name))
+
+    related = [
+        {
+            "name": names[at],
+            "count": int(counts[at]),
+            "head": class_of("head", at),
+            "tail": class_of("tail", at),
+        }
+        for at in np.argsort(-counts, kind="stable").tolist()
+        if counts[at]
+    ]
+    valued = [
+        {
+            "name": names[at],
+            "count": int(to_values[at]),
+            "type": read_value(at_ends[int(ends["value"][at])][0])[1],
+        }
+        for at in np.argsort(-to_values, kind="stable").tolist()
+        if to_values[at]
+    ]
+    return related, valued
+
+
+def _ends_of(graph: GraphFiles, keys: IntArray) -> dict[int, tuple[str, list[str]]]:
+    """Return id and types of some nodes by their keys; -1 is none."""
+    wanted = np.unique(keys[keys >= 0])
+    ends: dict[int, tuple[str, list[str]]] = {}
+    start = 0
+    for batch in graph.node_batches() if len(wanted) else ():
+        mine = wanted[(wanted >= start) & (wanted < start + len(batch))]
+        rows = batch.select(["id", "types"]).take(pa.array(mine - start))
+        columns = (column.to_pylist() for column in rows.columns)
+        ends |= zip(mine.tolist(), zip(*columns, strict=True), strict=True)
+        start += len(batch)
+    return ends

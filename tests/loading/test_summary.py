@@ -1,0 +1,64 @@
+"""What a load says it took for what, and what it left out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import kgqa
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def taken(tmp_path: Path, loader: str, **files: str) -> dict[str, Any]:
+    sources = []
+    for name, text in files.items():
+        sources.append(tmp_path / name.replace("_", "."))
+        sources[-1].write_text(text, encoding="utf-8")
+    with kgqa.ingest(loader, *sources, kg="t", home=tmp_path / "home") as kg:
+        assert kg.loaded is not None
+        found: dict[str, Any] = kg.loaded["taken"]
+        return found
+
+
+def test_types_relations_and_properties_are_told_with_what_they_were_found_by(
+    tmp_path: Path,
+) -> None:
+    found = taken(
+        tmp_path,
+        "tables",
+        authors_csv="author_id,name,born\n1,Ann,1950\n2,Bob,1960\n",
+        books_csv="isbn,title,author_id,price\n11,Slate,1,6.5\n12,Chalk,2,7.5\n13,Clay,2,8\n",
+    )
+    types = {each["name"]: (each["count"], each["found"]) for each in found["types"]}
+    assert types["Author"] == (2, "key author_id, called by name")
+    assert types["Book"] == (3, "key isbn, called by title")
+    [author] = found["relations"]
+    assert author == {"name": "author", "count": 3, "head": "Book", "tail": "Author"}
+    properties = {each["name"]: (each["count"], each["type"]) for each in found["properties"]}
+    assert properties["born"] == (2, "integer")
+    assert properties["price"] == (3, "float")
+    assert found["warnings"] == []
+
+
+def test_what_is_left_out_is_told_by_kind_with_an_example_and_much_is_a_warning(
+    tmp_path: Path,
+) -> None:
+    rows = "".join(f"t{n}\tr\th{n}\n" for n in range(6))
+    found = taken(tmp_path, "triples", kg_tsv=f"head\trelation\ttail\n{rows}only\ttwo\n")
+    kinds = {each["reason"]: each for each in found["left_out"]}
+    assert kinds["2 fields in place of 3"]["example"] == "kg.tsv, line 8: only two"
+    assert kinds["header"] == {"reason": "header", "count": 1, "example": "", "rejected": False}
+    [warning] = found["warnings"]
+    assert warning.startswith("12% of 8 lines were rejected: 2 fields in place of 3")
+
+
+def test_values_that_nothing_has_are_one_kind(tmp_path: Path) -> None:
+    found = taken(
+        tmp_path,
+        "tables",
+        cities_csv="city_id,name\n" + "".join(f"{n},City {n}\n" for n in range(30)),
+        people_csv="person_id,name,city_id\n1,Ann,1\n2,Bob,77\n3,Cid,88\n4,Dee,2\n5,Eve,3\n",
+    )
+    [kind] = [each for each in found["left_out"] if each["rejected"]]
+    assert (kind["count"], "…" in kind["reason"]) == (2, True)
