@@ -18,7 +18,7 @@ from kgqa.loaders.forms import TABLES
 from kgqa.loaders.graphs import parted, read_graphs
 from kgqa.loaders.tabular_files import read_tables, table_files
 from kgqa.loaders.tabular_graph import as_graph
-from kgqa.loaders.tabular_infer import infer
+from kgqa.loaders.tabular_infer import describes_schema, infer
 from kgqa.loaders.tabular_mapping import TableMapping, found_by, read_mapping, written
 from kgqa.loaders.tabular_rows import Rows
 from kgqa.loaders.triples_rows import PARTS, is_header
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 MAPPING_FILE = "mapping.toml"
 SKIPPED = "column"
+OF_SCHEMA = "row of a table that describes the columns of the others"
 
 
 class TablesOptions(Options):
@@ -82,6 +83,12 @@ class TablesLoader:
             report.lines += len(table) + len(table.broken)
             for broken in table.broken:
                 rejects.add(table.source, *broken)
+        given = read_mapping(self.options.mapping) if self.options.mapping is not None else {}
+        for table in [each for each in tables if each.name not in given]:
+            if describes_schema(table, tables):
+                tables.remove(table)
+                report.dropped[OF_SCHEMA] += len(table)
+                report.examples.setdefault(OF_SCHEMA, table.source)
         tables, graph = as_graph(tables)
         mapping = self._mapping(tables, rejects, progress, graph)
         for table in tables:

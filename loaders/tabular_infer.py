@@ -60,6 +60,8 @@ _CLASSES = 30  # values of a column `kind` that are types
 _WORDY = r"^[\p{L}\p{M}.,:'’&()/ +-]*\p{L}[\p{L}\p{M}.,:'’&() +-]*$"
 _PERSON = r"^\p{Lu}[\p{L}\p{M}.'’-]*( \p{Lu}[\p{L}\p{M}.'’-]*){1,3}$"
 _MOSTLY = 0.8
+_MOST_DESCRIBED = 10_000  # rows of a data dictionary
+_TIMES = frozenset({"year", "month", "week", "day", "hour", "season"})
 
 
 @dataclass(slots=True)
@@ -175,6 +177,22 @@ def infer(tables: Sequence[Table]) -> dict[str, TableMapping]:
     for plan in plans.values():
         mapping[plan.table.name] = _mapped(plan, plans, things, taken)
     return {table.name: mapping[table.name] for table in tables}
+
+
+def describes_schema(table: Table, tables: Sequence[Table]) -> bool:
+    """Return whether a table is a data dictionary: a column of it names columns of the others.
+
+    As things its rows would be called as the columns are, and questions would find them instead.
+    """
+    others = (name for other in tables if other is not table for name in other.columns)
+    known = {" ".join(words(name)) for name in others}
+    for column in table.columns.values():
+        if not pa.types.is_string(column.type) or len(table) > _MOST_DESCRIBED:
+            continue
+        named = {" ".join(words(text)) for text in pc.unique(column.drop_null()).to_pylist()}
+        if len(named) > 2 and len(named & known) >= _MOSTLY * len(named):
+            return True
+    return False
 
 
 # -- keys and names -----------------------------------------------------------------------------
@@ -328,7 +346,17 @@ def _pair(column: _Column, plan: _Plan, plans: dict[str, _Plan]) -> tuple[str, s
 def _is_untold(column: _Column, plan: _Plan) -> bool:
     """Return whether a column holds ids, some of them repeated, of things that have no table."""
     is_id = len(column.words) > 1 and column.words[-1] in ("id", "uuid")
-    return is_id and column.once < 1 and column.name not in (*plan.key, *plan.name)
+    return (
+        is_id
+        and not _is_time(column)
+        and column.once < 1
+        and column.name not in (*plan.key, *plan.name)
+    )
+
+
+def _is_time(column: _Column) -> bool:
+    """Return whether a column called an id holds numbers of a calendar: ``yearID``."""
+    return column.kind == "integer" and relation_of(column.name) in _TIMES
 
 
 def _people(column: _Column, plan: _Plan, plans: dict[str, _Plan]) -> _Plan | None:
@@ -568,9 +596,11 @@ def _column(
         return ColumnMapping(property=column.name, split=column.split)
     amounts = amounts_of(column.values) if column.kind in ("integer", "float") else None
     is_number = column.kind == "integer" and (column.name,) == plan.key
+    # the ``flight`` of a flight is not how many there are
     counted = f"{column.name} number" if is_number and column.words == plan.words else ""
+    called = relation_of(column.name) if _is_time(column) else column.name
     return ColumnMapping(
-        property=counted or column.name,  # the ``flight`` of a flight is not how many there are
+        property=counted or called,
         type=column.kind,
         unit=amounts.unit if amounts else "",
         decimal="," if amounts and amounts.decimal == "," else "",

@@ -279,6 +279,22 @@ def read_info(folder: Path, record: Attachment) -> KGInfo:
         return KGInfo(folder.name, source, "", record.direction, 0, 0, 0, 0, 0, loader="attach")
 
 
+def left_out(folder: Path) -> str:
+    """Return a sentence on what the survey of an attached KG did not read, "" if there is none."""
+    try:
+        with SurveyFile(folder) as file:
+            survey = file.survey
+    except KgqaError:  # it is made again when the KG is opened
+        return ""
+    if survey.all_relations:
+        return ""
+    return (
+        f"The survey of {folder.name} read {len(survey.relations):,} predicates and not all: edges "
+        "of others are left out, and an answer that meets some says so. Name what you need: "
+        "`kgqa attach --only`."
+    )
+
+
 def attached_kgs(home: Path, faults: list[KgqaError] | None = None) -> list[KGInfo]:
     """Return the KGs attached in a home, by name, as they were surveyed last.
 

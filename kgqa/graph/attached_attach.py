@@ -241,6 +241,8 @@ def _described_endpoint(attached: Attached) -> list[str]:
     ]
     if survey.schema.sampled:
         lines.append("  The endpoint is large: classes and datatypes are those of a sample.")
+    if not survey.all_relations:
+        lines.append("  It has more predicates: edges of those that are not read are left out.")
     lines.append(f"  To change this, edit {RECORD_NAME} in the KG's folder, and attach again.")
     return lines
 

@@ -94,13 +94,18 @@ def is_term(id_: str, prefix: str = "") -> bool:
 
 @dataclass(slots=True)
 class SparqlClient:
-    """One endpoint. ``requests`` counts what was sent. Raises StoreUnavailableError, GraphError."""
+    """One endpoint. Raises StoreUnavailableError, GraphError.
+
+    ``requests`` counts what was sent; ``widest`` is the most rows that a reply had, so that the
+    server does not cut a shorter one.
+    """
 
     url: str
     graph: str = ""  # the named graph that is asked; "" for the default one
     timeout: float = TIMEOUT
     max_bytes: int = MAX_BYTES
     requests: int = 0
+    widest: int = 0
     server: str = ""
     _connection: http.client.HTTPConnection | None = None
 
@@ -133,6 +138,7 @@ class SparqlClient:
             ) from None
         if not isinstance(rows, list) or not all(map(_is_row, rows)):
             raise GraphError(f"The reply of {self.url} has malformed rows.")
+        self.widest = max(self.widest, len(rows))
         return rows
 
     def _sent(self, query: str) -> bytes:
@@ -170,7 +176,10 @@ class SparqlClient:
         data = {"query": query} | ({"default-graph-uri": self.graph} if self.graph else {})
         parts = urlsplit(url)
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        reply = self._answered(path, urlencode(data).encode(), _headers())
+        with self._answered(path, urlencode(data).encode(), _headers()) as reply:
+            return reply.status, reply.headers, self._content(reply, began)
+
+    def _content(self, reply: http.client.HTTPResponse, began: float) -> bytes:
         pieces, size = [], 0
         try:
             while piece := reply.read1(1 << 16):
@@ -189,8 +198,7 @@ class SparqlClient:
         if reply.length:
             self.close()
             raise GraphError(f"The reply of {self.url} ended too early.", "Ask again.")
-        reply.close()  # else one with a length keeps the connection from the next request
-        return reply.status, reply.headers, b"".join(pieces)
+        return b"".join(pieces)
 
     def _answered(
         self, path: str, body: bytes, headers: dict[str, str]

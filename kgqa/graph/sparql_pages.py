@@ -72,9 +72,7 @@ def all_rows(client: SparqlClient, query: str, most: int = MOST_ROWS) -> list[di
     return rows
 
 
-def pages(
-    client: SparqlClient, query: str, *, order: str = "", step: int = PAGE
-) -> Iterator[list[dict[str, Any]]]:
+def pages(client: SparqlClient, query: str, *, order: str = "") -> Iterator[list[dict[str, Any]]]:
     """Yield the rows of a query until there are no more; one that groups has its own order.
 
     Raises GraphError if the same page comes again and again.
@@ -83,11 +81,14 @@ def pages(
         query = f"{query}\nORDER BY {order}"
     offset, before = 0, None
     while page := client.select(
-        f"SELECT *\nWHERE {{ {{ {query} }} }}\nLIMIT {step} OFFSET {offset}"
+        f"SELECT *\nWHERE {{ {{ {query} }} }}\nLIMIT {PAGE} OFFSET {offset}"
     ):
         if page == before and len(page) > 1:
             raise GraphError(f"The endpoint {client.url} gives the same page again and again.")
+        widest = client.widest
         yield page
+        if len(page) < min(PAGE, widest):  # the server gives more than that, so this is the last
+            return
         before = page
         offset += len(page)
 

@@ -264,10 +264,11 @@ def _predicates(
                 raise
             progress.note(f"The predicates are read in another way: {error.message}")
             continue
-        is_all = len(found) < MOST_RELATIONS and name != "predicates_sampled"
-        if name == "predicates" and counted < total and len(found) < MOST_RELATIONS:
+        if name != "predicates":
+            return found, name == "predicates_there" and len(found) < MOST_RELATIONS
+        if counted < total <= COUNTED and len(found) < MOST_RELATIONS:
             raise short(client, counted, total)
-        return found, is_all or counted >= total
+        return found, counted >= total
     raise AssertionError
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import cache, partial
-from itertools import islice
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard, cast
 
 from kgqa.answers.answer import NO_KG_LLM, Answer, Findings, KgLlmUse, RankedAnswer, Timings
@@ -26,6 +26,7 @@ from kgqa.graph.names import normalise
 from kgqa.graph.quantities import UNITS
 from kgqa.graph.schema import PropertyGraph
 from kgqa.lexicon.lemmas import stem
+from kgqa.lexicon.vocabulary import FUNCTION
 from kgqa.linking.neighbourhood_features import MOST_CLASSES, name_stems, stems_of
 from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.options import (
@@ -45,7 +46,7 @@ from kgqa.paths.words import relation_phrase
 from kgqa.planning.aggregates import HOW_MANY
 from kgqa.planning.bounds import is_bound
 from kgqa.planning.negation import denies
-from kgqa.planning.question_words import names_class, says_all, stems
+from kgqa.planning.question_words import asked_noun, names_class, says_all, stems
 from kgqa.queries.implicit_classes import queryable
 from kgqa.queries.plan import Aggregate, NodeRef
 from kgqa.understanding.asked import (
@@ -84,6 +85,8 @@ SURE_PLAN = 0.8  # if the paths of its topic entity answer nothing
 OF_CLASS = 0.7  # of the score of the first entity of the class asked for, to be an answer, too
 STALE_FRACTION = 0.2  # part of its edges by which a KG has changed much
 _OF_NO_WEIGHT = ("together", "search_options")  # do not say that gcr is meant
+_FEW_RELATIONS = 400  # of a graph whose plans are made of classes
+_NOUN_WORDS = 3  # from the noun asked for that may be a part of it
 # Below this pooled confidence one member that finds no answer is believed, as it is if the others
 # do not agree on one.
 VETO_CONFIDENCE = 0.3
@@ -362,6 +365,9 @@ class Auto(Ensemble):
                 )
                 if planned is not None and (planned.confidence or 0.0) >= SURE_PLAN:
                     found = planned
+                if found is None and self._names_nothing(store, question):
+                    plan = planned_once()
+                    found = plan if isinstance(plan, Findings) else None
                 if found is not None:
                     yield number, found
                 else:
@@ -384,6 +390,18 @@ class Auto(Ensemble):
         if isinstance(question, KgqaError) or question.choices or question.is_yes_no:
             return None
         return asked_class(question.question, store.schema()) if _has_classes(store) else None
+
+    @staticmethod
+    def _names_nothing(store: GraphStore, question: LinkedQuestion | KgqaError) -> bool:
+        """Return whether all topic entities were found by a word that only says a kind of thing.
+
+        Of 45 such questions over nine graphs paths answered none.
+        """
+        if isinstance(question, KgqaError) or question.choices or question.is_yes_no:
+            return False
+        few = len(store.relations().ids) <= _FEW_RELATIONS  # else names are of all kinds
+        topics = question.topics
+        return few and bool(topics) and all(named_by_kind(question.question, t) for t in topics)
 
     def _by_paths(
         self, store: GraphStore, questions: Iterable[LinkedQuestion | KgqaError]
@@ -690,6 +708,24 @@ def _is_named(topic: TopicEntity) -> bool:
     return topic.mention[:1].isdigit() is False and words == [
         stem(one) for one in normalise(topic.name).split()
     ]
+
+
+def named_by_kind(question: str, topic: TopicEntity) -> bool:
+    """Return whether a topic entity was found by one common noun that is a part of its name.
+
+    It is the noun that the question asks for, or a plural: in "Which trials are running?"
+    "Pinnacle Trial Monitoring" is not meant, and of "email of bo" Bo Berg is.
+    """
+    said, mention = normalise(topic.mention).split(), topic.mention
+    if len(said) != 1 or not mention[:1].islower():
+        return False
+    whole = {stem(word) for word in normalise(topic.name).split() if word not in FUNCTION}
+    if whole <= {stem(said[0])}:
+        return False
+    asked = takewhile(
+        lambda word: word not in FUNCTION, normalise(asked_noun(question)).split()[:_NOUN_WORDS]
+    )
+    return stem(said[0]) != said[0] or said[0] in asked
 
 
 def _stands_apart(question: str, mention: str) -> bool:

@@ -62,8 +62,6 @@ from kgqa.planning.search import PlanSearch
 from kgqa.planning.value_index import ValueIndex
 from kgqa.planning.whole_rank import MORE_PLANS, by_ranker
 from kgqa.queries.check import SchemaIndex
-from kgqa.queries.cypher import cypher_of
-from kgqa.queries.execute import run_plan
 from kgqa.queries.implicit_classes import PlainGraph, queryable
 from kgqa.queries.plan import (
     KEYWORDS,
@@ -78,6 +76,7 @@ from kgqa.queries.plan import (
     owners,
 )
 from kgqa.queries.result import QueryLimits, QueryResult
+from kgqa.queries.run import run_shown
 from kgqa.queries.sentence import plural, sentence
 from kgqa.understanding.asked import as_of, as_superlative, asked_of_one
 from kgqa.understanding.clock import today_of
@@ -202,7 +201,7 @@ class Query(Method[QueryOptions]):
         """
         began, question = time.perf_counter(), as_of(as_superlative(question))
         graph = queryable(_property_graph(store))
-        stored = SchemaIndex(_property_graph(store).schema())  # the classes that Cypher knows
+        stored = SchemaIndex(_property_graph(store).schema())  # the classes that the store knows
         parts, values = self._of(graph)
         (question, items), literals, found = self._asked(graph, question)
         # without values: whether they are used, `unused` says
@@ -231,10 +230,7 @@ class Query(Method[QueryOptions]):
         def run(plan: Plan) -> QueryResult | None:
             result = None
             with suppress(PlanError, TimeLimitError):
-                result = run_plan(plan, graph, parts.index, limits)
-            with suppress(PlanError):  # some plans are not one statement
-                if result is not None:
-                    result = replace(result, cypher=cypher_of(plan, stored).text)
+                result = run_shown(plan, graph, parts.index, limits, stored=stored)
             return result
 
         worth: list[tuple[float, Candidate, QueryResult | None]] = []

@@ -64,7 +64,7 @@ from kgqa.paths.relation_paths import MOST_PATHS, opened, relation_paths
 from kgqa.understanding.clock import today_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import date
 
     from numpy.typing import NDArray
@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from kgqa.paths.schema import Hop
 
 ANSWER_THRESHOLD = 0.7  # chosen on the graphs of scripts/bench_own
+_NAMED_FIRST = 1_000  # answers of a database whose ties are ordered by name
 MOST_EXPLAINED = 10  # relation paths of a topic entity that an answer keeps
 # of "yes", fitted on the 104 questions of tests/data/own*/*/yes_no.jsonl
 YES_CALIBRATION, LEAST_YES = (0.6, 2.4), 1e-4
@@ -180,7 +181,7 @@ class Rank(Method[RankOptions]):
             said = "Left out what" if narrowed.over else "All of this"
             notes.append(f"{said} ended before {self._today()}.")
         ranked = time.perf_counter()
-        order = sorted(scores, key=lambda key: (-scores[key], key))
+        order = _best_first(store, scores)
         best = scores[order[0]]
         least = self.answer_threshold * best
         chosen = sum(scores[key] >= least for key in order[:MOST_ANSWERS])
@@ -541,6 +542,23 @@ def sureness(signs: Sequence[float], weights: Sequence[float]) -> float:
 def lacking_odds(signs: Sequence[float], weights: Sequence[float]) -> float:
     """Return the log-odds that a topic lacks what is asked for."""
     return float(np.dot(signs, weights))
+
+
+def _best_first(store: GraphStore, scores: Mapping[int, float]) -> list[int]:
+    """Return the keys of answers, the best first; of equals the one whose name comes first.
+
+    Keys of a loaded KG are in the order of ids. Those of a database are places that it gives to new
+    nodes when old ones are gone: the same graph loaded again has others.
+    """
+    order = sorted(scores, key=lambda key: (-scores[key], key))
+    if store.info.loader != "attach":
+        return order
+    first = store.entities(keys_array(order[:_NAMED_FIRST]))
+    named = {
+        key: (-scores[key], first.label(at), first.ids[at])
+        for at, key in enumerate(first.keys.tolist())
+    }
+    return [*sorted(named, key=named.__getitem__), *order[_NAMED_FIRST:]]
 
 
 def _not_there(topics: Sequence[TopicEntity], weighed: Sequence[Weighed]) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import itertools
 import re
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -313,7 +314,11 @@ def fits(value: Value, type_: str) -> bool:
 def _first(properties: Iterable[Property]) -> dict[str, Property]:
     found: dict[str, Property] = {}
     for property_ in properties:
-        found.setdefault(property_.name, property_)
+        known = found.setdefault(property_.name, property_)
+        if (property_.many, property_.unread) > (known.many, known.unread):  # in another class
+            found[property_.name] = replace(
+                known, many=known.many or property_.many, unread=known.unread + property_.unread
+            )
     return found
 
 

@@ -145,3 +145,35 @@ def test_what_people_call_things_is_read_from_the_record(
             assert asked_class(questions[0], kg.schema()) == "LiveClub"
     finally:
         remove_all(neo4j_server)
+
+
+def test_a_graph_that_was_emptied_and_filled_again_gives_the_same_answers(
+    neo4j_server: Neo4jServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NEO4J_USERNAME", neo4j_server.username)
+    monkeypatch.setenv("NEO4J_PASSWORD", neo4j_server.password)
+    names = ("Piet Moor", "Sol Vance", "Lena Osei", "Ann Reed", "Bo Lind")
+    asked = ("Who works for Norsel?", "Who lives in Oslo?", "Where does Sol Vance work?")
+    found = []
+    try:
+        for seed in (1, 2, 3):
+            remove_all(neo4j_server)
+            order = random.Random(seed).sample(names, len(names))
+            with neo4j_server.connect() as connection:
+                for name in order:  # each is given another place
+                    ask(
+                        connection,
+                        "MERGE (c:LiveClub {name: 'Norsel'}) MERGE (p:LiveNew {name: 'Oslo'}) "
+                        "CREATE (x:LivePerson {name: $name}), (x)-[:WORKS_FOR]->(c), "
+                        "(x)-[:LIVES_IN]->(p)",
+                        name=name,
+                    )
+            home = tmp_path / str(seed)
+            only = ["LiveClub", "LivePerson", "LiveNew"]
+            with kgqa.attach(neo4j_server.uri, kg="live", home=home, only=only) as kg:
+                answers = [kg.ask(question, method="rank") for question in asked]
+            found.append([([x.name for x in one.answers], one.paths[0].text) for one in answers])
+    finally:
+        remove_all(neo4j_server)
+    assert found[0][0][0] == sorted(names)
+    assert found[1:] == found[:1] * 2

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
+import random
+import resource
 import threading
+import urllib.request
+from collections import Counter
 from contextlib import contextmanager
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -139,6 +145,20 @@ class TestAsItIs:
                 assert store.client.requests - before <= most
 
 
+def test_predicates_that_were_not_surveyed_are_said(
+    films: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kgqa.graph.sparql_survey.MOST_RELATIONS", 3)
+    monkeypatch.setattr("kgqa.graph.sparql_pages.PAGE", 3)
+    with opened(films, tmp_path) as store:
+        assert store.remarks() == []
+        store.neighbours(store.topic_keys(), "out")
+        (said,) = store.remarks()
+        assert "predicates that the survey does not know were left out" in said
+    (missing,) = (one for one in kgqa.status(tmp_path)["missing"] if "survey" in one)
+    assert "not all" in missing
+
+
 WIKI = """@prefix wd: <http://www.wikidata.org/entity/> .
 @prefix wds: <http://www.wikidata.org/entity/statement/> .
 @prefix wdt: <http://www.wikidata.org/prop/direct/> . @prefix p: <http://www.wikidata.org/prop/> .
@@ -213,7 +233,7 @@ def test_two_ids_of_one_key_are_an_error(tmp_path: Path) -> None:
 def misbehaving(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
+            self.asked = self.rfile.read(int(self.headers["Content-Length"]))
             answer(self)
 
         def log_message(self, *_: object) -> None:
@@ -264,6 +284,8 @@ def cut_short(request: BaseHTTPRequestHandler) -> None:
         (reply(500, b"oh"), "HTTP 500: oh"),
         (reply(200, b" " * 2000), "larger than"),
         (cut_short, "cannot be reached|too early"),
+        (lambda request: request.connection.close(), "cannot be reached"),
+        (lambda request: endless(request), "larger than"),
     ],
 )
 def test_a_fault_of_the_server_is_an_error_with_its_name(answer: Any, said: str) -> None:
@@ -273,6 +295,66 @@ def test_a_fault_of_the_server_is_an_error_with_its_name(answer: Any, said: str)
         pytest.raises(GraphError, match=said),
     ):
         client.select("SELECT * {}")
+
+
+def killed(request: BaseHTTPRequestHandler) -> None:
+    request.connection.close()
+
+
+def endless(request: BaseHTTPRequestHandler) -> None:
+    request.send_response(200)
+    request.end_headers()
+    request.close_connection = True
+    request.wfile.write(b'{"results": {"bindings": [')
+    row = json.dumps({"s": {"type": "uri", "value": X}, "d": {"type": "literal", "value": "1"}})
+    with contextlib.suppress(OSError):
+        for _ in range(1000):
+            request.wfile.write((row + ",").encode() * 1000)
+
+
+FAULTS = [
+    reply(200, ROWS[:20]), reply(200, b"<html>hello</html>"), reply(200, b"[]"),
+    reply(200, b'{"results": {"bindings": []}}'), reply(200, ROWS), reply(500, b"oh"),
+    reply(429, b"", Retry_After="999"), reply(429, b"", Retry_After="0"), reply(503, b""),
+    reply(302, b"", Location="http://other.example/sparql"), cut_short, killed, endless,
+]  # fmt: skip
+
+
+@pytest.mark.long
+def test_hundreds_of_questions_to_a_bad_server_make_nothing_up(films: str, tmp_path: Path) -> None:
+    dice, calm = random.Random(7), [True]
+
+    def forward(request: BaseHTTPRequestHandler) -> None:
+        if not calm[0] and dice.random() < 0.3:
+            dice.choice(FAULTS)(request)
+            return
+        asked = urllib.request.Request(films, request.asked, headers={  # type: ignore[attr-defined]
+            name: request.headers[name] for name in ("Content-Type", "Accept")
+        })  # fmt: skip
+        with urllib.request.urlopen(asked) as given:
+            reply(200, given.read())(request)
+
+    with misbehaving(forward) as url, kgqa.attach(url, kg="bad", home=tmp_path) as kg:
+        store: Any = kg.store
+        store.client.max_bytes, store.client.timeout = 1 << 20, 5.0
+        ask = partial(kg.ask, entities=["Apollo 13"], method="rank", hops=2)
+        sound = {path.text for path in ask("Who is the director of Apollo 13?").paths}
+        calm[0] = False
+        outcomes: Counter[str] = Counter()
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        for _ in range(200):
+            for kept in (store._around, store._degrees, store._there):
+                kept.clear()
+            try:
+                answer = ask("Who is the director of Apollo 13?")
+            except KgqaError as error:
+                outcomes[type(error).__name__] += 1
+            else:
+                assert {path.text for path in answer.paths} <= sound
+                outcomes["answered"] += 1
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before  # in KiB
+        assert min(outcomes["answered"], outcomes["GraphError"]) > 20, outcomes
+        assert peak < 64 << 10
 
 
 def test_a_server_that_asks_to_wait_is_asked_again() -> None:

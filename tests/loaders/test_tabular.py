@@ -410,3 +410,34 @@ def test_every_row_is_an_entity_an_edge_or_a_named_reject(
     rejected = {row[1] for row in read.rejects()}
     assert len(own) + len(rejected) >= len(rows)
     assert read.report.lines == len(rows)
+
+
+def test_a_data_dictionary_is_left_out_and_said(tmp_path: Path) -> None:
+    files = {
+        "people.csv": "id,name,height,salary\n1,Ann,170,10\n2,Bob,180,20\n3,Cid,190,30\n",
+        "columns.csv": "table,column,unit\npeople,height,cm\npeople,salary,EUR\npeople,name,\n",
+    }
+    read = read_tables(tmp_path, files)
+    assert {row["name"] for row in read.entities.values()} == {"Ann", "Bob", "Cid"}
+    reason = "row of a table that describes the columns of the others"
+    assert (read.report.dropped[reason], read.report.examples[reason]) == (3, "columns.csv")
+
+
+def test_a_year_that_is_called_an_id_is_a_number(tmp_path: Path) -> None:
+    text = "team,yearID,wins\nNYA,1920,95\nNYA,1921,98\nBOS,1921,75\n"
+    read = read_tables(tmp_path, {"seasons.csv": text})
+    assert not read.names("Year")
+    assert {read.properties(id_)["year"] for id_ in read.entities if "Season" in id_} == {
+        1920,
+        1921,
+    }
+
+
+def test_signs_of_measured_values_are_no_relations(tmp_path: Path) -> None:
+    files = {
+        "isotopes.csv": "id,name\n1,H-3\n2,He-6\n3,Li-8\n",
+        "modes.csv": "id,isotope_id,mode_id,relation\n1,1,2,=\n2,2,3,<\n3,3,1,=\n4,2,2,~\n",
+    }
+    read = read_tables(tmp_path, files)
+    assert not {relation for _, relation, _, _ in read.edges} & {"=", "<", "~"}
+    assert read.report.rejected == 0
