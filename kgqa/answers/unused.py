@@ -1,4 +1,4 @@
-"""Which names, numbers, dates and kin of a question had no part in its answer: said, and less sure.
+"""Note names, numbers, dates and kinship words that the answer ignores; lower its confidence.
 
 Where a question asks whether a value is that one, and the graph has another, it is not yes.
 """
@@ -83,7 +83,7 @@ def with_unused(answer: Answer, is_there: Callable[[str], bool]) -> Answer:
 
 
 def unknown_subject(question: str, named: str) -> str:
-    """Return what "Is x the capital of y?" asks about, if no word of it is ``named``, else "".
+    """Return the subject of "Is x the capital of y?" if no word of it is ``named``, else "".
 
     >>> unknown_subject("Is Rio the capital of Brazil?", "Brazil"), unknown_subject("Is y a z", "Y")
     ('Rio', '')
@@ -144,4 +144,4 @@ def _numbers(text: str) -> set[str]:
     numerals = re.findall(
         r"(?:(?<!\S)[-−])?(?:(?<![\d.])\d+\.\d+(?![.\d])|\d+)", text.replace(",", "")
     )
-    return {f"{Decimal(one.replace('−', '-')).normalize():f}" for one in numerals}
+    return {f"{Decimal(numeral.replace('−', '-')).normalize():f}" for numeral in numerals}

@@ -198,7 +198,9 @@ def calculated(kind: str, values: list[Value], type_: str = "") -> Value | None:
         best = min if kind == "least" else max
         return best(keyed, key=itemgetter(0))[1] if keyed else None
     numbers = _numbers(values)
-    total = math.fsum(numbers) if any(isinstance(one, float) for one in numbers) else sum(numbers)
+    total = (
+        math.fsum(numbers) if any(isinstance(number, float) for number in numbers) else sum(numbers)
+    )
     if kind == "sum":
         return total
     return total / len(numbers) if numbers else None
@@ -217,7 +219,9 @@ def combined(left: Sequence[Value], sign: str, right: Sequence[Value]) -> list[V
 
 
 def _numbers(values: Sequence[Value]) -> list[int | float]:
-    return [one for one in values if isinstance(one, int | float) and not isinstance(one, bool)]
+    return [
+        value for value in values if isinstance(value, int | float) and not isinstance(value, bool)
+    ]
 
 
 def part_of(value: Value, part: str) -> int | None:
