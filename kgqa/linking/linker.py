@@ -21,6 +21,7 @@ from kgqa.linking.mentions import QuestionWords
 from kgqa.linking.neighbourhood_features import (
     class_words,
     look_around,
+    property_words,
     schema_words,
     stems_of,
     stems_outside,
@@ -108,7 +109,7 @@ def link(store: GraphStore, question: str, limit: int = 10) -> list[Candidate]:
     ]
     if not candidates:
         raise _nothing_found(store, asked)
-    candidates = _with_number(store, question, candidates)
+    candidates = _with_number(store, question, _without_columns(store, candidates))
     best = candidates[0]
     if best.match == "partial" and best.mention.islower():
         for (
@@ -151,6 +152,19 @@ def _with_number(store: GraphStore, question: str, candidates: list[Candidate]) 
         replace(one, end=end, mention=question[one.start : end], score=best.score) for one in fits
     ]
     return first + [one for one in candidates if one.key not in keys]
+
+
+def _without_columns(store: GraphStore, candidates: list[Candidate]) -> list[Candidate]:
+    """Return candidates without those that are called as a property is, if there are others.
+
+    "The melting point of tin" is about tin, though a table says what its columns mean.
+    """
+    small = [one for one in candidates if one.mention.islower()]
+    if not small or len(small) == len(candidates):
+        return candidates
+    columns = property_words(store)
+    left_out = {one.key for one in small if stems_of(one.mention) in columns}
+    return [one for one in candidates if one.key not in left_out]
 
 
 def _without_classes(store: GraphStore, asked: str, candidates: list[Candidate]) -> list[Candidate]:

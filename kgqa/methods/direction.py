@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+from kgqa.lexicon.english import words as english_words
 from kgqa.lexicon.lemmas import stem
 from kgqa.paths.words import holds_both_ways, relation_phrase
 from kgqa.queries.sentence import PAST_VERBS
@@ -19,8 +20,7 @@ _PERHAPS = re.compile(  # of which either side may be said to be the one that ac
     r"|near|beside)\b",
     re.IGNORECASE,
 )
-_AFTER_VERB = "to in for at from with on into under over through as"
-_LEADS_ON = frozenset(_AFTER_VERB.split())
+_LEADS_ON = english_words("after_verbs")
 _IRREGULAR = {
     "wrote": "writ", "written": "writ", "taught": "teach", "bought": "buy", "sold": "sell",
     "led": "lead", "built": "build", "made": "mak", "won": "win", "ran": "run", "drew": "draw",

@@ -18,6 +18,7 @@ import numpy as np
 from kgqa.graph.model import keys_array
 from kgqa.graph.names import normalise
 from kgqa.graph.schema import PropertyGraph
+from kgqa.lexicon.english import words as english_words
 from kgqa.lexicon.vocabulary import FUNCTION, GENDERS
 from kgqa.linking.neighbourhood_features import MOST_CLASSES, stems_of
 from kgqa.paths.words import TOPIC, relation_phrase
@@ -75,13 +76,9 @@ _ROLE = re.compile(
     rf"[^\W\d_]+)\s+(?:of|for|at|in)\s+(?:the\s+)?{TOPIC}\W*$",
     re.IGNORECASE,
 )
-_NO_STEP = stems_of(
-    "name names number list kind type sort part parts one some all most many member members"
-)
-_LITTLE = _NO_STEP | stems_of(
-    "located based situated found called known named tell give show please current currently x"
-)
-_ANY = stems_of("thing things person people man woman day date year time")
+_NO_STEP = stems_of(" ".join(english_words("no_step")))
+_LITTLE = _NO_STEP | stems_of(" ".join(english_words("little")))
+_ANY = stems_of(" ".join(english_words("anything")))
 
 
 @dataclass(frozen=True, slots=True)

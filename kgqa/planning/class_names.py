@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kgqa.lexicon.english import english
 from kgqa.models.kept_vectors import KeptVectors
 from kgqa.paths.words import relation_phrase
 
@@ -26,26 +27,6 @@ if TYPE_CHECKING:
     from kgqa.models.sentence_encoder import SentenceEncoder
     from kgqa.queries.join import QueryStore
 
-_NOUNS = """
-person player actor director writer singer musician composer artist student teacher scientist
-engineer doctor nurse patient lawyer judge politician king soldier manager employee customer owner
-member referee coach driver pilot captain chef author editor journalist designer inventor character
-animal pet dog bird fish plant tree flower species breed disease symptom drug treatment protein gene
-cell compound element planet star moon galaxy country state province region city town village
-district street address river lake sea ocean mountain island desert park garden forest building hall
-room theatre cinema stadium ground museum gallery library church castle bridge airport station
-harbour terminal school university hospital clinic hotel restaurant shop factory farm mine ship car
-vehicle aircraft engine machine instrument tool equipment weapon software database server website
-film series episode song album piece play book story poem article newspaper magazine painting object
-artwork exhibition concert event festival conference meeting match competition tournament league
-season team club party committee jury council court case hearing law treaty war battle dynasty
-family religion language award prize medal company bank insurer supplier sponsor brand product
-ingredient dish recipe meal drink wine beer material metal colour position role job skill subject
-course genre category phase status project programme trial experiment patent grant fund contract
-policy claim order payment transfer loan account appointment screening flight route line stop
-facility incident accident cause cargo container warehouse store tank barrel parcel soil grape
-vintage department division branch office union agency army unit sport date year score
-"""
 _SHOWN = 3  # names of a class's entities that are read
 _COMMON = 0.5  # of what a noun has of all classes that is taken off
 _SURE = 0.77  # from which the nearest noun stands for a class: sum of three cosines, less that
@@ -94,7 +75,7 @@ def class_words(
     shown = [", ".join(some[:: max(1, len(some) // _SHOWN)][:_SHOWN]) for some in names]
     both = [f"{words}: {some}" for words, some in zip(by_relations, shown, strict=True)]
     vectors = np.stack([_unit(encode(texts)) for texts in (by_relations, both)])
-    nouns = _NOUNS.split()
+    nouns = english()["words"]["nouns"].split()  # in this order
     to_noun = (vectors.sum(axis=0) + _unit(encode(shown))) @ _unit(encode(nouns)).T
     to_noun = to_noun - _COMMON * to_noun.mean(axis=0, keepdims=True)
     called = {}

@@ -567,7 +567,8 @@ class ConditionSearch:
                 yield state.also(Comparison(place.ref, ends), _FLAG)  # type: ignore[arg-type]
             if flag:
                 holds = denied == opposite
-                yield self._add(state, place, "=", holds, _FLAG if said or opposite else 0.0)
+                worth = _FLAG - min(0.0, odds) * opposite if said or opposite else 0.0
+                yield self._add(state, place, "=", holds, worth)
             elif none or (
                 odds > 0.5 and said and (denied or self._read.mentions.after(_HAVING) & {*said})
             ):

@@ -8,7 +8,6 @@ up what they say, "last" takes the latest, and "bought the most" adds up a quant
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -31,7 +30,7 @@ from kgqa.queries.plan import (
 )
 from kgqa.queries.sentence import PAST_VERBS
 from kgqa.queries.values import DATES
-from kgqa.understanding.asked import asks_times
+from kgqa.understanding.asked import asks_how_much, asks_times, asks_which_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -163,7 +162,11 @@ class FactWords:
         if plan.grouped:
             return plan
         given = plan.give[0]
-        if len(plan.give) == 1 and self._is_fact_number(plan, given) and _HOW.match(self.question):
+        if (
+            len(plan.give) == 1
+            and self._is_fact_number(plan, given)
+            and asks_how_much(self.question)
+        ):
             return replace(plan, give=(Aggregate("sum", given),))  # type: ignore[arg-type]
         return plan
 
@@ -183,13 +186,12 @@ class FactWords:
 
     def _place(self, plan: Plan) -> Plan:
         """Return a plan that gives the first or the last day of several facts, if it is asked."""
-        match = _FIRST_OR_LAST.search(self.bare)
+        which = asks_which_time(self.bare)
         days = [one for one in plan.give if isinstance(one, PropertyRef)
                 and isinstance(one.owner, HopRef) and self._is_day(plan, one)]  # fmt: skip
-        if match is None or len(days) != 1 or plan.order or plan.grouped:
+        if not which or len(days) != 1 or plan.order or plan.grouped:
             return plan
-        descending = match[1].lower() in ("last", "latest", "recently")
-        return replace(plan, give=(days[0],), order=(Sort(days[0], descending),), limit=1)
+        return replace(plan, give=(days[0],), order=(Sort(days[0], which == "last"),), limit=1)
 
     def _is_day(self, plan: Plan, item: PropertyRef) -> bool:
         kind = self.index.kind(plan, item)
@@ -213,10 +215,6 @@ class FactWords:
                               for one in plan.order)  # fmt: skip
                 return replace(plan, give=give, order=order)
         return plan
-
-
-_HOW = re.compile(r"\W*how (?:many|much)\b", re.IGNORECASE)
-_FIRST_OR_LAST = re.compile(r"\bwhen\b.*\b(first|last|earliest|latest|recently)\b", re.IGNORECASE)
 
 
 def span_of(there: Mapping[str, Property]) -> Span:

@@ -10,6 +10,7 @@ import re
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
+from kgqa.lexicon.english import words as english_words
 from kgqa.lexicon.lemmas import stem
 from kgqa.paths.words import relation_phrase
 from kgqa.queries.sentence import PAST_VERBS
@@ -120,8 +121,7 @@ REVENUE = re.compile(r"\b(?:revenues?|turnover|sales|spent|spend|income|earn(?:e
 _SUPERLATIVE = re.compile(
     r"most|least|fewest|best|worst|(?!(?:inter|for|requ|sugg|gu|t)est)\w{3,}est|top|maximum|minimum|max|min"
 )
-_SMALL_WORDS = "the and for with its has are was were who which what not per"
-_SMALL = frozenset(_SMALL_WORDS.split())
+_SMALL = english_words("in_names")
 
 
 _WORD = re.compile(r"[^\W_a-z]{2,}(?![a-z])|[^\W_A-Z]+|[A-Z][^\W_A-Z]*")  # camelCase, too
@@ -226,17 +226,7 @@ class Mentions:
         )
 
 
-_PLAIN_WORDS = """
-the and for with from that this its all any has have had are was were been who what which where when
-whose how many much most least first last top more less than not never without between after before
-over under above below there does did give show list find name names count number average total
-their they them one two three four five ten every each person people thing database during starting
-containing mentioning including following greater higher lower least only also both different
-distinct other year years order sorted based those these some display identify highest lowest
-oldest youngest newest latest longest shortest largest biggest best worst cheapest having attribute
-property value ascending descending
-"""
-_PLAIN = frozenset(map(stem, _PLAIN_WORDS.split()))
+_PLAIN = frozenset(map(stem, english_words("plain")))
 
 
 def blanked(question: str, spans: Iterable[tuple[int, int]]) -> str:
@@ -270,13 +260,7 @@ def unexplained(question: str, names: Iterable[str]) -> list[str]:
     ]
 
 
-_LINKING_WORDS = """
-but since through exactly using named called associated linked connected located related listed
-belonging relationship connection respective respectively provide fetch result exceeding exceed
-fewer directly indirectly commonly frequently mostly often recent recently can you like
-million thousand billion
-"""
-_LINKING = frozenset(map(stem, _LINKING_WORDS.split()))
+_LINKING = frozenset(map(stem, english_words("relating")))
 
 
 def lost(words: Iterable[str]) -> set[str]:
@@ -470,6 +454,7 @@ _OF_WHAT = (
     ("cheap|expensive|dear|cost", "price cost fee value"), ("paid|earn", "salary wage pay income"),
     ("fast|slow", "speed"), ("rich|wealth", "wealth worth income"), ("strong", "alcohol strength"),
     ("deep|shallow", "depth"), ("wid|narrow", "width"), ("hot|hott|warm|cold", "temperature"),
+    ("northernmost|southernmost", "latitude"), ("easternmost|westernmost", "longitude"),
     ("populous|inhabitant|resident", "population"), ("(?:holds?|seats?) the most", "capacity seat"),
 )  # fmt: skip
 _FORM = r"(?:e|y|i?er|i?est|s|ed)?"
@@ -520,13 +505,13 @@ _LATE = re.compile(r"\b(?:young|new|late)est\b|\bmost recent(?:ly)?\b", re.IGNOR
 _EARLY = re.compile(r"\b(?:old|earli)est\b", re.IGNORECASE)
 _MUCH = re.compile(
     r"\b(?:high|larg|great|long|bigg|heavi|tall|wid|deep|fast|strong|rich|hott|warm|dear|b)est\b"
-    r"|\b(?:maximum|most expensive|most populous)\b",
+    r"|\b(?:maximum|most expensive|most populous|(?:north|east)ernmost)\b",
     re.I,
 )
 _LASTED = re.compile(r"\b(?:long|short)est\b", re.IGNORECASE)
 _LITTLE = re.compile(
     r"\b(?:low|small|short|cheap|light|narrow|slow|weak|cold|few|l)est\b|\bworst\b"
-    r"|\b(?:least|fewest|minimum)\b",
+    r"|\b(?:least|fewest|minimum|(?:south|west)ernmost)\b",
     re.I,
 )
 TIME = re.compile(
@@ -592,12 +577,7 @@ def asked_noun(question: str) -> str:
     return question[match.end() :] if match else ""
 
 
-_PERSON_WORDS = """
-person people man woman human individual employee user customer client actor actress director author
-writer member student teacher player artist character officer contact patient doctor agent owner
-manager staff scientist researcher politician reviewer child parent friend worker driver singer
-"""
-_PERSONS = frozenset(_PERSON_WORDS.split())
+_PERSONS = english_words("persons")
 
 
 def does(question: str, name: str) -> bool:

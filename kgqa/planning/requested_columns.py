@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from kgqa.errors import PlanError
+from kgqa.lexicon.english import words as english_words
 from kgqa.lexicon.lemmas import stem
 from kgqa.paths.words import relation_phrase
 from kgqa.planning.question_words import EACH, names_class, stems
@@ -47,8 +48,7 @@ _THEN = re.compile(
 _BACK = re.compile(r"(\bfrom (?:the )?\w+est) to (?:the )?\w+est\b", re.IGNORECASE)
 _EACH = re.compile(r"\bfor (?:the )?different (?:numbers? of )?", re.IGNORECASE)
 _KIND_OF = re.compile(r"\b(types?|kinds?) of (\w+)", re.IGNORECASE)
-_SMALL_WORDS = "the a an its their his her all different distinct respective of"
-_SMALL = frozenset(_SMALL_WORDS.split())
+_SMALL = english_words("before_columns")
 _KIND_WORDS: dict[AggregateKind, str] = {
     "average": "average mean avg", "sum": "total sum",
     "least": "minimum min lowest smallest least shortest",

@@ -9,7 +9,6 @@ aggregate, order, limit and what is given.
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -37,7 +36,7 @@ from kgqa.queries.plan import (
     leaves,
     owners,
 )
-from kgqa.understanding.asked import asks_best, asks_repeated, asks_times
+from kgqa.understanding.asked import asks_best, asks_repeated, asks_times, asks_when
 
 if TYPE_CHECKING:
     from kgqa.graph.schema import Property
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
 
 PLANS = 12
 _WHOLE_END = 0.8  # of a relation's facts that end in one class, so that others are of it, too
-_WHEN = re.compile(r"\W*(?:when|in what year|in which year|since when)\b", re.IGNORECASE)
 _DENIED = ("<>", "missing", "is no")  # and what begins with "not", if a value follows
 _IDLE = -2.5  # a hop that the question has no word of, and nothing is asked about
 _UNSAID = -3.0  # a class that the question mentions
@@ -231,7 +229,7 @@ class PlanSearch:
     @cached_property
     def _asks_when(self) -> bool:
         """Whether a time is asked for, of a graph whose things or facts have one."""
-        asked = _WHEN.match(self._read.question) is not None and not self._read.plain
+        asked = asks_when(self._read.question) and not self._read.plain
         known = self._read.parts.properties.values()
         return asked and any(is_dated(one) for one, _ in known)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgqa.graph.names import normalise
+from kgqa.lexicon.english import words as english_words
 from kgqa.lexicon.lemmas import stem
 from kgqa.linking.neighbourhood_features import name_stems, stems_of
 from kgqa.planning.bounds import bound_before
@@ -32,14 +33,9 @@ _MOST_VALUES = 300_000  # kept
 _MOST_ENTITIES = 100_000  # of a type whose properties are read
 _MOST_EDGES = 20_000  # of an entity whose relations are read
 _MOST_NAMED = 60  # entities that one question may mean
-_COMMON_WORDS = """
-the a an of in on at to by for with and or not is are was were be has have had who what which how
-many much most least first last top all any more less than from that this it its no yes show list
-find name count number average total new old high low
-"""
 _SEX = re.compile(r"(?<![a-z])(?:sex|gender)(?![a-z])", re.IGNORECASE)
 _SEXES = {"f": ("female", "woman", "women", "girl"), "m": ("male", "man", "men", "boy")}
-_COMMON = frozenset(_COMMON_WORDS.split())
+_COMMON = english_words("no_value")
 
 
 class ValueIndex:

@@ -27,6 +27,7 @@ from kgqa.graph.sparql_profiles import RDF_TYPE, class_path, wanted_language
 from kgqa.queries.check import NUMBERS, SchemaIndex, check
 from kgqa.queries.groups import required, wants_empty
 from kgqa.queries.plan import (
+    OPEN,
     Aggregate,
     Arithmetic,
     Comparison,
@@ -140,6 +141,8 @@ def solutions_of(
 
     ``only``: the ids that some nodes can be. Raises PlanError.
     """
+    if any(plan.hops[ref.hop].either for ref in part if isinstance(ref, HopRef)):
+        raise NotOneStatementError
     writer = _Writer(record, called, whole=True)
     query = _Query(replace(plan, first=None), index, writer)
     query.only = only
@@ -280,7 +283,7 @@ class _Query:
             block.lines.append(f"FILTER({' && '.join(f'isIRI({name})' for name in free)})")
         self._differ(block, self.plan.hops, set(nodes))
         for one in where:
-            if not (isinstance(one.left, NodeRef) and not one.negated):
+            if not _names(one):
                 self.compare(block, one)
 
     def _given(self, block: _Block, node: int, where: Sequence[Comparison]) -> bool:
@@ -295,7 +298,7 @@ class _Query:
             block.lines.append(self._among(name, self.only[node]))
             held = True
         for one in where:
-            if one.left == NodeRef(node) and not one.negated:
+            if one.left == NodeRef(node) and _names(one):
                 block.lines.append(self._among(name, self._called(one)))
                 held = True
         return held
@@ -316,13 +319,18 @@ class _Query:
 
     def _step(self, number: int) -> str:
         hop = self.plan.all_hops[number]
+        name = self.writer.term(hop.relation)
+        ends = self.nodes[hop.source], self.nodes[hop.target]
+        if hop.either:
+            return f"{{ {ends[0]} {name} {ends[1]} }} UNION {{ {ends[1]} {name} {ends[0]} }}"
         head, tail = self.facts(number)
-        again = "+" if hop.repeated else ""
-        return f"{head} {self.writer.term(hop.relation)}{again} {tail} ."
+        return f"{head} {name}{'+' * hop.repeated} {tail} ."
 
     def facts(self, number: int) -> tuple[str, str]:
         """Return the variables of a hop's facts, head and tail."""
         hop = self.plan.all_hops[number]
+        if hop.either:
+            raise NotOneStatementError  # which way the facts lead, is said by each
         ends = self.nodes[hop.source], self.nodes[hop.target]
         return (ends[1], ends[0]) if hop.inverse else ends
 
@@ -351,7 +359,7 @@ class _Query:
         inner.lines = [line for line in inner.lines if " != " not in line]
         self._differ(inner, part.hops, set(ends))
         for one in part.where:
-            if isinstance(one.left, NodeRef) and not one.negated:
+            if isinstance(one.left, NodeRef) and _names(one):
                 inner.lines.append(self._among(self.nodes[one.left.node], self._called(one)))
             else:
                 self.compare(inner, one)
@@ -450,8 +458,14 @@ class _Query:
     def compare(self, block: _Block, one: Comparison) -> None:
         """Write a comparison of a solution."""
         if isinstance(one.left, NodeRef):
-            ids = self._called(one)
             name = self.nodes[one.left.node]
+            if one.affirmed == "is a":
+                (class_,) = one.right  # type: ignore[misc]
+                path = self.writer.shorter(class_path(self.writer.record))
+                there = f"EXISTS {{ {name} {path} {self.writer.term(str(class_))} }}"
+                block.lines.append(f"FILTER {'NOT ' * one.negated}{there}")
+                return
+            ids = self._called(one)
             if ids:
                 terms = ", ".join(map(self.writer.term, ids))
                 block.lines.append(f"FILTER({name} NOT IN ({terms}))")
@@ -469,6 +483,12 @@ class _Query:
             elif isinstance(one.left, PropertyRef) and one.left.part:
                 block.lines.append(f"FILTER({text} = {text})")
             return
+        if one.operator.startswith(OPEN):
+            bound = replace(one, operator=one.operator.removeprefix(OPEN))  # type: ignore[arg-type]
+            text = self.expression(block, one.left)
+            test = self._test(block, text, bound, kind)
+            block.lines.append(f"FILTER(!{_is_there(text)} || {test})")
+            return
         text = self.expression(block, one.left, sure=True)
         test = self._test(block, text, one, kind)
         block.lines.append(f"FILTER(!({test}))" if one.negated else f"FILTER({test})")
@@ -476,6 +496,8 @@ class _Query:
     def _compare_members(self, block: _Block, one: Comparison) -> None:
         """Write a comparison of a list: whether some member satisfies it, or none does."""
         ref = one.left
+        if one.operator.startswith(OPEN):
+            raise NotOneStatementError
         assert isinstance(ref, PropertyRef)
         kind = self.index.property_of(self.plan, ref)
         name = self.writer.variable(ref.name)
@@ -776,7 +798,7 @@ class _Query:
 
     def _holds(self, text: str, one: Comparison) -> str:
         """Return a comparison of groups."""
-        if one.affirmed == "missing":
+        if "missing" in one.operator:
             raise NotOneStatementError
         test = self._test(_Block(), text, one, self.index.kind(self.plan, one.left))
         return f"!({test})" if one.negated else test
@@ -885,6 +907,11 @@ class _Select:
         if self.having:
             lines.append(f"HAVING({' && '.join(f'({one})' for one in self.having)})")
         return lines
+
+
+def _names(one: Comparison) -> bool:
+    """Return whether a comparison says which things a node can be."""
+    return isinstance(one.left, NodeRef) and one.operator in ("=", "in")
 
 
 def _indented(lines: Sequence[str]) -> list[str]:

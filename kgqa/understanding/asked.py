@@ -75,6 +75,41 @@ def asks_times(question: str) -> bool:
     return bool(_TIMES.search(question))
 
 
+_HOW_MUCH = re.compile(r"\W*how (?:many|much)\b", re.IGNORECASE)
+_WHEN = re.compile(r"\W*(?:when|in what year|in which year|since when)\b", re.IGNORECASE)
+_WHEN_FIRST = re.compile(
+    r"\bwhen\b.*\b(?:(?P<first>first|earliest)|last|latest|recently)\b", re.IGNORECASE
+)
+
+
+def asks_how_much(question: str) -> bool:
+    """Return whether a question begins with how many or how much there is.
+
+    >>> asks_how_much("How much did Ann pay?"), asks_how_much("How long is it?")
+    (True, False)
+    """
+    return bool(_HOW_MUCH.match(question))
+
+
+def asks_when(question: str) -> bool:
+    """Return whether a question asks for a time.
+
+    >>> asks_when("When did Ann leave?"), asks_when("Who left when Ann came?")
+    (True, False)
+    """
+    return bool(_WHEN.match(question))
+
+
+def asks_which_time(question: str) -> str:
+    """Return which one of several times a question asks for: "first", "last", or "" of no other.
+
+    >>> asks_which_time("When did Ann last visit Bonn?"), asks_which_time("When did Ann leave?")
+    ('last', '')
+    """
+    found = _WHEN_FIRST.search(question)
+    return "" if found is None else "first" if found["first"] else "last"
+
+
 _OWN = re.compile(
     r"(\W*(?:what|who)(?: (?:is|are|was|were)|['’]s)) (?!the\b)([^'’]+)['’]s?"
     r" ((?:\w+[ -]){0,2}?\w+)(\W*)",
@@ -242,7 +277,7 @@ def as_choice(question: str) -> str:
 # not "interest", "west", "test"; not "at least 3"
 BEST = re.compile(
     r"\b(?!(?:inter|b|qu|w|t|r|n|gu|v|f|ch|for|p|arr|prot|cont|har|inv|requ|sugg|j|z|cr)est\b)"
-    r"(?:\w{2,}est|most|least(?! \d)|fewest)\b(?<!at least)"
+    r"(?:\w{2,}est|(?:north|south|east|west)ernmost|most|least(?! \d)|fewest)\b(?<!at least)"
     r"|\b(?:best|worst)[ -]\w+ed\b"
     r"|\b(?:\w+ed|came|began|born|left|won|built|expires) (?:first|last)\b"
     r"|\bwhen (?:did|was|were|has|have)\b.*\b(?:first|last)\b",
