@@ -462,3 +462,25 @@ def test_the_bundled_sample_is_the_same_graph_from_an_endpoint(
                 for kg in (endpoint, file_kg)
             )
             assert given == expected, topic
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://u:S3cr3t@[::1/sparql",
+        "http://h:99999/q",
+        "http://h:0/q",
+        "http://:80/",
+        "http://[x]/",
+    ],
+)
+def test_a_broken_url_is_named_without_its_secret(url: str) -> None:
+    with pytest.raises(UsageError, match="is not the URL of a SPARQL endpoint") as failed:
+        SparqlClient(url)
+    assert "S3cr3t" not in str(failed.value)
+
+
+def test_a_redirect_to_what_is_no_url_is_refused() -> None:
+    client = SparqlClient("http://127.0.0.1:9/sparql")
+    with pytest.raises(GraphError, match="redirects to another place, nowhere"):
+        client._redirected(client.url, "http://[::1/")
