@@ -53,8 +53,8 @@ def with_unused(answer: Answer, is_there: Callable[[str], bool]) -> Answer:
     best = answer.answers[0].name
     named = " ".join(f"{one.name} {one.mention}" for one in answer.topic_entities)
     if answer.answers[0].id and (subject := unknown_subject(answer.question, named)):
-        told = "no fact says this of" if is_there(subject) else "nothing there is called"
-        note = f"{NOT_HERE}: {told} {said_name(subject)}."
+        reason = "no fact says this of" if is_there(subject) else "nothing there is called"
+        note = f"{NOT_HERE}: {reason} {said_name(subject)}."
         others = (*answer.answers, *answer.others)
         notes = (*answer.notes, note)
         return replace(answer, answers=(), others=others, confidence=None, notes=notes)

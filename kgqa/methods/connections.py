@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _FARTHEST = 4  # hops between two things that are called connected
 _MAX_PATHS = 20  # paths
 _PATH_CONFIDENCE = 0.97  # that paths answer it: they are in the graph
-_NEARBY = 0.8  # that there is no longer one, or that none is meant
+_NEARBY = 0.8  # that no longer one exists, or that none is meant
 _CALLED = ("connect", "link", "common")  # of a relation that such words may mean
 
 

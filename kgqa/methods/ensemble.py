@@ -421,7 +421,7 @@ class Auto(Ensemble):
         """Return a plan's findings of at least the confidence ``least`` if no path answers.
 
         With ``class_`` only entities of that class. Only of a graph of things of some classes:
-        elsewhere that there is no path means no.
+        elsewhere a missing path means no.
         """
         if isinstance(question, KgqaError) or question.choices:
             return None
@@ -580,7 +580,7 @@ class Auto(Ensemble):
             return found if unsaid and not question.topics else unread
         given = store.keys_of([answer.id for answer in found.answers[:1] if answer.id])
         if (store.entities(given[given >= 0]).kinds == Kind.MEDIATOR).any():
-            return unread  # a fact is no answer, what it says is
+            return unread  # the content of a fact answers, not the fact
         result, schema = found.result, queryable(cast("QueryStore", store)).schema()
         plan = None if result is None else result.plan
         about = bool(topics) and (calculated or beyond) and not asks_repeated(question.question)

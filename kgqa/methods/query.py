@@ -514,7 +514,7 @@ class Query(Method[QueryOptions]):
                 + ": name what it asks for as the graph does, or run the nearest (kgqa query).",
             )
             answers, others_, readings = (), answers, read.readings
-            result = result if rows else None  # nothing found is no answer, either
+            result = result if rows else None  # an empty result answers nothing, either
         else:
             others_ = ()
         return Findings(
@@ -612,7 +612,7 @@ def as_read(answer: Answer, number: int, run: Callable[[Plan], QueryResult]) -> 
     readings = answer.readings
     if not 0 < number <= len(readings):
         raise UsageError(
-            f"There is no reading {number} of this question: "
+            f"Reading {number} of this question does not exist: "
             + (f"{len(readings)} are offered." if readings else "it is read in one way."),
             "Ask it without `reading`; the readings that are offered stand with the answer.",
         )

@@ -167,7 +167,7 @@ class RankWords:
         """Return the names, ids and aliases of entities by key.
 
         An id that was made of a type and a key, ``Author/7``, is none where there is a name: the
-        question's "author" is no part of one.
+        question's "author" belongs to none.
         """
         called: dict[int, tuple[str, ...]] = {}
         for entity in entities:

@@ -78,7 +78,7 @@ _COMMON = re.compile(r"\bmost (?:common|frequent|popular|diverse|different|disti
 _ASKS_NUMBER = re.compile(r"\W*what(?:'s| is| was) the (?:\w+ ){0,2}?", re.I)
 _ASKS_SUM = re.compile(rf"{_ASKS_NUMBER.pattern}(?:average|mean|total|sum)\b", re.I)
 _MOST = re.compile(r"most|fewest|least")
-_AGELESS = 8.0  # off, for what is no time or age, if there is one and the youngest is asked for
+_AGELESS = 8.0  # off, for another property than a time or age if "youngest" is asked and one exists
 _OF_OTHERS = 6.0  # off, for what something else has, if the top few are asked for, not by what
 _SUMMED = 5.0  # for a sum of what there is most of, in things that the question does not name
 _TOTALLED = 3.0  # for the sum of a property that is called as what "how many" asks for
@@ -164,7 +164,7 @@ class WholeSearch:
             for by, descending, weight in nlargest(4, orders, key=lambda one: one[2]):
                 plan = self._plan(pattern, places, state, aggregate, by, descending)
                 if plan is not None:
-                    alone = self._names_itself(state) and (  # one thing is no groups
+                    alone = self._names_itself(state) and (  # one thing gives no groups
                         grouped
                         or by is not None
                         or not any(isinstance(one, PropertyRef) for one in plan.give)

@@ -1,6 +1,6 @@
 """A bound that is another thing's value: "after Low Tide", "cheaper than the Corvin".
 
-The thing is named, and what is compared is the same property of it; the thing itself is no answer.
+The thing is named, and what is compared is the same property of it; the thing itself never answers.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ _SHARED = 6  # words from one property to the next, and to the number, that both
 _BESIDE = 40  # letters from "average" to the number that it is compared with, at most
 _AVERAGED = 4.0  # an average that the question compares
 _SIZE = 4.0  # the size of a list that the question names beside a number
-_TIMELESS = 4.0  # off, for a number that is no year, of "in 1997"
+_TIMELESS = 4.0  # off, for a number other than a year, of "in 1997"
 _IN_A_YEAR = re.compile(
     r"\b(?:in|on|since|before|after|during|until|by|of|season|year)(?: the)? $", re.I
 )

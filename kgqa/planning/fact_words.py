@@ -105,7 +105,7 @@ class FactWords:
         """Return a plan over the facts that hold when the question says."""
         said = self._said
         ended = bool(said & {"anymore", "formerly", "former"}) or "used to" in self.bare.lower()
-        if ended and len(plan.without) == 1 and not plan.hops:  # what there is no more, there was
+        if ended and len(plan.without) == 1 and not plan.hops:  # what ended, existed
             part = plan.without[0]
             plan = replace(plan, hops=part.hops, where=(*plan.where, *part.where), without=())
         for number, hop in enumerate(plan.hops):

@@ -85,7 +85,7 @@ class PatternSearch:
         relation = self._read.parts.value_nodes.get(name)
         if relation is None:
             return 0.0
-        if literally:  # "the cheapest" is no price, but what has one
+        if literally:  # "the cheapest" means the owner of a price
             return _CALLED * says(self._read.mentions.words, relation) or -_CALLED
         return _CALLED if self._read.mentions.of(relation) else 0.0
 

@@ -66,7 +66,7 @@ _KNOWN = {
 _IRI = re.compile(r"(.+[/#])([A-Za-z][\w-]*(?:\.\w+)?)", re.ASCII)  # servers differ with more dots
 _TEXT = {"contains": "CONTAINS", "starts with": "STRSTARTS", "ends with": "STRENDS"}
 _FUNCTIONS = {"least": "MIN", "most": "MAX"}
-_READ_HERE = ("datetime", "time", "duration")  # which are no texts that can be compared
+_READ_HERE = ("datetime", "time", "duration")  # which cannot be compared as texts
 _NOTHING = "1/0"  # an expression that has no value
 _LAST = {  # what comes after every value of numbers, and of texts, where the least is taken
     True: f'"INF"^^{iri(XSD + "double")}',

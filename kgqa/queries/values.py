@@ -59,7 +59,7 @@ _STEPS = (  # what a literal of a form lasts, in seconds
 def interval(literal: str) -> tuple[Moment, Moment] | None:
     """Return the half-open interval that a date or a time in a plan stands for.
 
-    None if there is no such day. It is an instant's if the literal says its distance from UTC.
+    None if the day does not exist. It is an instant's if the literal says its distance from UTC.
 
     >>> interval("1970-01-02"), interval("1970"), interval("00:01:00.5")
     (((86400, ''), (172800, '')), ((0, ''), (31536000, '')), ((60, '5'), (60, '5:')))
@@ -207,7 +207,7 @@ def calculated(kind: str, values: list[Value], type_: str = "") -> Value | None:
 
 
 def combined(left: Sequence[Value], sign: str, right: Sequence[Value]) -> list[Value]:
-    """Return what two operands with these values come to; nothing where one is no number.
+    """Calculate with the values of two operands; values other than numbers give nothing.
 
     >>> combined([7], "/", [2]), combined([7], "/", [0])
     ([3.5], [])
