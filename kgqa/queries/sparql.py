@@ -27,6 +27,7 @@ from kgqa.graph.sparql_profiles import RDF_TYPE, class_path, wanted_language
 from kgqa.queries.check import NUMBERS, SchemaIndex, check
 from kgqa.queries.groups import required, wants_empty
 from kgqa.queries.plan import (
+    OPEN,
     Aggregate,
     Arithmetic,
     Comparison,
@@ -65,7 +66,7 @@ _KNOWN = {
 _IRI = re.compile(r"(.+[/#])([A-Za-z][\w-]*(?:\.\w+)?)", re.ASCII)  # servers differ with more dots
 _TEXT = {"contains": "CONTAINS", "starts with": "STRSTARTS", "ends with": "STRENDS"}
 _FUNCTIONS = {"least": "MIN", "most": "MAX"}
-_READ_HERE = ("datetime", "time", "duration")  # which are no texts that can be compared
+_READ_HERE = ("datetime", "time", "duration")  # which cannot be compared as texts
 _NOTHING = "1/0"  # an expression that has no value
 _LAST = {  # what comes after every value of numbers, and of texts, where the least is taken
     True: f'"INF"^^{iri(XSD + "double")}',
@@ -140,6 +141,8 @@ def solutions_of(
 
     ``only``: the ids that some nodes can be. Raises PlanError.
     """
+    if any(plan.hops[ref.hop].either for ref in part if isinstance(ref, HopRef)):
+        raise NotOneStatementError
     writer = _Writer(record, called, whole=True)
     query = _Query(replace(plan, first=None), index, writer)
     query.only = only
@@ -280,7 +283,7 @@ class _Query:
             block.lines.append(f"FILTER({' && '.join(f'isIRI({name})' for name in free)})")
         self._differ(block, self.plan.hops, set(nodes))
         for one in where:
-            if not (isinstance(one.left, NodeRef) and not one.negated):
+            if not _names(one):
                 self.compare(block, one)
 
     def _given(self, block: _Block, node: int, where: Sequence[Comparison]) -> bool:
@@ -295,7 +298,7 @@ class _Query:
             block.lines.append(self._among(name, self.only[node]))
             held = True
         for one in where:
-            if one.left == NodeRef(node) and not one.negated:
+            if one.left == NodeRef(node) and _names(one):
                 block.lines.append(self._among(name, self._called(one)))
                 held = True
         return held
@@ -316,13 +319,18 @@ class _Query:
 
     def _step(self, number: int) -> str:
         hop = self.plan.all_hops[number]
+        name = self.writer.term(hop.relation)
+        ends = self.nodes[hop.source], self.nodes[hop.target]
+        if hop.either:
+            return f"{{ {ends[0]} {name} {ends[1]} }} UNION {{ {ends[1]} {name} {ends[0]} }}"
         head, tail = self.facts(number)
-        again = "+" if hop.repeated else ""
-        return f"{head} {self.writer.term(hop.relation)}{again} {tail} ."
+        return f"{head} {name}{'+' * hop.repeated} {tail} ."
 
     def facts(self, number: int) -> tuple[str, str]:
         """Return the variables of a hop's facts, head and tail."""
         hop = self.plan.all_hops[number]
+        if hop.either:
+            raise NotOneStatementError  # which way the facts lead, is said by each
         ends = self.nodes[hop.source], self.nodes[hop.target]
         return (ends[1], ends[0]) if hop.inverse else ends
 
@@ -330,12 +338,12 @@ class _Query:
         """Write that the nodes of a chain that could be one node are different."""
         classes = self.plan.nodes
         pairs = {
-            tuple(sorted((one, other)))
+            tuple(sorted((node, other)))
             for chain in chains_of(hops)
             for nodes in [[chain[0].source, *(hop.target for hop in chain)]]
             for place, other in enumerate(nodes)
-            for one in nodes[:place]
-            if one != other and {one, other} <= bound
+            for node in nodes[:place]
+            if node != other and {node, other} <= bound
         }
         for one, other in sorted(pairs):
             if self.index.schema.sampled or self.index.may_be_one(classes[one], classes[other]):
@@ -351,7 +359,7 @@ class _Query:
         inner.lines = [line for line in inner.lines if " != " not in line]
         self._differ(inner, part.hops, set(ends))
         for one in part.where:
-            if isinstance(one.left, NodeRef) and not one.negated:
+            if isinstance(one.left, NodeRef) and _names(one):
                 inner.lines.append(self._among(self.nodes[one.left.node], self._called(one)))
             else:
                 self.compare(inner, one)
@@ -450,8 +458,14 @@ class _Query:
     def compare(self, block: _Block, one: Comparison) -> None:
         """Write a comparison of a solution."""
         if isinstance(one.left, NodeRef):
-            ids = self._called(one)
             name = self.nodes[one.left.node]
+            if one.affirmed == "is a":
+                (class_,) = one.right  # type: ignore[misc]
+                path = self.writer.shorter(class_path(self.writer.record))
+                there = f"EXISTS {{ {name} {path} {self.writer.term(str(class_))} }}"
+                block.lines.append(f"FILTER {'NOT ' * one.negated}{there}")
+                return
+            ids = self._called(one)
             if ids:
                 terms = ", ".join(map(self.writer.term, ids))
                 block.lines.append(f"FILTER({name} NOT IN ({terms}))")
@@ -469,6 +483,12 @@ class _Query:
             elif isinstance(one.left, PropertyRef) and one.left.part:
                 block.lines.append(f"FILTER({text} = {text})")
             return
+        if one.operator.startswith(OPEN):
+            bound = replace(one, operator=one.operator.removeprefix(OPEN))  # type: ignore[arg-type]
+            text = self.expression(block, one.left)
+            test = self._test(block, text, bound, kind)
+            block.lines.append(f"FILTER(!{_is_there(text)} || {test})")
+            return
         text = self.expression(block, one.left, sure=True)
         test = self._test(block, text, one, kind)
         block.lines.append(f"FILTER(!({test}))" if one.negated else f"FILTER({test})")
@@ -476,6 +496,8 @@ class _Query:
     def _compare_members(self, block: _Block, one: Comparison) -> None:
         """Write a comparison of a list: whether some member satisfies it, or none does."""
         ref = one.left
+        if one.operator.startswith(OPEN):
+            raise NotOneStatementError
         assert isinstance(ref, PropertyRef)
         kind = self.index.property_of(self.plan, ref)
         name = self.writer.variable(ref.name)
@@ -651,10 +673,10 @@ class _Query:
         )
         later = [item for item in keys if item not in plan.group]
         members = {item for item in plan.group if self.many(item)}
-        if any(map(self.many, later)) or members & {one.of for one in aggregates}:
+        if any(map(self.many, later)) or members & {aggregate.of for aggregate in aggregates}:
             raise NotOneStatementError
-        sets = {tuple(refs_of(one)) for one in aggregates}
-        summed = any(one.kind in ("sum", "average") for one in aggregates)
+        sets = {tuple(refs_of(aggregate)) for aggregate in aggregates}
+        summed = any(aggregate.kind in ("sum", "average") for aggregate in aggregates)
         if summed and len(sets) > 1:
             select = self._joined(aggregates, keys)
         else:
@@ -706,11 +728,11 @@ class _Query:
         names = [name for ref in refs_of(aggregates[0]) for name in self._names_of(ref)]
         texts = dict(select.texts)
         values: dict[Any, str] = {}
-        for one in aggregates:
-            if not isinstance(one.of, NodeRef | HopRef):
-                text = self.expression(block, one.of)
-                name = values.get(one.of) or self.writer.variable("value")
-                values[one.of] = name
+        for aggregate in aggregates:
+            if not isinstance(aggregate.of, NodeRef | HopRef):
+                text = self.expression(block, aggregate.of)
+                name = values.get(aggregate.of) or self.writer.variable("value")
+                values[aggregate.of] = name
                 texts[name] = text
         given = [name if name == text else f"({text} AS {name})" for name, text in texts.items()]
         chosen = " ".join(dict.fromkeys([*given, *names]))
@@ -759,8 +781,8 @@ class _Query:
         for item in nodes:
             outer.add(name := self.expression(outer.block, item), name)
             self.columns[item] = name
-        for refs in dict.fromkeys(tuple(refs_of(one)) for one in aggregates):
-            mine = [one for one in aggregates if tuple(refs_of(one)) == refs]
+        for refs in dict.fromkeys(tuple(refs_of(aggregate)) for aggregate in aggregates):
+            mine = [aggregate for aggregate in aggregates if tuple(refs_of(aggregate)) == refs]
             select = _Select(self._group_pattern())
             self._project(select, nodes)
             self.values = {}
@@ -776,7 +798,7 @@ class _Query:
 
     def _holds(self, text: str, one: Comparison) -> str:
         """Return a comparison of groups."""
-        if one.affirmed == "missing":
+        if "missing" in one.operator:
             raise NotOneStatementError
         test = self._test(_Block(), text, one, self.index.kind(self.plan, one.left))
         return f"!({test})" if one.negated else test
@@ -885,6 +907,11 @@ class _Select:
         if self.having:
             lines.append(f"HAVING({' && '.join(f'({one})' for one in self.having)})")
         return lines
+
+
+def _names(one: Comparison) -> bool:
+    """Return whether a comparison says which things a node can be."""
+    return isinstance(one.left, NodeRef) and one.operator in ("=", "in")
 
 
 def _indented(lines: Sequence[str]) -> list[str]:
