@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _SLICE = 1 << 16  # rows that are put together at once
 _TEXT = pa.string()
 _NO_TEXT = pa.scalar(None, _TEXT)
-_CODE = re.compile(r"[A-Z][a-z>]{1,3}[A-Z]")  # a relation that is no words: GaD
+_CODE = re.compile(r"[A-Z][a-z>]{1,3}[A-Z]")  # a relation called by a code: GaD
 
 
 class Rows:

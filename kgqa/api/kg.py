@@ -320,7 +320,7 @@ class KG:
     def sparql(self, plan: str | Plan) -> str:
         """Return a plan as SPARQL that runs in the endpoint's own page as it stands.
 
-        Raises PlanError, and UsageError for what is no SPARQL endpoint.
+        Raises PlanError, and UsageError for other stores than a SPARQL endpoint.
         """
         from kgqa.graph.sparql_store import SparqlStore
         from kgqa.queries.endpoint import statement_of

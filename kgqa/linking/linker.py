@@ -133,9 +133,9 @@ def _with_number(store: GraphStore, question: str, candidates: list[Candidate]) 
     best = candidates[0]
     number = _NUMBER_AFTER.match(question, best.end)
     same = [
-        one
-        for one in candidates
-        if (one.start, one.end, one.name) == (best.start, best.end, best.name)
+        candidate
+        for candidate in candidates
+        if (candidate.start, candidate.end, candidate.name) == (best.start, best.end, best.name)
     ]
     if number is None or not 1 < len(same) <= _SAME_NAMED:
         return candidates
@@ -147,11 +147,11 @@ def _with_number(store: GraphStore, question: str, candidates: list[Candidate]) 
     ]
     if not 0 < len(fits) < len(same):
         return candidates
-    end, keys = number.end(1), {one.key for one in fits}
+    end, keys = number.end(1), {fit.key for fit in fits}
     first = [
-        replace(one, end=end, mention=question[one.start : end], score=best.score) for one in fits
+        replace(fit, end=end, mention=question[fit.start : end], score=best.score) for fit in fits
     ]
-    return first + [one for one in candidates if one.key not in keys]
+    return first + [candidate for candidate in candidates if candidate.key not in keys]
 
 
 def _without_columns(store: GraphStore, candidates: list[Candidate]) -> list[Candidate]:
@@ -159,12 +159,12 @@ def _without_columns(store: GraphStore, candidates: list[Candidate]) -> list[Can
 
     "The melting point of tin" is about tin, though a table says what its columns mean.
     """
-    small = [one for one in candidates if one.mention.islower()]
+    small = [candidate for candidate in candidates if candidate.mention.islower()]
     if not small or len(small) == len(candidates):
         return candidates
     columns = property_words(store)
     left_out = {one.key for one in small if stems_of(one.mention) in columns}
-    return [one for one in candidates if one.key not in left_out]
+    return [candidate for candidate in candidates if candidate.key not in left_out]
 
 
 def _without_classes(store: GraphStore, asked: str, candidates: list[Candidate]) -> list[Candidate]:
@@ -450,7 +450,7 @@ def _order(candidate: Candidate) -> tuple[float, str, float, int, int]:
 
 def _nothing_found(store: GraphStore, question: QuestionWords) -> LinkingError:
     """Return the LinkingError with the unknown names and the nearest ones."""
-    runs = question.names() or [(one.start, one.end) for one in question.content_runs()]
+    runs = question.names() or [(run.start, run.end) for run in question.content_runs()]
     looked = [question.text[start:end] for start, end in runs] or [question.text.strip()]
     shown = " or ".join(map(said_name, dict.fromkeys(looked[:_MAX_LISTED_NAMES])))
     content = " ".join(word.form for word in question.words if not word.common)

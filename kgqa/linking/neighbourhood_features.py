@@ -125,9 +125,9 @@ def property_words(store: GraphStore) -> set[frozenset[str]]:
     return name_stems(
         text
         for type_ in types
-        for one in type_.properties
-        if one.name not in type_.names
-        for text in (one.name, *one.also)
+        for property_ in type_.properties
+        if property_.name not in type_.names
+        for text in (property_.name, *property_.also)
     )
 
 

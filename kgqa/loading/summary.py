@@ -51,7 +51,7 @@ def summary_of(graph: GraphFiles, report: Report, *, filtered: bool) -> dict[str
     ``types``: name, count, and how the loader found them; ``relations``: name, count, types of the
     ends; ``properties``: name, count (None where a property is not walked), type; ``left_out``:
     reason, count, an example; ``warnings``: sentences on losses above 5 % of the lines.
-    ``filtered``: whether the loader leaves facts out by rules, which is no loss.
+    ``filtered``: whether the loader leaves facts out by rules, which does not count as a loss.
     """
     seen = _nodes_of(graph)
     relations, properties = _edges_of(graph, seen)

@@ -32,7 +32,7 @@ FIRST, SECOND = "\x01", "\x02"  # in place of the two names
 
 
 def acting_side(relation: str) -> str:
-    """Return at which side of a relation the one is that acts, or bears its noun.
+    """Return the side of a relation at which the agent, or the bearer of its noun, stands.
 
     >>> acting_side("SUPPLIES"), acting_side("directed by"), acting_side("capital")
     ('head', 'tail', 'tail')
@@ -89,7 +89,7 @@ def acting(question: str, relation: str) -> str:
 
 
 def _roots(relation: str) -> set[str]:
-    """Return how the words of a relation begin that a question may have in another form."""
+    """Return the stems of a relation's words that a question may inflect."""
     roots = set()
     for word in relation_phrase(relation).split():
         if len(word) > 2 and word not in {"has", "have", "the", "and", *_LEADS_ON, "of", "by"}:

@@ -40,14 +40,14 @@ _ASKING = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ClassWords:
-    """``nouns``: what each class is called; ``vectors`` ``[2, classes, width]`` of its words."""
+    """Names of classes: ``nouns``, and the ``vectors`` ``[2, classes, width]`` of their words."""
 
     nouns: Mapping[str, str] = field(default_factory=dict)
     vectors: NDArray[np.float32] | None = None
     encoder: SentenceEncoder | None = None
 
     def near(self, question: str) -> dict[str, float]:
-        """Return how near each class is to a question, 0 for the nearest, else below."""
+        """Return the similarity of each class to a question, 0 for the nearest, else negative."""
         if self.encoder is None or self.vectors is None:
             return {}
         rest = " ".join(_ASKING.sub("", question).split()[:2])
@@ -59,7 +59,7 @@ class ClassWords:
 def class_words(
     store: QueryStore, schema: GraphSchema, encoder: SentenceEncoder, folder: Path | None = None
 ) -> ClassWords:
-    """Return what the classes of a schema are called; ``folder``: where vectors are kept.
+    """Return the names of a schema's classes; ``folder``: where vectors are kept.
 
     Raises GraphError.
     """
@@ -67,10 +67,10 @@ def class_words(
     if folder is not None and folder.is_dir():
         name = re.sub(r"\W+", "-", encoder.name)[-80:]
         encode = KeptVectors(folder / f"vectors-{name}.sqlite", encoder.encode).vectors
-    by_relations = [", ".join(dict.fromkeys([one.name, *one.also])) for one in schema.types]
+    by_relations = [", ".join(dict.fromkeys([type_.name, *type_.also])) for type_ in schema.types]
     names = [
-        [name or "" for name in store.entities(store.instances(one.name)[:200]).names]
-        for one in schema.types
+        [name or "" for name in store.entities(store.instances(type_.name)[:200]).names]
+        for type_ in schema.types
     ]
     shown = [", ".join(some[:: max(1, len(some) // _SHOWN)][:_SHOWN]) for some in names]
     both = [f"{words}: {some}" for words, some in zip(by_relations, shown, strict=True)]
@@ -79,7 +79,7 @@ def class_words(
     to_noun = (vectors.sum(axis=0) + _unit(encode(shown))) @ _unit(encode(nouns)).T
     to_noun = to_noun - _COMMON * to_noun.mean(axis=0, keepdims=True)
     called = {}
-    own = {one.name for one in schema.types}
+    own = {type_.name for type_ in schema.types}
     for one, row in zip(schema.types, to_noun, strict=True):
         noun, (second, first) = nouns[int(row.argmax())], np.sort(row)[-2:]
         sure = (first >= _SURE or first - second >= _CLEAR) and noun not in own
@@ -88,10 +88,10 @@ def class_words(
 
 
 def nameless(schema: GraphSchema, nouns: Mapping[str, str]) -> set[str]:
-    """Return the classes of plain triples that are called only as what their entities have."""
-    own = {(one.head, relation_phrase(one.relation)) for one in schema.relations}
-    own |= {(one.name, relation_phrase(each.name)) for one in schema.types
-            for each in one.properties}  # fmt: skip
+    """Return the classes of plain triples that are named only by their entities' relations."""
+    own = {(relation.head, relation_phrase(relation.relation)) for relation in schema.relations}
+    own |= {(type_.name, relation_phrase(each.name)) for type_ in schema.types
+            for each in type_.properties}  # fmt: skip
     return {name for name, noun in nouns.items() if (name, noun) in own}
 
 

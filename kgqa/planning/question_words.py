@@ -156,13 +156,13 @@ class Mentions:
         return self._known[name, owner]  # type: ignore[no-any-return]
 
     def share(self, name: str, owner: str = "") -> float:
-        """Return which part of a name's words the question has.
+        """Return the share of a name's words in the question.
 
         >>> Mentions("Streams by their view count").share("total_view_count")
         0.6666666666666666
         """
         words = relation_phrase(name).split()
-        return sum(bool(self.of(one, owner)) for one in words) / max(1, len(words))
+        return sum(bool(self.of(word, owner)) for word in words) / max(1, len(words))
 
     def _found(self, name: str, owner: str) -> list[int]:
         if re.search(r"[A-Z\d_]", name[1:]):  # as it stands in the schema: no other is meant
@@ -170,7 +170,7 @@ class Mentions:
             if places := [self.at(one.end() - 1) for one in as_it_is]:
                 return places
         roots = {_root(word) for word in relation_phrase(name).split()}
-        roots = {one for one in roots if len(one) > 1 and one not in _SMALL}
+        roots = {root for root in roots if len(root) > 1 and root not in _SMALL}
         little = {"in", "on", "is", *(_root(word) for word in relation_phrase(owner).split())}
         roots = roots - little or roots
         return [
@@ -204,7 +204,7 @@ class Mentions:
 
     @cached_property
     def of_each(self) -> set[int]:
-        """The words that say of what there is a number each: per branch, by country."""
+        """The words of the group: per branch, by country."""
         by = {
             at + far
             for at, word in enumerate(self.words)
@@ -255,8 +255,8 @@ def unexplained(question: str, names: Iterable[str]) -> list[str]:
         for word in words
         if word not in _PLAIN
         and not any(measured(word, name) for name in names)
-        and not _begins(word, {one for one in roots if len(one) > 1})
-        and not any(len(one) > 3 and one[:4] == word[:4] for one in roots)
+        and not _begins(word, {root for root in roots if len(root) > 1})
+        and not any(len(root) > 3 and root[:4] == word[:4] for root in roots)
     ]
 
 
@@ -264,7 +264,7 @@ _LINKING = frozenset(map(stem, english_words("relating")))
 
 
 def lost(words: Iterable[str]) -> set[str]:
-    """Return those of the unexplained words that ask for something, not those that link others.
+    """Return the content words that no name explains.
 
     >>> sorted(lost(["associated", "same", "community"]))
     ['community', 'same']
@@ -300,13 +300,13 @@ def measures(question: str) -> list[str]:
 
 
 def ranks_by_nothing(question: str) -> bool:
-    """Return whether a question asks for the top few, and does not say by what.
+    """Return whether a question asks for the top few without a criterion.
 
     >>> ranks_by_nothing("The top 5 films of 1999"), ranks_by_nothing("The top 5 films by length")
     (True, False)
     """
     words = re.findall(r"[a-z]+", question.lower())
-    rest = [one for one in words if one != "top"]
+    rest = [word for word in words if word != "top"]
     pairs = zip(["", *words], words, strict=False)
     by = any(one == "by" and not _PARTICIPLE.fullmatch(before) for before, one in pairs)
     return "top" in words and not (by or asks_order(rest) or {"based", "terms"} & {*words})
@@ -324,7 +324,7 @@ def _root(word: str) -> str:
 
 
 def _begins(word: str, roots: set[str]) -> bool:
-    return any(word == one or (len(one) > 3 and word.startswith(one)) for one in roots)
+    return any(word == root or (len(root) > 3 and word.startswith(root)) for root in roots)
 
 
 def asks_who(question: str) -> bool:
@@ -357,7 +357,7 @@ _IRREGULAR = {
 
 
 def says(words: Sequence[str], relation: str) -> bool:
-    """Return whether one of the question's words is of a relation's: acted, actors."""
+    """Return whether a word of the question shares a stem with a relation: acted, actors."""
     for word in relation_phrase(relation).split():
         root = word[: max(3, len(word) - 3)] if len(word) > 4 else word
         starts = tuple(one for one in (root, _IRREGULAR.get(word, "")) if one)
@@ -381,7 +381,7 @@ _COUNTS = r"\b(?:most|fewest|number|count|many|more|least|have|has|having|with|w
 
 
 def turn(question: str, relation: str) -> float:
-    """Return the log-odds that what is asked for is at a relation's tail, both of one class.
+    """Return the log-odds that the answer is at the tail of a relation within one class.
 
     "Who follows x" asks for the head, "whom does x follow" and "the most followers" for the tail.
     Of "has subsidiary" the noun is the tail, of "member of" the head; "made by" is turned.
@@ -430,7 +430,7 @@ def turn(question: str, relation: str) -> float:
 
 
 def place_won(question: str) -> int:
-    """Return the place that a question says somebody came in, 1 of who won; 0 if it says none.
+    """Return the rank in a question about placings (1 for winners), 0 without one.
 
     >>> place_won("Who won in Monza?"), place_won("Who finished third?"), place_won("Who ran?")
     (1, 3, 0)
@@ -461,7 +461,7 @@ _FORM = r"(?:e|y|i?er|i?est|s|ed)?"
 
 
 def ordinal(question: str) -> int:
-    """Return which one of an order a question asks for, 1 for the first.
+    """Return the requested position in an order, 1 for the first.
 
     >>> ordinal("What is the second longest river?"), ordinal("The 3rd most visited city?")
     (2, 3)
@@ -476,7 +476,7 @@ def ordinal(question: str) -> int:
 
 @lru_cache(8192)
 def measured(question: str, name: str) -> bool:
-    """Return whether an adjective or a verb of the question is of what a property measures.
+    """Return whether an adjective or verb of the question fits a property's dimension.
 
     >>> measured("What was the longest visit?", "duration_minutes"), measured("The tallest?", "age")
     (True, False)
@@ -489,7 +489,7 @@ def measured(question: str, name: str) -> bool:
 
 
 def other_measure(question: str, name: str) -> bool:
-    """Return whether a property is a measure, and a question with "how" asks for another one.
+    """Return whether a question with "how" asks for another measure than this property.
 
     >>> other_measure("How tall is x?", "age"), other_measure("How heavy is x?", "mass")
     (True, False)
@@ -530,7 +530,7 @@ def is_dated(property_: Property) -> bool:
 
 @lru_cache(8192)
 def superlative(question: str, property_: Property, descending: bool) -> float:
-    """Return what the question's superlative is worth for an order by a property.
+    """Score an order by a property for the question's superlative.
 
     The oldest has the earliest date of birth, but the greatest age.
     """
@@ -568,7 +568,7 @@ _WHO = re.compile(r"\W*who\b", re.IGNORECASE)
 
 
 def asked_noun(question: str) -> str:
-    """Return a question from the noun on that it asks for, "" if it does not begin so.
+    """Return the question from its requested noun on, "" without one.
 
     >>> asked_noun("Which of the lakes are deep?"), asked_noun("Are there lakes?")
     ('lakes are deep?', '')
@@ -581,7 +581,7 @@ _PERSONS = english_words("persons")
 
 
 def does(question: str, name: str) -> bool:
-    """Return whether a question asks who does what people of a class are called after.
+    """Return whether a question asks for an agent by the verb of a class: who writes, writer.
 
     >>> does("Who drives for Lotus?", "Driver"), does("Who is Ann?", "Driver")
     (True, False)
@@ -591,7 +591,7 @@ def does(question: str, name: str) -> bool:
 
 
 def named(question: str, name: str) -> float:
-    """Return what it is worth that the question's first noun is called as a class is, or "who"."""
+    """Score for a class named by the question's first noun, or by "who"."""
     if _WHO.match(question):
         person = relation_phrase(name).rpartition(" ")[2] in _PERSONS
         return 1.5 * person + 4.0 * does(question, name)

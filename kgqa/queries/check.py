@@ -88,8 +88,8 @@ class SchemaIndex:
         other = nodes[hop.target if at_source else hop.source]
         heads = hop.inverse != at_source  # whether node ``to`` is at the facts' heads
         ends = [
-            (one.head, one.tail) if heads else (one.tail, one.head)
-            for one in self.relations[hop.relation]
+            (relation.head, relation.tail) if heads else (relation.tail, relation.head)
+            for relation in self.relations[hop.relation]
         ]
         return {mine for mine, theirs in ends if other in ("", theirs)} == {nodes[to]}
 

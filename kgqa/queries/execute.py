@@ -114,10 +114,10 @@ class _Columns:
                 lists, back = self._per_solution(item, solutions)
                 codes: dict[Value | None, int] = {}
                 coded = [
-                    [codes.setdefault(value, len(codes)) for value in dict.fromkeys(one)]
-                    if one
+                    [codes.setdefault(value, len(codes)) for value in dict.fromkeys(list_)]
+                    if list_
                     else [codes.setdefault(None, len(codes))]
-                    for one in lists
+                    for list_ in lists
                 ]
                 counts = np.array([len(one) for one in coded], dtype=np.int64)[back]
                 column = [code for place in back.tolist() for code in coded[place]]
@@ -150,8 +150,8 @@ class _Columns:
         whole = kind is not None and kind.many
         codes: dict[tuple[Any, ...], int] = {}
         coded = []
-        for one in lists:
-            cell = (tuple(one) if whole else one[0]) if one else None
+        for list_ in lists:
+            cell = (tuple(list_) if whole else list_[0]) if list_ else None
             coded.append(codes.setdefault((type(cell) is bool, cell), len(codes)))
         return keys_array(coded)[back] if coded else keys_array([]), [cell for _, cell in codes]
 
@@ -596,4 +596,4 @@ def _stored(facts: HopFacts, places: IntArray) -> list[tuple[int, int, int]]:
 def properties_of(plan: Plan) -> list[PropertyRef]:
     """Return the properties that a plan's rows rest on, of what is in its pattern."""
     items = [*plan.give, *plan.group, *(sort.by for sort in plan.order), *plan.where]
-    return [leaf for one in items for leaf in leaves(one) if isinstance(leaf, PropertyRef)]
+    return [leaf for item in items for leaf in leaves(item) if isinstance(leaf, PropertyRef)]

@@ -98,13 +98,13 @@ class Solver:
         self._instances: dict[str, IntArray] = {}
         self.read: dict[tuple[str, int], list[Value]] = {}
         self._apart = {
-            (NodeRef(one), NodeRef(other))
+            (NodeRef(node), NodeRef(other))
             for hops in [plan.hops, *(part.hops for part in plan.without)]
             for chain in chains_of(hops)
             for nodes in [[chain[0].source, *(hop.target for hop in chain)]]
-            for one in nodes
+            for node in nodes
             for other in nodes
-            if one < other
+            if node < other
         }
 
     def solve(self, part: Collection[NodeRef | HopRef] | None = None) -> Solutions:
@@ -353,11 +353,13 @@ class Solver:
                 lists = self.read_property(name, column)
                 if part == "size":
                     kind = self.index.property_of(self.plan, item)
-                    sizes = [len(one) if kind.many else len(str(one[0])) for one in lists if one]
+                    sizes = [
+                        len(list_) if kind.many else len(str(list_[0])) for list_ in lists if list_
+                    ]
                     numbers = iter(sizes)
-                    return [[next(numbers)] if one else [] for one in lists]
+                    return [[next(numbers)] if list_ else [] for list_ in lists]
                 if part:
-                    parts = [[part_of(value, part) for value in one] for one in lists]
+                    parts = [[part_of(value, part) for value in list_] for list_ in lists]
                     return [[value for value in one if value is not None] for one in parts]
                 return lists
             case Arithmetic(left, operator, right):

@@ -66,7 +66,7 @@ _KNOWN = {
 _IRI = re.compile(r"(.+[/#])([A-Za-z][\w-]*(?:\.\w+)?)", re.ASCII)  # servers differ with more dots
 _TEXT = {"contains": "CONTAINS", "starts with": "STRSTARTS", "ends with": "STRENDS"}
 _FUNCTIONS = {"least": "MIN", "most": "MAX"}
-_READ_HERE = ("datetime", "time", "duration")  # which are no texts that can be compared
+_READ_HERE = ("datetime", "time", "duration")  # which cannot be compared as texts
 _NOTHING = "1/0"  # an expression that has no value
 _LAST = {  # what comes after every value of numbers, and of texts, where the least is taken
     True: f'"INF"^^{iri(XSD + "double")}',
@@ -338,12 +338,12 @@ class _Query:
         """Write that the nodes of a chain that could be one node are different."""
         classes = self.plan.nodes
         pairs = {
-            tuple(sorted((one, other)))
+            tuple(sorted((node, other)))
             for chain in chains_of(hops)
             for nodes in [[chain[0].source, *(hop.target for hop in chain)]]
             for place, other in enumerate(nodes)
-            for one in nodes[:place]
-            if one != other and {one, other} <= bound
+            for node in nodes[:place]
+            if node != other and {node, other} <= bound
         }
         for one, other in sorted(pairs):
             if self.index.schema.sampled or self.index.may_be_one(classes[one], classes[other]):
@@ -673,10 +673,10 @@ class _Query:
         )
         later = [item for item in keys if item not in plan.group]
         members = {item for item in plan.group if self.many(item)}
-        if any(map(self.many, later)) or members & {one.of for one in aggregates}:
+        if any(map(self.many, later)) or members & {aggregate.of for aggregate in aggregates}:
             raise NotOneStatementError
-        sets = {tuple(refs_of(one)) for one in aggregates}
-        summed = any(one.kind in ("sum", "average") for one in aggregates)
+        sets = {tuple(refs_of(aggregate)) for aggregate in aggregates}
+        summed = any(aggregate.kind in ("sum", "average") for aggregate in aggregates)
         if summed and len(sets) > 1:
             select = self._joined(aggregates, keys)
         else:
@@ -728,11 +728,11 @@ class _Query:
         names = [name for ref in refs_of(aggregates[0]) for name in self._names_of(ref)]
         texts = dict(select.texts)
         values: dict[Any, str] = {}
-        for one in aggregates:
-            if not isinstance(one.of, NodeRef | HopRef):
-                text = self.expression(block, one.of)
-                name = values.get(one.of) or self.writer.variable("value")
-                values[one.of] = name
+        for aggregate in aggregates:
+            if not isinstance(aggregate.of, NodeRef | HopRef):
+                text = self.expression(block, aggregate.of)
+                name = values.get(aggregate.of) or self.writer.variable("value")
+                values[aggregate.of] = name
                 texts[name] = text
         given = [name if name == text else f"({text} AS {name})" for name, text in texts.items()]
         chosen = " ".join(dict.fromkeys([*given, *names]))
@@ -781,8 +781,8 @@ class _Query:
         for item in nodes:
             outer.add(name := self.expression(outer.block, item), name)
             self.columns[item] = name
-        for refs in dict.fromkeys(tuple(refs_of(one)) for one in aggregates):
-            mine = [one for one in aggregates if tuple(refs_of(one)) == refs]
+        for refs in dict.fromkeys(tuple(refs_of(aggregate)) for aggregate in aggregates):
+            mine = [aggregate for aggregate in aggregates if tuple(refs_of(aggregate)) == refs]
             select = _Select(self._group_pattern())
             self._project(select, nodes)
             self.values = {}

@@ -55,7 +55,7 @@ _WHOLE = re.compile(
 
 
 def asks_calculated(question: str) -> bool:
-    """Return whether a question asks for what is counted or calculated.
+    """Return whether a question asks for a count or a calculated number.
 
     >>> asks_calculated("How many orders did Ernst Handel place?"), asks_calculated("Who is she?")
     (True, False)
@@ -186,7 +186,7 @@ _REPEATED = re.compile(
 
 
 def asks_denied(question: str) -> bool:
-    """Return whether a question asks for what something does not hold of, or one of two things.
+    """Return whether a question asks for the things without something, or for one of two things.
 
     >>> asks_denied("Which books are not in stock at Leeds?"), asks_denied("Who is not it?")
     (True, True)
@@ -195,7 +195,7 @@ def asks_denied(question: str) -> bool:
 
 
 def asks_either(question: str) -> bool:
-    """Return whether a question names two things, of which one is meant, or either.
+    """Return whether a question names two alternatives ("A or B").
 
     >>> asks_either("Is it Bonn or Ulm?"), asks_either("Who has two or more, who one or fewer?")
     (True, False)
@@ -255,7 +255,7 @@ _HAS_MORE = re.compile(
 
 
 def as_choice(question: str) -> str:
-    """Return the question which of two things has more of something, of whether the first has.
+    """Rewrite "Is A heavier than B?" as the question which of the two is heavier.
 
     "" of another question.
 
@@ -330,7 +330,7 @@ _CONNECTION: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 
 
 def asks_connection(masked: str) -> str:
-    """Return whether a question asks how two things are connected, if they are, or what they share.
+    """Return whether a question asks how two things are connected, or what they share.
 
     ``masked``: the question with ``x`` in place of both names. One of "how", "whether", "common";
     "" for another question.
