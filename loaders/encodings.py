@@ -1,7 +1,7 @@
 """The encodings of text that people have, and what stands above the first row of a table.
 
 UTF-8 unless a file says otherwise: by a byte order mark, by the places of its zeros (UTF-16), or by
-bytes that are no UTF-8 and stand where letters do, as in Windows-1252, in which Excel writes.
+bytes outside UTF-8 in the place of letters, as in Windows-1252, in which Excel writes.
 """
 
 from __future__ import annotations

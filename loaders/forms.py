@@ -167,8 +167,8 @@ def check_form(path: Path, wanted: str, takes: Sequence[Form] = ()) -> Form | No
 def is_list_of_words(rows: Sequence[Sequence[str]]) -> bool:
     """Whether rows of three words are prose, and no triples that blanks part.
 
-    Triples repeat their relations, and name a thing more than once or by something that is no
-    word of a text: an id, camelCase, a number, a mark.
+    Triples repeat their relations, and name a thing more than once or by something other than a
+    word of prose: an id, camelCase, a number, a mark.
     """
     rows = [row for row in rows if len(row) == 3]
     if not rows or is_header(rows[0]) or all(cell.isdecimal() for row in rows for cell in row):

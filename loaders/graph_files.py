@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from kgqa.loaders.forms import Form
 
+OBSOLETE = "obsolete term"
 _LARGEST = 1 << 30  # bytes of a JSON document that is read as a whole
 _NAMES = ("name", "label", "title", "displayname", "preflabel", "display_name", "full_name")
 _TYPES = ("type", "types", "category", "categories", "kind", "class", "labels", "node_type")
@@ -417,8 +418,8 @@ def _obo(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
             rejects.add(str(path), report.lines, "a term without an id", str(values)[:200])
             continue
         if values.get("is_obsolete", [""])[0] == "true":
-            report.dropped["obsolete term"] += 1
-            report.examples.setdefault("obsolete term", values["id"][0])
+            report.dropped[OBSOLETE] += 1
+            report.examples.setdefault(OBSOLETE, values["id"][0])
             continue
         id_ = values["id"][0]
         node = Node(id_, next(iter(values.get("name", ())), None))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _EXACT = 2.0**53  # beyond, a float is not every integer
+_MANY_KEYS, _KEY_BYTES = 1_000, 200  # in a file; of one that is counted
+_KEY = re.compile(rb'"([^"\\]{1,%d})"\s*:' % _KEY_BYTES)
 _ENDINGS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 
 
@@ -27,6 +30,8 @@ def read_json_lines(path: Path, name: str) -> Table:
     Arrow's reader is 20 times as fast as Python's, but takes a column of one type only, and large
     integers as floats: such a file is read line by line. Raises DumpMalformedError.
     """
+    if _has_many_keys(path):  # for each of which Arrow's reader goes through all others
+        return _by_lines(path, name)
     try:
         block = arrow_json.ReadOptions(use_threads=False, block_size=MAX_TEXT)
         table = arrow_json.read_json(path, block)
@@ -56,12 +61,14 @@ def _by_lines(path: Path, name: str) -> Table:
         for key, value in row.items():
             if key not in columns:
                 check_size(path.name, 1, len(columns) + 1)
-                columns[key] = [None] * len(rows)
-            columns[key].append(value if not isinstance(value, float) else _finite(value))
+                columns[key] = []
+            cells = columns[key]
+            cells += [None] * (len(rows) - len(cells))
+            cells.append(value if not isinstance(value, float) else _finite(value))
         rows.append(number)
         budget.spend(len(columns))
-        for cells in columns.values():
-            cells += [None] * (len(rows) - len(cells))
+    for cells in columns.values():
+        cells += [None] * (len(rows) - len(cells))
     if not rows:
         raise DumpMalformedError(
             f"{path.name} holds no line that is a JSON object.",
@@ -70,6 +77,18 @@ def _by_lines(path: Path, name: str) -> Table:
     table = arrow_table(name, path.name, typed(columns), np.array(rows, dtype=np.int64))
     table.broken = broken
     return table
+
+
+def _has_many_keys(path: Path) -> bool:
+    found: set[bytes] = set()
+    left = b""
+    with pa.input_stream(str(path), compression=_ENDINGS.get(path.suffix.lower())) as stream:
+        while part := stream.read(1 << 20):
+            found.update(_KEY.findall(left + part))
+            if len(found) > _MANY_KEYS:
+                return True
+            left = part[-_KEY_BYTES:]
+    return False
 
 
 def _finite(value: float) -> float | None:

@@ -7,6 +7,7 @@ of its column's type, is a line of it, too, and the rest of its row is kept.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 _SLICE = 1 << 16  # rows that are put together at once
 _TEXT = pa.string()
 _NO_TEXT = pa.scalar(None, _TEXT)
+_CODE = re.compile(r"[A-Z][a-z>]{1,3}[A-Z]")  # a relation called by a code: GaD
 
 
 class Rows:
@@ -72,7 +74,9 @@ class Rows:
             called = pc.binary_join_element_wise(spoken(type_).capitalize(), names, " ")
             called = pc.if_else(number, called, names)
             yield entity_batch(ids, name=called, types=[[type_]] * len(ids))
-        yield relation_batch({relation: spoken(relation) for relation in sorted(self._relations)})
+        relations = sorted(self._relations)
+        said = [each if _CODE.fullmatch(each) else spoken(each) for each in relations]
+        yield relation_batch(dict(zip(relations, said, strict=True)))
 
     # -- ids --------------------------------------------------------------------------------
 

@@ -46,7 +46,7 @@ _TEXTS = {
 class _Pairs:
     """How a file of pairs is written: what parts its fields, and where id and text stand.
 
-    ``skipped``: number and reason of a first line that is no pair. ``text_first``: whether a text
+    ``skipped``: number and reason of a malformed first line. ``text_first``: whether a text
     and, after any blanks, a number stand in a line.
     """
 
@@ -60,7 +60,7 @@ class _Pairs:
 def read_pairs(
     path: Path | None, what: str, report: Report, rejects: Rejects, progress: Progress
 ) -> Iterator[pa.RecordBatch]:
-    """Yield batches of ``PAIR`` of a file's lines; nothing where there is no file.
+    """Yield batches of ``PAIR`` of a file's lines; nothing if it does not exist.
 
     A header says which columns are read; without one, the id stands first. Raises
     DumpNotFoundError, DumpMalformedError where no line has the form, UsageError for a folder.

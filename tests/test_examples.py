@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.graph.sparql_server import program
+
 if TYPE_CHECKING:
     from tests.graph.neo4j_server import Neo4jServer
 
@@ -53,6 +55,17 @@ def test_methods_are_compared_question_by_question(
     assert lines[0].startswith("rank: Hits@1 ")
     assert lines[1].startswith("kg-cot: Hits@1 ")
     assert "95 % interval" in lines[2]
+
+
+def test_an_endpoint_is_asked_as_it_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("pyoxigraph")
+    if program() is None:
+        pytest.skip("the package oxigraph (its server) is not installed")
+    held, answer = printed("attach_sparql", monkeypatch, capsys)
+    assert "triples" in held
+    assert answer == "Ron Howard | Apollo 13 -> film.film.directed_by -> Ron Howard"
 
 
 def test_medicine_shows_concept_ids(

@@ -126,6 +126,13 @@ def test_the_light_lock_has_nothing_of_a_language_model() -> None:
     assert not [name for name in names if name.startswith(("nvidia-", "cuda-"))]
 
 
+@pytest.mark.parametrize("lock", LOCKS[:3])
+def test_a_lock_holds_what_builds_the_project_which_no_step_fetches(lock: str) -> None:
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text("utf-8"))
+    for requirement in map(Requirement, project["build-system"]["requires"]):
+        assert pinned(lock)[requirement.name] in requirement.specifier
+
+
 def test_the_version_is_one_and_the_changelog_names_it() -> None:
     from kgqa.version import __version__
 

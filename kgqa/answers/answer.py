@@ -64,11 +64,11 @@ class ScoredPath:
 
     @property
     def edges(self) -> tuple[PathEdge, ...]:
-        """The edges of the first of its groundings; :attr:`groundings` has those of all."""
+        """The edges of the first grounding; :attr:`groundings` has all."""
         return self.groundings[0].edges
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the path as the JSON contract has it; ``written`` only if there is any."""
+        """Return the path in the form of the JSON contract; ``written`` only if present."""
         edges = [[edge.to_dict() for edge in path.edges] for path in self.groundings]
         return {
             "text": self.text,
@@ -207,7 +207,7 @@ class RelationShare:
 
 @dataclass(frozen=True, slots=True)
 class PlanReading:
-    """What a question may mean: a ``plan``, and in ``text`` all that it says, in words."""
+    """A reading of a question: a ``plan``, and the plan as a sentence in ``text``."""
 
     text: str
     plan: Plan
@@ -232,7 +232,7 @@ class GeneralLlmUse:
 
 @dataclass(frozen=True, slots=True)
 class SearchUse:
-    """Which search found the paths, and what an exact one proved; None if nothing is proven.
+    """The search that found the paths, and the certificate of an exact one, else None.
 
     ``proven``: no path outside the list has a higher score than one in it. ``certain``: for how
     many paths at the head of the list that holds in any case. ``bound``: the highest score that a

@@ -37,7 +37,7 @@ MOST_PATHS = 200_000  # of all topic entities to all choices: what one constrain
 
 @dataclass(frozen=True, slots=True)
 class AnswerChoice:
-    """A choice as it was given, with the ids of the entities that it means (none: not in the KG).
+    """A given choice, with the ids of its entities (none: not in the KG).
 
     ``keys`` are the store's keys of ``ids``.
     """
@@ -59,7 +59,7 @@ def check_choices(choices: Sequence[str]) -> list[str]:
 
 
 def find_choices(store: GraphStore, choices: Sequence[str]) -> list[AnswerChoice]:
-    """Return what each choice means in the KG: the entity of that id, else all of that name.
+    """Return the entities of each choice: the one with that id, otherwise all with that name.
 
     Raises UsageError as :func:`check_choices` does, GraphError if the store fails.
     """

@@ -86,7 +86,7 @@ def narrow(
     until: Collection[int] = (),
     today: int = 0,
 ) -> Narrowed:
-    """Return what is left of ``scores`` (above 0) by what a question asks beside its paths.
+    """Return the ``scores`` (above 0) of entities that meet the conditions of a question.
 
     ``tables``: the paths out of each topic entity, with their ``probabilities``. ``named``: what
     may be named beside the topics, the likeliest first. ``until``: relations (as steps) to the day
@@ -192,7 +192,7 @@ def _best_rows(table: PathTable, probability: NDArray[np.float64], wanted: IntAr
 def _edges_beside(
     store: GraphStore, table: PathTable, rules: WalkRules
 ) -> list[dict[Place, list[Edge]]]:
-    """Return the edges at each path, by their place, without those that lead back to the path."""
+    """Return the edges beside each path, by their place, without edges of the path itself."""
     places = [(hop, part) for hop in range(table.hops.shape[1]) for part in (TAIL, MEDIATOR)]
     nodes = np.unique(table.hops[:, :, (MEDIATOR, TAIL)])
     nodes = nodes[nodes >= 0]

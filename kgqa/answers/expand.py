@@ -207,7 +207,7 @@ def reached_by(
 def lacking(
     store: GraphStore, topics: Iterable[TopicEntity], entities: IntArray, rules: WalkRules
 ) -> IntArray:
-    """Return for each of ``entities`` how many topic entities it lacks against the best one.
+    """Return how many fewer topic entities reach each of ``entities`` than the best one.
 
     Lacking is one that no path leads from; several topic entities mean what all lead to. If none is
     led to by all, those that most lead to lack nothing. What has too many edges to be asked

@@ -76,7 +76,7 @@ def reply_schema(count: int) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What the general LLM wrote about a question's paths, and the seconds that it took."""
+    """The general LLM's reply about a question's paths, and its seconds."""
 
     written: Completion
     seconds: float
@@ -118,7 +118,7 @@ def with_reply(
     reply: Reply,
     choices: Sequence[str] = (),
 ) -> Answer:
-    """Return ``answer`` with the answers that ``reply`` chooses, in place of those it had.
+    """Return ``answer`` with the answers that ``reply`` chooses.
 
     Without such a choice it keeps its own, and a note says so. Raises GraphError.
     """
@@ -153,7 +153,7 @@ def ask_which(
     names: Iterable[str] = (),
     max_tokens: int | None = None,
 ) -> tuple[list[int] | None, GeneralLlmUse]:
-    """Ask ``general`` which of several readings of a question is meant; return what it chose.
+    """Ask ``general`` to choose among the readings of a question; return its choice.
 
     That is a list of one number from 1, of none if none fits, or None if the reply was not of the
     form. ``names`` stay here. Raises GeneralModelError.
@@ -171,7 +171,7 @@ def ask_which(
 
 
 def general_use(general: GeneralLLM, written: Sequence[Completion]) -> GeneralLlmUse:
-    """Return what a question's calls cost; those that a cache answered as when they were made."""
+    """Return the cost of a question's calls; cached ones cost what they did when made."""
     return GeneralLlmUse(
         model=general.model,
         calls=len(written),
@@ -198,7 +198,7 @@ def listed(paths: Iterable[ScoredPath]) -> list[Listed]:
 
 
 def general_prompt(answer: Answer, choices: Sequence[str] = (), *, masked: bool = False) -> str:
-    """Return what the general LLM is asked: the same for the same paths in any order.
+    """Return the prompt for the general LLM; it does not depend on the order of the paths.
 
     ``masked``: each name is a letter and a number, in the question, too; relations, the rest of the
     question and nothing else leave the machine.
@@ -233,7 +233,7 @@ def _mask(names: Iterable[str]) -> dict[str, str]:
 
 
 def _masked(text: str, mask: dict[str, str]) -> str:
-    """Return ``text`` with every name of ``mask`` in it as what stands for it, longest first."""
+    """Return ``text`` with every name in ``mask`` replaced, longest first."""
     either = "|".join(map(re.escape, sorted(mask, key=len, reverse=True)))
     pattern = re.compile(rf"(?<!\w)(?:{either})(?!\w)", re.IGNORECASE)
     return pattern.sub(lambda match: mask.get(match[0].casefold(), _NAMES), text) if mask else text

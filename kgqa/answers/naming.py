@@ -38,7 +38,7 @@ _ARTICLE = re.compile(r"^(?:the|an?) (?=.)")
 
 
 def form_of(text: str) -> str:
-    """Return the form in which what models write is compared with names.
+    """Return the form in which written text is compared with names.
 
     >>> form_of("  Hugo CHÁVEZ. ")
     'hugo chavez'
@@ -134,7 +134,7 @@ class Ballots(NamedTuple):
 
 
 def tally(paths: Sequence[ScoredPath], store: GraphStore | None = None) -> Ballots:
-    """Return what ``paths`` vote for; without hypotheses of their own it is the paths themselves.
+    """Count the votes of ``paths`` by their hypotheses, otherwise by the paths themselves.
 
     ``store``: where what no path holds is looked up by name, None for nowhere. The probabilities
     of all ballots sum to those of ``paths``.

@@ -137,14 +137,14 @@ class WeighedEntity:
 
 
 def signature(path: GroundedPath) -> Signature:
-    """Return what paths of one relation path out of one topic entity have in common."""
+    """Return the key of a path's topic entity and relation path."""
     return path.head.id, tuple(
         (edge.relation, tuple(fact.predicate for fact in edge.facts)) for edge in path.edges
     )
 
 
 def to_probability(paths: Sequence[ScoredPath]) -> Callable[[float], float]:
-    """Return what makes a probability of a score among ``paths``.
+    """Return the function from a score among ``paths`` to a probability.
 
     If all are too small for a float, they are in proportion.
     """
@@ -177,7 +177,7 @@ def relation_paths(paths: Sequence[ScoredPath]) -> list[WeighedRelationPath]:
 
 
 def worth_expanding(paths: Sequence[WeighedRelationPath]) -> list[WeighedRelationPath]:
-    """Return which relation paths have enough of the decoded probability to be expanded."""
+    """Return the relation paths with enough of the decoded probability to be expanded."""
     total = math.fsum(path.weight for path in paths)
     return [path for path in paths if path.weight >= EXPANDED * total] if total else []
 
@@ -259,7 +259,7 @@ def _written(
 def _parts(
     relation: WeighedRelationPath, ends: Iterable[str], tail_temperature: float
 ) -> dict[str, float]:
-    """Return for each tail which part of the relation path's weight it gets: 1 for the best.
+    """Return each tail's share of the relation path's weight: 1 for the best.
 
     A tail that was not decoded gets the part of the least probable decoded one.
     """
@@ -309,7 +309,7 @@ def decide(
 
 
 def near_first(weights: Sequence[float], threshold: float) -> int:
-    """Return how many of ``weights`` are at least ``threshold`` times the first one."""
+    """Return the number of ``weights`` of at least ``threshold`` times the first."""
     least = threshold * weights[0] * (1.0 - ROUNDING) if weights else 0.0
     return sum(weight >= least for weight in weights)
 
@@ -351,7 +351,7 @@ def weigh(
     form: PathFormat,
     options: RankingOptions | None = None,
 ) -> Findings:
-    """Return what decoded, grounded ``paths`` out of ``topics`` say together.
+    """Combine decoded, grounded ``paths`` out of ``topics`` into scores of entities.
 
     Relation paths that are sure enough are expanded to all their tails; ``expanded`` has a path for
     each entity that no decoded one ends in. With insufficient evidence no answer is given, and all

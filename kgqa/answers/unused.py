@@ -1,4 +1,4 @@
-"""Which names, numbers, dates and kin of a question had no part in its answer: said, and less sure.
+"""Note names, numbers, dates and kinship words that the answer ignores; lower its confidence.
 
 Where a question asks whether a value is that one, and the graph has another, it is not yes.
 """
@@ -53,8 +53,8 @@ def with_unused(answer: Answer, is_there: Callable[[str], bool]) -> Answer:
     best = answer.answers[0].name
     named = " ".join(f"{one.name} {one.mention}" for one in answer.topic_entities)
     if answer.answers[0].id and (subject := unknown_subject(answer.question, named)):
-        told = "no fact says this of" if is_there(subject) else "nothing there is called"
-        note = f"{NOT_HERE}: {told} {said_name(subject)}."
+        reason = "no fact says this of" if is_there(subject) else "nothing there is called"
+        note = f"{NOT_HERE}: {reason} {said_name(subject)}."
         others = (*answer.answers, *answer.others)
         notes = (*answer.notes, note)
         return replace(answer, answers=(), others=others, confidence=None, notes=notes)
@@ -83,7 +83,7 @@ def with_unused(answer: Answer, is_there: Callable[[str], bool]) -> Answer:
 
 
 def unknown_subject(question: str, named: str) -> str:
-    """Return what "Is x the capital of y?" asks about, if no word of it is ``named``, else "".
+    """Return the subject of "Is x the capital of y?" if no word of it is ``named``, else "".
 
     >>> unknown_subject("Is Rio the capital of Brazil?", "Brazil"), unknown_subject("Is y a z", "Y")
     ('Rio', '')
@@ -144,4 +144,4 @@ def _numbers(text: str) -> set[str]:
     numerals = re.findall(
         r"(?:(?<!\S)[-−])?(?:(?<![\d.])\d+\.\d+(?![.\d])|\d+)", text.replace(",", "")
     )
-    return {f"{Decimal(one.replace('−', '-')).normalize():f}" for one in numerals}
+    return {f"{Decimal(numeral.replace('−', '-')).normalize():f}" for numeral in numerals}

@@ -292,20 +292,48 @@ class KG:
         ``plan``: its text, as ``docs/queries.md`` has it. ``rows``, ``seconds``: the most that it
         may give and take. Raises PlanError, which says what does not fit; TimeLimitError.
         """
-        from kgqa.queries.execute import rows_of
         from kgqa.queries.result import QueryLimits
+        from kgqa.queries.run import rows_of
         from kgqa.queries.text import parse_plan
 
         read = parse_plan(plan) if isinstance(plan, str) else plan
         return rows_of(read, self._property_graph(), QueryLimits(rows=rows, seconds=seconds))
 
     def cypher(self, plan: str | Plan) -> str:
-        """Return a plan as Cypher that runs in Neo4j Browser as it stands. Raises PlanError."""
+        """Return a plan as Cypher that runs in Neo4j Browser as it stands.
+
+        Raises PlanError, and UsageError for a SPARQL endpoint.
+        """
+        from kgqa.graph.sparql_store import SparqlStore
         from kgqa.queries.cypher import cypher_of
         from kgqa.queries.text import parse_plan
 
+        store = self._property_graph()
+        if isinstance(store, SparqlStore):
+            raise UsageError(
+                f"{self.name} is a SPARQL endpoint, which does not run Cypher.",
+                "Ask for the plan as SPARQL: `kgqa query PLAN --sparql`, or `kg.sparql(plan)`.",
+            )
         read = parse_plan(plan) if isinstance(plan, str) else plan
-        return cypher_of(read, self._property_graph().schema()).text
+        return cypher_of(read, store.schema()).text
+
+    def sparql(self, plan: str | Plan) -> str:
+        """Return a plan as SPARQL that runs in the endpoint's own page as it stands.
+
+        Raises PlanError, and UsageError for other stores than a SPARQL endpoint.
+        """
+        from kgqa.graph.sparql_store import SparqlStore
+        from kgqa.queries.endpoint import statement_of
+        from kgqa.queries.text import parse_plan
+
+        store = self._property_graph()
+        if not isinstance(store, SparqlStore):
+            raise UsageError(
+                f"{self.name} is not a SPARQL endpoint.",
+                "Ask for the plan as Cypher: `kgqa query PLAN --cypher`, or `kg.cypher(plan)`.",
+            )
+        read = parse_plan(plan) if isinstance(plan, str) else plan
+        return statement_of(read, store)
 
     def plans(
         self, question: str, tokenizer: Any, *, hops: int = 3, vocab_size: int | None = None

@@ -464,7 +464,7 @@ def _as_read(
 ) -> Answer | KgqaError:
     """Return an answer in the reading that a person chose; in its own if ``number`` is None."""
     from kgqa.methods.query import as_read
-    from kgqa.queries.execute import rows_of
+    from kgqa.queries.run import rows_of
 
     if number is None or isinstance(answer, KgqaError):
         return answer

@@ -32,6 +32,10 @@ def query(
     cypher: Annotated[
         bool, typer.Option("--cypher", help="Print the plan as Cypher; do not run it.")
     ] = False,
+    sparql: Annotated[
+        bool,
+        typer.Option("--sparql", help="Print the plan as SPARQL, for an endpoint; do not run it."),
+    ] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print the rows as CSV.")] = False,
     facts: Annotated[bool, typer.Option("--facts", help="Show the facts behind each row.")] = False,
     rows: Annotated[int, typer.Option(help="Maximum number of rows.", min=1)] = 10_000,
@@ -40,15 +44,18 @@ def query(
     """Run a plan over the whole graph, without a model."""
     if as_csv and run.as_json:
         raise UsageError("`csv` and `as_json` are two forms of one result.", "Choose one.")
+    if cypher and sparql:
+        raise UsageError("`cypher` and `sparql` are two languages of one plan.", "Choose one.")
     with run.kg() as kg:
         if plan is None:
             from kgqa.cli.terminal import show_schema
 
             run.print(lambda: show_schema(kg.about(_ALL)), asdict(kg.schema()))
             return
-        if cypher:
-            text = kg.cypher(plan)
-            run.print(lambda: run.say(*text.splitlines()), {"plan": plan, "cypher": text})
+        if cypher or sparql:
+            text = kg.cypher(plan) if cypher else kg.sparql(plan)
+            language = "cypher" if cypher else "sparql"
+            run.print(lambda: run.say(*text.splitlines()), {"plan": plan, language: text})
             return
         result = kg.query(plan, rows=rows, seconds=seconds)
         if as_csv:

@@ -334,6 +334,8 @@ def show_details(answer: Answer, candidates: Sequence[dict[str, Any]]) -> None:
         say(f"plan: {answer.result.plan}")
         if answer.result.cypher:
             say(f"Cypher: {' '.join(answer.result.cypher.split())}")
+        if answer.result.sparql:
+            say(f"SPARQL: {' '.join(answer.result.sparql.split())}")
     paths = _by_answer(answer)
     if paths or answer.expanded_answers():
         say()

@@ -29,7 +29,7 @@ MISSING = (
 READ = 0.99  # the part of a property's texts that must read as a type, so that it is of it
 _MOST_WHOLE = 300  # digits of a whole number
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
-_HALF = 0.5  # the part of numbers from which a property that is no number has no order as text
+_HALF = 0.5  # share of numbers above which a property of texts has no order
 _LONGEST = 40  # characters of an amount
 _WHOLE = 1 << 63  # what a whole number of 64 bits is below
 _MOST_TOLD_APART = 10_000  # decimals that are compared to tell codes
@@ -137,7 +137,7 @@ class NumberTexts:
     amounts: Counter[str] = field(default_factory=Counter)  # by unit, with the plain ones
     point: int = 0  # that read with a point before the decimals
     comma: int = 0
-    parts: int = 0  # that are no whole numbers
+    parts: int = 0  # with a fraction
     wide: bool = False
     codes: int = 0  # as nobody writes a number: 007, 1E5, 1.2.3
     powers: bool = False  # as only numbers are written: 1.5, 1e-3
@@ -206,7 +206,7 @@ class NumberTexts:
     def form(self, name: str = "", numbers: Iterable[str] = ()) -> NumberForm | None:
         """Return how the texts are read as numbers, None if they are not numbers.
 
-        ``name``: of the property; ``numbers``: the types of its values that are no texts.
+        ``name``: of the property; ``numbers``: the types of its values other than texts.
         """
         if self.said <= 0 or self._are_codes(name):
             return None

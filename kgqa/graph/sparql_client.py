@@ -110,8 +110,12 @@ class SparqlClient:
     _connection: http.client.HTTPConnection | None = None
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        try:
+            parts = urlsplit(self.url)
+            is_one = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        except ValueError:  # a broken address, a port that cannot be
+            is_one = False
+        if not is_one:
             raise UsageError(
                 f"{without_secrets(self.url)} is not the URL of a SPARQL endpoint.",
                 "Write it like https://host/sparql.",
@@ -240,9 +244,12 @@ class SparqlClient:
         time.sleep(seconds)
 
     def _redirected(self, url: str, location: str) -> str:
-        target = urljoin(url, location)
-        if urlsplit(target)[:2] != urlsplit(url)[:2]:
-            host = urlsplit(target).hostname or "nowhere"
+        try:
+            target = urljoin(url, location)
+            place, host = urlsplit(target)[:2], urlsplit(target).hostname or "nowhere"
+        except ValueError:  # it is no URL
+            target, place, host = "", ("", ""), "nowhere"
+        if place != urlsplit(url)[:2]:
             raise GraphError(
                 f"The endpoint {self.url} redirects to another place, {host}.",
                 "Attach that URL itself, if it is meant.",

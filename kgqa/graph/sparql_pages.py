@@ -73,7 +73,7 @@ def all_rows(client: SparqlClient, query: str, most: int = MOST_ROWS) -> list[di
 
 
 def pages(client: SparqlClient, query: str, *, order: str = "") -> Iterator[list[dict[str, Any]]]:
-    """Yield the rows of a query until there are no more; one that groups has its own order.
+    """Yield all rows of a query, page by page; a grouping query has its own order.
 
     Raises GraphError if the same page comes again and again.
     """

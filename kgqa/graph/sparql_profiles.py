@@ -146,7 +146,7 @@ def class_path(record: Attachment) -> str:
 
 
 def taken_filter(record: Attachment) -> str:
-    """Return the condition on ``?p`` that :func:`takes` is, and that it is no name."""
+    """Return the condition on ``?p`` of :func:`takes`, names excluded."""
 
     def fits(names: Sequence[str]) -> str:
         tests = []

@@ -47,7 +47,7 @@ from kgqa.progress import Silent
 from kgqa.sparql import query
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from kgqa.graph.model import BoolArray, Direction, IntArray
@@ -290,6 +290,24 @@ class SparqlStore:
 
     # ── queries ─────────────────────────────────────────────────────────────────────────────
 
+    def called(self, texts: Sequence[str]) -> list[str]:
+        """Return the ids of entities that have one of some texts as name or id."""
+        keys = np.concatenate([self.keys_of(texts), self.find_names(texts)[1]])
+        found = self.entities(np.unique(keys[keys >= 0]))
+        pairs = zip(found.ids, found.names, strict=True)
+        return [id_ for id_, name in pairs if id_ in texts or name in texts]
+
+    def rows_of(self, query: str, variables: Sequence[str]) -> list[dict[str, Any]]:
+        """Return all rows of a SELECT without prefixes, however many its replies hold."""
+        return self._all(f"{{ {query} }}", " ".join(variables))
+
+    def keys_of_terms(self, terms: Iterable[dict[str, Any]]) -> list[int]:
+        """Return the key of each entity of a row."""
+        ids = [self._id_of(term) for term in terms]
+        keys = self._intern(ids)
+        self._there.update(keys)
+        return [keys[id_] for id_ in ids]
+
     def _all(self, pattern: str, variables: str) -> list[dict[str, Any]]:
         return all_rows(self.client, f"SELECT {variables}\nWHERE {{ {pattern} }}")
 
@@ -402,7 +420,10 @@ class SparqlStore:
         for id_, _, value in self._of(ids, [name], "values"):
             found.setdefault(id_, {})[read_value(value)[0]] = None
         kind = self._numbers_as_text.get(name)
-        held = {id_: cast_values(list(values), kind) for id_, values in found.items()}
+        held = {  # RDF knows no order of several
+            id_: sorted(cast_values(list(values), kind), key=lambda one: (str(type(one)), one))
+            for id_, values in found.items()
+        }
         pairs = [(row, value) for row, id_ in enumerate(ids) for value in held.get(id_, ())]
         return keys_array([row for row, _ in pairs]), [value for _, value in pairs]
 

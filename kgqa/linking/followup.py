@@ -194,7 +194,7 @@ def _may_stand_alone(store: GraphStore, text: str) -> bool:
     if not kind or _pronoun(text) or len(text.split()) < _FEW_WORDS:
         return False
     types = store.schema().types if isinstance(store, PropertyGraph) else ()
-    classes = name_stems(one.name for one in types[:MOST_CLASSES])
+    classes = name_stems(type_.name for type_ in types[:MOST_CLASSES])
     return any(stems_of(words) in classes for words in (kind[1], kind[1].split()[-1]))
 
 

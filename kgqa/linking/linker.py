@@ -21,6 +21,7 @@ from kgqa.linking.mentions import QuestionWords
 from kgqa.linking.neighbourhood_features import (
     class_words,
     look_around,
+    property_words,
     schema_words,
     stems_of,
     stems_outside,
@@ -108,7 +109,7 @@ def link(store: GraphStore, question: str, limit: int = 10) -> list[Candidate]:
     ]
     if not candidates:
         raise _nothing_found(store, asked)
-    candidates = _with_number(store, question, candidates)
+    candidates = _with_number(store, question, _without_columns(store, candidates))
     best = candidates[0]
     if best.match == "partial" and best.mention.islower():
         for (
@@ -132,9 +133,9 @@ def _with_number(store: GraphStore, question: str, candidates: list[Candidate]) 
     best = candidates[0]
     number = _NUMBER_AFTER.match(question, best.end)
     same = [
-        one
-        for one in candidates
-        if (one.start, one.end, one.name) == (best.start, best.end, best.name)
+        candidate
+        for candidate in candidates
+        if (candidate.start, candidate.end, candidate.name) == (best.start, best.end, best.name)
     ]
     if number is None or not 1 < len(same) <= _SAME_NAMED:
         return candidates
@@ -146,11 +147,24 @@ def _with_number(store: GraphStore, question: str, candidates: list[Candidate]) 
     ]
     if not 0 < len(fits) < len(same):
         return candidates
-    end, keys = number.end(1), {one.key for one in fits}
+    end, keys = number.end(1), {fit.key for fit in fits}
     first = [
-        replace(one, end=end, mention=question[one.start : end], score=best.score) for one in fits
+        replace(fit, end=end, mention=question[fit.start : end], score=best.score) for fit in fits
     ]
-    return first + [one for one in candidates if one.key not in keys]
+    return first + [candidate for candidate in candidates if candidate.key not in keys]
+
+
+def _without_columns(store: GraphStore, candidates: list[Candidate]) -> list[Candidate]:
+    """Return candidates without those that are called as a property is, if there are others.
+
+    "The melting point of tin" is about tin, though a table says what its columns mean.
+    """
+    small = [candidate for candidate in candidates if candidate.mention.islower()]
+    if not small or len(small) == len(candidates):
+        return candidates
+    columns = property_words(store)
+    left_out = {one.key for one in small if stems_of(one.mention) in columns}
+    return [candidate for candidate in candidates if candidate.key not in left_out]
 
 
 def _without_classes(store: GraphStore, asked: str, candidates: list[Candidate]) -> list[Candidate]:
@@ -436,7 +450,7 @@ def _order(candidate: Candidate) -> tuple[float, str, float, int, int]:
 
 def _nothing_found(store: GraphStore, question: QuestionWords) -> LinkingError:
     """Return the LinkingError with the unknown names and the nearest ones."""
-    runs = question.names() or [(one.start, one.end) for one in question.content_runs()]
+    runs = question.names() or [(run.start, run.end) for run in question.content_runs()]
     looked = [question.text[start:end] for start, end in runs] or [question.text.strip()]
     shown = " or ".join(map(said_name, dict.fromkeys(looked[:_MAX_LISTED_NAMES])))
     content = " ".join(word.form for word in question.words if not word.common)

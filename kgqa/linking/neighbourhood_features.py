@@ -112,6 +112,25 @@ def class_words(store: GraphStore) -> frozenset[str]:
     return frozenset().union(*(each for each in stems if len(each) == 1))
 
 
+def property_words(store: GraphStore) -> set[frozenset[str]]:
+    """Return the stems of what the properties of a KG's classes are called; of many classes none.
+
+    Raises GraphError.
+    """
+    if not isinstance(store, PropertyGraph):
+        return set()
+    types = store.schema().types
+    if len(types) > MOST_CLASSES:
+        return set()
+    return name_stems(
+        text
+        for type_ in types
+        for property_ in type_.properties
+        if property_.name not in type_.names
+        for text in (property_.name, *property_.also)
+    )
+
+
 def name_stems(names: Iterable[str]) -> set[frozenset[str]]:
     """Return the stems of each class name; none for a name without content words.
 

@@ -50,7 +50,7 @@ from kgqa.loading.files import (
 from kgqa.loading.nodes import NodeTable, collect_ids
 from kgqa.loading.sources import Sources
 from kgqa.loading.spool import Spool
-from kgqa.loading.summary import summary_of
+from kgqa.loading.summary import UNUSED_RELATION, summary_of
 from kgqa.loading.type_relations import NO_RELATION_IS, TypeRelations
 from kgqa.progress import Progress, Silent
 from kgqa.registry import Options
@@ -171,7 +171,6 @@ def _state(path: Path) -> tuple[str, int, int]:
 
 WORK_FOLDER = "ingest"
 REJECTS_FILE = "rejects.tsv"
-UNUSED_RELATION = "relation without an edge"
 _OF_FILES = ("form", "delimiter", "header", "names", "types", "relation_names", "limit", "mapping")
 
 

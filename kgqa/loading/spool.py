@@ -63,7 +63,7 @@ class Scanned(BaseModel):
 
     relations: list[str] = []
     relation_names: dict[str, list[str]] = {}
-    properties: list[str] = []  # ids that name relations besides those, and are no nodes for that
+    properties: list[str] = []  # ids that name further relations without being nodes
     inverses: dict[str, str] = {}
     types: list[str] = []
     mediator_types: list[int] = []

@@ -14,15 +14,23 @@ import pyarrow.compute as pc
 
 from kgqa.graph.literals import common_type, members, read_value, value_type
 from kgqa.graph.model import Kind
+from kgqa.loaders.graph_files import OBSOLETE
+from kgqa.loaders.ntriples import OF_PROPERTY
 from kgqa.loaders.strings import BLANK
+from kgqa.loaders.tabular import SKIPPED
 from kgqa.loaders.triples_table import COUNT_LINE, HEADER, SEPARATOR
+from kgqa.loading.edges import REPEATED
 
 if TYPE_CHECKING:
     from kgqa.graph.model import IntArray
     from kgqa.loaders.base import Report
     from kgqa.loading.files import GraphFiles
 
-_NO_LOSS = {BLANK, COUNT_LINE, HEADER, SEPARATOR}  # reasons that lose no fact
+UNUSED_RELATION = "relation without an edge"
+_NO_LOSS = {  # reasons that lose no fact, or what the data themselves call void
+    *(BLANK, COUNT_LINE, HEADER, SEPARATOR, OF_PROPERTY, REPEATED, UNUSED_RELATION),
+    *(OBSOLETE, SKIPPED),
+}
 _DESCRIBED = 5_000  # nodes whose properties are looked at
 _VALUE = re.compile(r"'[^']*'")
 _SHARE = 0.05  # of the lines: more that is left out is a warning
@@ -43,7 +51,7 @@ def summary_of(graph: GraphFiles, report: Report, *, filtered: bool) -> dict[str
     ``types``: name, count, and how the loader found them; ``relations``: name, count, types of the
     ends; ``properties``: name, count (None where a property is not walked), type; ``left_out``:
     reason, count, an example; ``warnings``: sentences on losses above 5 % of the lines.
-    ``filtered``: whether the loader leaves facts out by rules, which is no loss.
+    ``filtered``: whether the loader leaves facts out by rules, which does not count as a loss.
     """
     seen = _nodes_of(graph)
     relations, properties = _edges_of(graph, seen)

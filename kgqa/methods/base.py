@@ -66,13 +66,13 @@ class LinkedQuestion:
     among: frozenset[str] = frozenset()
 
     def tell(self, stage: str, **known: Any) -> None:
-        """Report to whoever watches the question that it reached a stage."""
+        """Report a stage of the question to its watcher."""
         if self.watch is not None:
             self.watch(stage, known)
 
     @property
     def is_yes_no(self) -> bool:
-        """Whether it asks if its two topic entities are connected in some way."""
+        """Whether the question is a yes-or-no question about its two topic entities."""
         return len(self.topics) == 2 and not self.choices and asks_whether(self.question)
 
 
@@ -104,7 +104,7 @@ class Method(ABC, Generic[OptionsT]):
         return path_format(self.card)
 
     def walks(self, store: GraphStore) -> WalkRules:
-        """Return which walks of ``store`` the options and the model's card make paths."""
+        """Return the rules of paths in ``store``, by the options and the model's card."""
         options = self.options
         return walk_rules(
             store.info,
@@ -116,12 +116,12 @@ class Method(ABC, Generic[OptionsT]):
         )
 
     def rules(self, store: GraphStore) -> WalkRules:
-        """Return which walks of ``store`` the method's paths can be."""
+        """Return the rules of the method's paths in ``store``."""
         return self.walks(store)
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What a run's log keeps of how the answers were made; None for what does not apply."""
+        """The settings that a run's log records; None for those that do not apply."""
         options, store = self.options, self.resources.store
         rules = None if store is None else self.walks(store)
         return {
@@ -137,15 +137,15 @@ class Method(ABC, Generic[OptionsT]):
         }
 
     def own_settings(self) -> dict[str, Any]:
-        """Return what :attr:`settings` holds of this method alone."""
+        """Return the part of :attr:`settings` that only this method has."""
         return {}
 
     def answer(self, store: GraphStore, question: LinkedQuestion) -> Findings:
-        """Return what was found out about one question. Raises KgqaError if it fails."""
+        """Return the findings about one question. Raises KgqaError if it fails."""
         raise NotImplementedError(f"{type(self).__name__} overrides neither answer nor findings.")
 
     def findings(self, store: GraphStore, questions: Iterable[LinkedQuestion | KgqaError]) -> Found:
-        """Yield each question's number with what was found out about it, or its error.
+        """Yield each question's number with its findings or its error.
 
         A method that works on several questions at once overrides this; they may come in any order.
         """
@@ -208,7 +208,7 @@ class Method(ABC, Generic[OptionsT]):
         answers: Iterator[tuple[int, Answer | KgqaError]],
         asked: Mapping[int, LinkedQuestion],
     ) -> Iterator[tuple[int, Answer | KgqaError]]:
-        """Yield ``answers`` with what ``general`` writes from their paths in place of their own.
+        """Yield ``answers`` with the choice of the general LLM in place of their own.
 
         Rows of a plan stay as they are.
         """
@@ -255,7 +255,7 @@ def walk_rules(
     mediators: str | None = None,
     card_decides: bool = False,
 ) -> WalkRules:
-    """Return which walks are paths: what is set, then the KG's direction and the card's rules.
+    """Return the rules of paths: the options, then the KG's direction and the card's rules.
 
     Only the card of a preset that was asked for (``card_decides``) overrides the KG's direction.
     """
@@ -269,7 +269,7 @@ def walk_rules(
 def map_concurrently(
     items: Iterable[T], work: Callable[[T], R], most: int
 ) -> Iterator[tuple[T, R | KgqaError]]:
-    """Yield each item with what ``work`` gives for it, as they come, ``most`` at a time.
+    """Yield each item with the result of ``work``, as they complete, ``most`` at a time.
 
     ``work`` runs in daemon threads; a KgqaError that it raises is its item's result, any other
     error ends all. Items are taken from the iterable in the caller's thread, between results, so

@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 _FARTHEST = 4  # hops between two things that are called connected
 _MAX_PATHS = 20  # paths
 _PATH_CONFIDENCE = 0.97  # that paths answer it: they are in the graph
-_NEARBY = 0.8  # that there is no longer one, or that none is meant
+_NEARBY = 0.8  # that no longer one exists, or that none is meant
 _CALLED = ("connect", "link", "common")  # of a relation that such words may mean
 
 
 def connection_findings(
     store: GraphStore, question: str, topics: Sequence[TopicEntity], form: PathFormat
 ) -> Findings | None:
-    """Return what answers how two topic entities are connected; None for another question.
+    """Return the findings for a question about the connection of two topic entities, else None.
 
     Raises GraphError.
     """
@@ -91,7 +91,7 @@ def connection_findings(
 
 
 def _kind_of(store: GraphStore, question: str, topics: Sequence[TopicEntity]) -> str:
-    """Return how a question asks for the connection of its two topics, "" if it does not."""
+    """Return the kind of connection that a question asks for, "" for other questions."""
     if len({topic.key for topic in topics}) != 2 or len(topics) != 2:
         return ""
     masked = question
@@ -115,7 +115,7 @@ def _shortest(store: GraphStore, first: int, second: int, form: PathFormat) -> l
 
 
 def _in_common(store: GraphStore, first: int, second: int, form: PathFormat) -> list[GroundedPath]:
-    """Return the paths of two facts between two things: by one relation, if there are such."""
+    """Return the paths of two facts between two things; by one relation, if any."""
     rules = WalkRules(2, "both", types=False)
     table, _ = paths_between(store, keys_array([first]), keys_array([second]), rules)
     table = table.take(np.flatnonzero(table.length == 2))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+from kgqa.lexicon.english import words as english_words
 from kgqa.lexicon.lemmas import stem
 from kgqa.paths.words import holds_both_ways, relation_phrase
 from kgqa.queries.sentence import PAST_VERBS
@@ -19,8 +20,7 @@ _PERHAPS = re.compile(  # of which either side may be said to be the one that ac
     r"|near|beside)\b",
     re.IGNORECASE,
 )
-_AFTER_VERB = "to in for at from with on into under over through as"
-_LEADS_ON = frozenset(_AFTER_VERB.split())
+_LEADS_ON = english_words("after_verbs")
 _IRREGULAR = {
     "wrote": "writ", "written": "writ", "taught": "teach", "bought": "buy", "sold": "sell",
     "led": "lead", "built": "build", "made": "mak", "won": "win", "ran": "run", "drew": "draw",
@@ -32,7 +32,7 @@ FIRST, SECOND = "\x01", "\x02"  # in place of the two names
 
 
 def acting_side(relation: str) -> str:
-    """Return at which side of a relation the one is that acts, or bears its noun.
+    """Return the side of a relation at which the agent, or the bearer of its noun, stands.
 
     >>> acting_side("SUPPLIES"), acting_side("directed by"), acting_side("capital")
     ('head', 'tail', 'tail')
@@ -89,7 +89,7 @@ def acting(question: str, relation: str) -> str:
 
 
 def _roots(relation: str) -> set[str]:
-    """Return how the words of a relation begin that a question may have in another form."""
+    """Return the stems of a relation's words that a question may inflect."""
     roots = set()
     for word in relation_phrase(relation).split():
         if len(word) > 2 and word not in {"has", "have", "the", "and", *_LEADS_ON, "of", "by"}:

@@ -93,12 +93,12 @@ class KgLlmMethod(Method[OptionsT]):
         self.lexicon = PathLexicon(self.kg_llm.encoder, self.form)
 
     def use(self, calls: int, prompt_tokens: int, generated_tokens: int) -> KgLlmUse:
-        """Return what the KG-LLM cost."""
+        """Return the cost of the KG-LLM."""
         name, adapter = self.kg_llm.name, self.kg_llm.adapter
         return KgLlmUse(name, adapter, calls, prompt_tokens, generated_tokens)
 
     def own_settings(self) -> dict[str, Any]:
-        """Return the model, its adapter and how it is loaded."""
+        """Return the model, its adapter and its loading options."""
         return {
             "model": self.kg_llm.name,
             "adapter": self.kg_llm.adapter,
@@ -140,7 +140,7 @@ class Gcr(KgLlmMethod[GcrOptions]):
         )
 
     def own_settings(self) -> dict[str, Any]:
-        """Return the model, the search with its options, and how paths become answers."""
+        """Return the model, the search with its options, and the options of ranking answers."""
         return {
             **super().own_settings(),
             "score_rule": self.score_rule,
@@ -151,7 +151,7 @@ class Gcr(KgLlmMethod[GcrOptions]):
         }
 
     def findings(self, store: GraphStore, questions: Iterable[LinkedQuestion | KgqaError]) -> Found:
-        """Yield each question's number with what was found out about it, as they come.
+        """Yield each question's number with its findings, as they complete.
 
         The seconds of ``decode`` are a question's part of the forward passes by tokens, the
         engine's own work between them not counted.
@@ -182,7 +182,7 @@ class Gcr(KgLlmMethod[GcrOptions]):
         index: TrieIndex | None,
         said: Mapping[int, str] = MappingProxyType({}),
     ) -> Found:
-        """Answer questions; those that the index fails once more without it.
+        """Answer questions; retry without the index the ones whose shard is damaged.
 
         ``said``: what to note with the answer to a question, by its number.
         """
@@ -378,7 +378,7 @@ class Gcr(KgLlmMethod[GcrOptions]):
 def ranking_options(
     options: GcrOptions, card: AdapterCard, score_rule: str, store: GraphStore | None = None
 ) -> RankingOptions | None:
-    """Return how paths become answers; None is a vote over the decoded paths alone.
+    """Return the options of ranking answers; None: a vote over the decoded paths alone.
 
     Confidences are for the score rule "allowed" and hold for no other; the card's least one holds
     for KGs with the relations that it was measured on.

@@ -47,7 +47,7 @@ _TOGETHER = 32  # paths that are continued in one forward pass
 
 
 class ChosenConstraint(NamedTuple):
-    """The constraint, which form served each topic entity, and what the user should know."""
+    """The constraint, its form for each topic entity, and messages for the user."""
 
     constraint: Constraint
     uses: tuple[ConstraintUse, ...]
@@ -88,7 +88,7 @@ def composed(topics: Sequence[TopicEntity]) -> tuple[ConstraintUse, ...]:
 def _of_index(
     topics: Sequence[TopicEntity], index: TrieIndex, notes: list[str]
 ) -> tuple[Constraint, list[StoredTrie]] | None:
-    """Return the constraint of stored tries, by arrays, or straight on the tries if it is large."""
+    """Return the constraint of stored tries, as arrays, or on the tries themselves if large."""
     stored = []
     try:
         for topic in topics:
@@ -122,7 +122,7 @@ def ground_all(
     written: Sequence[str] = (),
     covered: Sequence[Sequence[float]] = (),
 ) -> tuple[list[ScoredPath], list[str]]:
-    """Return the hypotheses as paths whose every edge is in the store, and what was refused.
+    """Return the hypotheses whose every edge is in the store as paths, and the refused ones.
 
     ``topics``: keys of the topic entities. ``written``: the answer that the model wrote after each,
     if it writes any; the path's last entity stands for a blank one. ``covered``: the log-coverage
@@ -161,7 +161,7 @@ def ground_all(
 def evidence_of(
     parts: Sequence[Sequence[int]], link: int, covered: Sequence[float]
 ) -> tuple[float, float]:
-    """Return how much of a path's relations the graph has, and what they have lost by that.
+    """Return the coverage of a path's relations by the graph, and the weight lost by it.
 
     ``parts``: the path's tokens as :meth:`kgqa.trie.lexicon.PathLexicon.parts` gives them;
     ``link``: how many tokens the link has that stands on both sides of a relation; ``covered``: the
@@ -191,7 +191,7 @@ def evidence_of(
 
 
 class Hypotheses(NamedTuple):
-    """What was written after some paths: ``texts`` in their order, without white space around.
+    """The texts written after paths: ``texts`` in the paths' order, stripped.
 
     ``tokens``: those that were written; ``forward_passes`` and ``seconds``: what it took.
     """
@@ -209,7 +209,7 @@ def write_hypotheses(
     paths: Sequence[Sequence[int]],
     most_tokens: int = MOST_TOKENS,
 ) -> Hypotheses:
-    """Return what the model answers after each of ``paths``, decoded greedily.
+    """Return the text that the model writes after each of ``paths``, decoded greedily.
 
     ``prompt`` and ``paths`` are token ids; a path has its closing marker. All share the cache of
     the prompt. Raises ModelError if the model gives no numbers, or memory runs out for one path.
@@ -248,7 +248,7 @@ def _written(
     paths: Sequence[Sequence[int]],
     most_tokens: int,
 ) -> list[tuple[str, int]]:
-    """Return the text after each of ``paths`` and how many tokens were written for it."""
+    """Return the text after each of ``paths`` and its number of tokens."""
     closing = kg_llm.encoder.marker_id(kg_llm.card.end)
     assert closing is not None  # a constraint without it would not have been made
     options = SpanOptions(

@@ -88,7 +88,7 @@ class MethodOptions(WalkOptions):
     )
 
     def check(self, settings: Settings) -> None:
-        """Raise UsageError for what does not fit together or to the method; loads nothing."""
+        """Raise UsageError for options that contradict each other or the method; loads nothing."""
         if (name := self.preset) is not None:
             from kgqa.models.adapter import preset
 
@@ -115,7 +115,7 @@ class KgLlmOptions(MethodOptions):
 
 
 class GcrOptions(KgLlmOptions):
-    """The options of graph-constrained reasoning; those of the search stand beside them."""
+    """The options of graph-constrained reasoning, without those of the search."""
 
     parts: ClassVar[Mapping[str, Registry]] = {"search": SEARCHES}
 
@@ -165,7 +165,7 @@ class GcrOptions(KgLlmOptions):
     )
 
     def check(self, settings: Settings) -> None:
-        """Raise UsageError for what does not fit together, the search's options with K too."""
+        """Raise UsageError for options that contradict each other, K and the search's included."""
         super().check(settings)
         search = SEARCHES.entry(self.search).load()(self.search_options)
         search.check(self.k, self.length_penalty)

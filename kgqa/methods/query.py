@@ -62,8 +62,6 @@ from kgqa.planning.search import PlanSearch
 from kgqa.planning.value_index import ValueIndex
 from kgqa.planning.whole_rank import MORE_PLANS, by_ranker
 from kgqa.queries.check import SchemaIndex
-from kgqa.queries.cypher import cypher_of
-from kgqa.queries.execute import run_plan
 from kgqa.queries.implicit_classes import PlainGraph, queryable
 from kgqa.queries.plan import (
     KEYWORDS,
@@ -78,6 +76,7 @@ from kgqa.queries.plan import (
     owners,
 )
 from kgqa.queries.result import QueryLimits, QueryResult
+from kgqa.queries.run import run_shown
 from kgqa.queries.sentence import plural, sentence
 from kgqa.understanding.asked import as_of, as_superlative, asked_of_one
 from kgqa.understanding.clock import today_of
@@ -136,7 +135,7 @@ _LISTED = 8  # things that a sentence names
 
 
 class Read(NamedTuple):
-    """A question read as plans, the best first, each with what it gives.
+    """The plans of a question, best first, each with its result.
 
     None if it failed, or was not run, since a better one gave something.
     """
@@ -173,7 +172,7 @@ class Query(Method[QueryOptions]):
         self.general = None  # it chooses a plan, and writes nothing
 
     def own_settings(self) -> dict[str, Any]:
-        """Return the scorer that chooses, and the general LLM, if there is one."""
+        """Return the plan scorer, and the general LLM, if any."""
         chooser: dict[str, Any] = {"scorer": self.options.scorer or "universal"}
         if self._chooses is not None:
             chooser["general_model"] = self._chooses.model
@@ -188,7 +187,7 @@ class Query(Method[QueryOptions]):
         return self.findings_of(self.read(store, question.question, question.among))
 
     def asks_listed(self, store: Any, question: str) -> bool:
-        """Return whether a question says what to give of the things of a class."""
+        """Return whether a question lists the properties to give."""
         graph: Any = queryable(cast("Any", store)) if isinstance(store, PropertyGraph) else None
         if graph is None or not 0 < len(graph.schema().types) <= MOST_CLASSES:
             return False
@@ -202,7 +201,7 @@ class Query(Method[QueryOptions]):
         """
         began, question = time.perf_counter(), as_of(as_superlative(question))
         graph = queryable(_property_graph(store))
-        stored = SchemaIndex(_property_graph(store).schema())  # the classes that Cypher knows
+        stored = SchemaIndex(_property_graph(store).schema())  # the classes that the store knows
         parts, values = self._of(graph)
         (question, items), literals, found = self._asked(graph, question)
         # without values: whether they are used, `unused` says
@@ -210,7 +209,7 @@ class Query(Method[QueryOptions]):
         scorer = self.resources.plan_scorer(self.options.scorer)
         texts, refs = parts.read(question, found)
         scores = scorer.read(question, texts)
-        quoted = {str(one.value) for one in literals.literals if one.kind == "text"}
+        quoted = {str(literal.value) for literal in literals.literals if literal.kind == "text"}
         lacking = {text: values.lacking(text) for text in quoted}
         today = str(today_of(self.options.today, self.options.zone)[0])
         both = _of_two_classes(graph, question, parts)
@@ -231,10 +230,7 @@ class Query(Method[QueryOptions]):
         def run(plan: Plan) -> QueryResult | None:
             result = None
             with suppress(PlanError, TimeLimitError):
-                result = run_plan(plan, graph, parts.index, limits)
-            with suppress(PlanError):  # some plans are not one statement
-                if result is not None:
-                    result = replace(result, cypher=cypher_of(plan, stored).text)
+                result = run_shown(plan, graph, parts.index, limits, stored=stored)
             return result
 
         worth: list[tuple[float, Candidate, QueryResult | None]] = []
@@ -322,7 +318,7 @@ class Query(Method[QueryOptions]):
         literals: Stated,
         parts: SchemaParts,
     ) -> tuple[float, list[str], list[str]]:
-        """Return how much less sure a plan is by what it leaves of the question, and that.
+        """Return a plan's loss of confidence by ignored words of the question, and these words.
 
         First names that nothing in the graph has, then values and words that the plan has no use
         for. ``bare``: the question without the values that were found.
@@ -337,7 +333,7 @@ class Query(Method[QueryOptions]):
         stray = unused(question, plan, found, literals, parts.names)
         part = UNKNOWN ** bool(unknown) * UNEXPLAINED ** bool(words) * PASSED ** bool(stray)
         if not self.nouns:
-            spans = ((one.start, one.end) for one in literals.literals)
+            spans = ((literal.start, literal.end) for literal in literals.literals)
             rest = unexplained(blanked(bare, spans), [*_names(plan), *best.nouns])
             without_place = lost(rest)
             part *= LOST ** max(0, len(without_place) - 1)
@@ -346,7 +342,7 @@ class Query(Method[QueryOptions]):
         part *= PASSED ** (best.vain <= VAIN)
         things = plan.is_bare and not any(isinstance(one, PropertyRef) for one in plan.give)
         known = set() if self.nouns or _HAVING.search(question) else _known(parts)
-        if things and known & {one[:5] for one in words}:
+        if things and known & {word[:5] for word in words}:
             part *= PASSED  # all of a class, though the graph knows more of the words
         if plan.order and isinstance(plan.order[0].by, PropertyRef) and not self.nouns:
             part *= RANKED ** ranks_by_nothing(question)
@@ -354,10 +350,12 @@ class Query(Method[QueryOptions]):
 
     @staticmethod
     def _guesses(bare: str, plan: Plan, literals: Stated, parts: SchemaParts) -> bool:
-        """Return whether a plan looks for a quoted text in what the question does not name."""
-        mentions = Mentions(blanked(bare, ((one.start, one.end) for one in literals.literals)))
-        quoted = {str(one.value) for one in literals.literals
-                  if one.kind == "text" and one.operator == "="}  # fmt: skip
+        """Return whether a plan looks for a quoted text in an unnamed property."""
+        mentions = Mentions(
+            blanked(bare, ((literal.start, literal.end) for literal in literals.literals))
+        )
+        quoted = {str(literal.value) for literal in literals.literals
+                  if literal.kind == "text" and literal.operator == "="}  # fmt: skip
         for one in plan.where:
             left = one.left
             if not isinstance(left, PropertyRef) or not isinstance(left.owner, NodeRef):
@@ -371,7 +369,7 @@ class Query(Method[QueryOptions]):
         return False
 
     def _asked(self, graph: Any, question: str) -> tuple[Asked, Stated, list[FoundValue]]:
-        """Return what a question asks for, with what it states and the graph's values in it."""
+        """Return the planner's reading of a question: its literals and the graph's values."""
         parts, values = self._of(graph)
         last, key = self._last, (self._version, question)
         if last is None or last[0] != key:
@@ -385,13 +383,13 @@ class Query(Method[QueryOptions]):
         return last[1]
 
     def _unmeasured(self, question: str, best: Candidate, words: Sequence[str]) -> list[str]:
-        """Return what is asked for the sum or the most of, and nothing there is called like.
+        """Return the measure that a question sums or maximises, if the schema has no name like it.
 
         ``words``: those of the question that no name of the plan accounts for.
         """
         plan = best.plan
-        counted = [one.of for one in plan.items() if isinstance(one, Aggregate)]
-        if any(isinstance(one, Arithmetic) for one in [*plan.items(), *counted]):
+        counted = [item.of for item in plan.items() if isinstance(item, Aggregate)]
+        if any(isinstance(item, Arithmetic) for item in [*plan.items(), *counted]):
             return []
         if self.nouns and ("" in best.nouns or any(isinstance(one, NodeRef) for one in counted)):
             return []  # what classes without types are called is not said
@@ -452,17 +450,17 @@ class Query(Method[QueryOptions]):
         asked, *vectors = self.resources.sentence_encoder(None).encode(
             [noun, *map(relation_phrase, names)]
         )
-        return noun if max(float(asked @ one) for one in vectors) < OTHERWISE else ""
+        return noun if max(float(asked @ vector) for vector in vectors) < OTHERWISE else ""
 
     @staticmethod
     def _reads_noun(noun: str, best: Candidate, parts: SchemaParts) -> bool:
         """Return whether the names of a plan account for what is asked for: for its last word."""
-        types = [parts.index.types[one] for one in best.plan.nodes if one]
-        called = [name for one in types for name in one.names]
+        types = [parts.index.types[node] for node in best.plan.nodes if node]
+        called = [name for type_ in types for name in type_.names]
         return not unexplained(noun.split()[-1], [*_names(best.plan), *best.nouns, *called])
 
     def findings_of(self, read: Read) -> Findings:
-        """Return what was found out, of the best plan."""
+        """Return the findings of the best plan."""
         timings = Timings(decode=read.seconds[0], ground=read.seconds[1])
         cost: dict[str, Any] = {
             "forward_passes": 1,
@@ -516,7 +514,7 @@ class Query(Method[QueryOptions]):
                 + ": name what it asks for as the graph does, or run the nearest (kgqa query).",
             )
             answers, others_, readings = (), answers, read.readings
-            result = result if rows else None  # nothing found is no answer, either
+            result = result if rows else None  # an empty result answers nothing, either
         else:
             others_ = ()
         return Findings(
@@ -559,7 +557,7 @@ class Query(Method[QueryOptions]):
 
 
 def within(plan: Plan, ids: Set[str], types: Set[str]) -> Plan | None:
-    """Return a plan of no other things of some types than ``ids``; None if it is of none such.
+    """Return a plan restricted to the entities ``ids``; None if it has none of their types.
 
     >>> print(within(Plan(("Book",)), {"Book/1"}, {"Book"}))
     Book | Book in "Book/1" | give Book
@@ -575,7 +573,7 @@ def within(plan: Plan, ids: Set[str], types: Set[str]) -> Plan | None:
 def _of_two_classes(graph: Any, question: str, parts: SchemaParts) -> frozenset[str]:
     """Return the classes that a question mentions and that have things of another one, or none."""
     mentions = Mentions(question)
-    said = [one for one in parts.index.types if mentions.share(one) == 1]
+    said = [type_ for type_ in parts.index.types if mentions.share(type_) == 1]
     if len(said) < 2 or len(said) > _MOST_MENTIONED or isinstance(graph, PlainGraph):
         return frozenset()
     keys = {name: graph.instances(name) for name in said}
@@ -607,14 +605,14 @@ def readings_of(
 
 
 def as_read(answer: Answer, number: int, run: Callable[[Plan], QueryResult]) -> Answer:
-    """Return an answer in that one of its readings, counted from 1, which a person chose.
+    """Return an answer in its reading number ``reading``, counted from 1.
 
     ``run`` gives the rows of a plan. Raises UsageError for a number of no reading, PlanError.
     """
     readings = answer.readings
     if not 0 < number <= len(readings):
         raise UsageError(
-            f"There is no reading {number} of this question: "
+            f"Reading {number} of this question does not exist: "
             + (f"{len(readings)} are offered." if readings else "it is read in one way."),
             "Ask it without `reading`; the readings that are offered stand with the answer.",
         )
@@ -640,7 +638,7 @@ def _named_in(plan: Plan) -> frozenset[str]:
     if plan.first is not None:
         where += plan.first.where
     texts = (value for one in where if isinstance(one.right, tuple) for value in one.right)
-    return frozenset(one for one in texts if isinstance(one, str))
+    return frozenset(text for text in texts if isinstance(text, str))
 
 
 def _texts_of(plan: Plan) -> list[str]:
@@ -655,7 +653,7 @@ def unknown_names(
     """Return the names in a question, by their capital letters, that nothing in the graph has."""
     known, found = _known(parts), []
     for match in re.finditer(r"(?<=[\w,;:] )[A-Z][\w.'-]*(?: [A-Z][\w.'-]*)*", question):
-        inside = any(one.start < match.end() and match.start() < one.end for one in values)
+        inside = any(value.start < match.end() and match.start() < value.end for value in values)
         word = match.group().lower()
         if not inside and not {stem(word)[:5], word.rstrip("s")[:5]} & known:
             found.append(match.group())
@@ -663,7 +661,7 @@ def unknown_names(
 
 
 def _known(parts: SchemaParts) -> set[str]:
-    """Return how the words of a schema begin."""
+    """Return the stems of a schema's words."""
     return {stem(word)[:5] for text in parts.words for word in text.split()}
 
 
@@ -690,14 +688,14 @@ def unused(
     ]
     taken = [(one.start, one.end) for one in found]
     numbers = {one for one in held if re.fullmatch(r"-?[\d.]+", one)} - limits
-    converted = numbers - {str(one.value) for one in literals.literals}  # to other units
+    converted = numbers - {str(literal.value) for literal in literals.literals}  # to other units
     spans += [
-        (one.start, one.end)
-        for one in literals.literals
-        if not {str(one.value), str(one.value).lstrip("0")} & {*held, *limits, *names}
-        and not (one.kind == "number" and converted)
-        and (one.operator, one.value) != (">=", 1)
-        and not any(start < one.end and one.start < end for start, end in taken)
+        (literal.start, literal.end)
+        for literal in literals.literals
+        if not {str(literal.value), str(literal.value).lstrip("0")} & {*held, *limits, *names}
+        and not (literal.kind == "number" and converted)
+        and (literal.operator, literal.value) != (">=", 1)
+        and not any(start < literal.end and literal.start < end for start, end in taken)
     ]
     return [question[start:end] for start, end in spans]
 
@@ -729,14 +727,19 @@ def has_words_of(
     items = [*plan.give, *plan.group, *(sort.by for sort in plan.order)]
     names = [*plan.nodes, *(hop.relation for hop in plan.all_hops)]
     if nouns:  # a plan over plain triples leaves out what its hops say
-        ends = {end for one in schema.relations if one.relation in names
-                for end in (one.head, one.tail)}  # fmt: skip
+        ends = {end for relation in schema.relations if relation.relation in names
+                for end in (relation.head, relation.tail)}  # fmt: skip
         if ends & nameless(schema, nouns):
             return True
         names += [name for one in {*ends, *plan.nodes} for name in (one, nouns.get(one, ""))]
-    names += [leaf.name for one in items for leaf in leaves(one) if isinstance(leaf, PropertyRef)]
-    names += [name for one in schema.types if one.name in names for name in one.also]
-    names += [name for one in schema.relations if one.relation in names for name in one.also]
+    names += [leaf.name for item in items for leaf in leaves(item) if isinstance(leaf, PropertyRef)]
+    names += [name for type_ in schema.types if type_.name in names for name in type_.also]
+    names += [
+        name
+        for relation in schema.relations
+        if relation.relation in names
+        for name in relation.also
+    ]
     if any(measured(question, one) for one in names):  # "tall", of a height
         return True
     asked, words = stems_of(normalise(question)), map(stems_of, map(relation_phrase, names))
@@ -744,7 +747,7 @@ def has_words_of(
 
 
 def kind_asked(question: str) -> str:
-    """Return what a question asks for all of, or how many there are; "" if it is not one.
+    """Return the class that a question lists or counts as a whole; "" for other questions.
 
     >>> kind_asked("Which movies are there?"), kind_asked("List all the ship cities")
     ('movies', 'ship cities')
@@ -756,7 +759,7 @@ def kind_asked(question: str) -> str:
 
 
 def confidence_of(worth: Sequence[float], temperature: float, same: Sequence[bool]) -> float:
-    """Return the probability of the first of several plans, by what they are worth together.
+    """Return the probability of the first of several plans, by a softmax over their scores.
 
     ``same``: whether each gives what the first does.
     """
@@ -768,14 +771,14 @@ def confidence_of(worth: Sequence[float], temperature: float, same: Sequence[boo
 
 
 def overview(schema: GraphSchema) -> Findings:
-    """Return what a graph holds: its types with their numbers, and what may be asked."""
+    """Return an overview of a graph: its types with their counts, and example questions."""
     answers = [
         RankedAnswer(None, f"{one.name} ({one.count:,})", 1.0, grounded=True)
         for one in schema.types
     ]
     notes = []
     for type_ in schema.types[:_LISTED]:
-        known = ", ".join(said_name(one.name) for one in type_.properties[:_LISTED])
+        known = ", ".join(said_name(property_.name) for property_ in type_.properties[:_LISTED])
         if known:
             notes.append(f"{said_name(type_.name)} has {known}.")
     for one in schema.relations[:_LISTED]:
@@ -785,8 +788,8 @@ def overview(schema: GraphSchema) -> Findings:
         )
     if not answers:
         answers = [
-            RankedAnswer(None, f"{one.relation} ({one.count:,})", 1.0, grounded=True)
-            for one in schema.relations
+            RankedAnswer(None, f"{relation.relation} ({relation.count:,})", 1.0, grounded=True)
+            for relation in schema.relations
         ]
     if schema.types:
         counted = plural(relation_phrase(schema.types[0].name))
@@ -795,7 +798,7 @@ def overview(schema: GraphSchema) -> Findings:
 
 
 def counted_words(result: QueryResult) -> str:
-    """Return what the first row's number counts, in words: "12 films: A, B, … and 4 more"."""
+    """Return the counted things of the first row in words: "12 films: A, B, … and 4 more"."""
     if result.source is None or not len(result) or not result.plan.grouped:
         return ""
     for one in result.evidence(0, _LISTED).counted:
@@ -870,7 +873,7 @@ def _names(plan: Plan) -> list[str]:
 
 
 def _gives(result: QueryResult) -> bool:
-    """Return whether there is a row with more than numbers that count nothing and no values."""
+    """Return whether a row has more than zero counts and missing values."""
     best = [at for at, item in enumerate(result.plan.give)
             if any(item == sort.by for sort in result.plan.order[:1])]  # fmt: skip
     if best and all(row[best[0]] is None for row in result.rows):

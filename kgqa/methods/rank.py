@@ -118,7 +118,7 @@ class Rank(Method[RankOptions]):
         self._words: RankWords | None = None
 
     def own_settings(self) -> dict[str, Any]:
-        """Return the ranker, and which entities are answers."""
+        """Return the ranker, and the threshold of answers."""
         return {
             "ranker": self.ranker.name,
             "answer_threshold": self.answer_threshold,
@@ -161,7 +161,7 @@ class Rank(Method[RankOptions]):
         scores = of_one_fact(store, found, entity_scores(found, weighed, names))
         choices = find_choices(store, question.choices) if question.choices else []
         if choices:
-            ends = {key for one in choices for key in one.keys}
+            ends = {key for choice in choices for key in choice.keys}
             scores = {key: score for key, score in scores.items() if key in ends}
         if not scores:
             where = "to one of the choices" if choices else "out of the topic entities"
@@ -335,12 +335,12 @@ class Rank(Method[RankOptions]):
 
         If the topic lacks the first, or what that leads to the second, the answer is not there.
         """
-        things = [words.hop(one[-1]) for one in paths.steps if not words.is_value(one[-1])]
+        things = [words.hop(step[-1]) for step in paths.steps if not words.is_value(step[-1])]
         asked = which_of_them(asked, things)
         steps = two_steps(asked)
         if steps is None or not paths.steps:
             return self._weigh(words, asked, topic, paths)
-        single = np.array([len(one) == 1 for one in paths.steps])
+        single = np.array([len(step) == 1 for step in paths.steps])
         first = self._weigh(words, steps.first, topic, paths, -OTHER_STEP * ~single)
         if first.absent > self.refuse_above:
             lacking = f"{said_name(topic.name)} has no {steps.noun}"
@@ -350,7 +350,7 @@ class Rank(Method[RankOptions]):
         if not single[best] or first.probability[best] < FIRST_STEP:
             return self._weigh(words, asked, topic, paths)
         hop = paths.steps[best][0]
-        other = np.array([one[0] != hop for one in paths.steps])
+        other = np.array([step[0] != hop for step in paths.steps])
         whole = self._weigh(words, asked, topic, paths, -OTHER_STEP * other)
         if paths.steps[int(np.argmax(whole.probability))] != (hop,):
             return whole
@@ -376,7 +376,7 @@ class Rank(Method[RankOptions]):
         more: NDArray[np.float64] | float = 0.0,
     ) -> Weighed:
         """Weigh the relation paths of a topic; ``more`` is added to their logits."""
-        own = {one[0] for one in paths.steps if len(one) == 1}
+        own = {step[0] for step in paths.steps if len(step) == 1}
         every = [*paths.steps, *((hop,) for hop in words.schema.missing(own))]
         count = len(paths.steps)
         added = np.where(turned(asked, words, every), np.float32(-TURNED), np.float32(0.0))
@@ -415,7 +415,7 @@ class Rank(Method[RankOptions]):
         logits: NDArray[np.float32],
         added: NDArray[np.float32],
     ) -> tuple[float, str]:
-        """Return how sure it is that a topic lacks what is asked for, and what that may be.
+        """Return the probability that the graph has no answer, and the missing relation in words.
 
         Of ``every`` relation path the topic has the first ``count``, and others of its kind the
         rest; ``logits`` are the ranker's own, with what was ``added``. What it may lack is a
@@ -458,7 +458,7 @@ class Rank(Method[RankOptions]):
         found: Sequence[RelationPaths],
         weighed: Sequence[Weighed],
     ) -> Iterator[str]:
-        """Yield a note for each topic of which likely relation paths were not walked whole."""
+        """Yield a note for each topic whose likely relation paths were cut."""
         for topic, paths, one in zip(topics, found, weighed, strict=True):
             likely = self.answer_threshold * one.probability.max(initial=0.0)
             if left := [at for at in paths.closed if one.probability[at] >= likely]:
@@ -513,7 +513,7 @@ class Rank(Method[RankOptions]):
 def _shown(
     evidence: dict[int, list[tuple[float, GroundedPath]]], k: int
 ) -> tuple[list[ScoredPath], list[ExpandedPath]]:
-    """Return the paths of the first ``k`` entities, and of others those of no new relation path."""
+    """Return the paths of the first ``k`` entities, and others of the same relation paths."""
     by_text: dict[str, list[tuple[float, GroundedPath]]] = {}
     source: dict[tuple[str, tuple[str, ...]], str] = {}
     expanded: list[ExpandedPath] = []
@@ -540,7 +540,7 @@ def sureness(signs: Sequence[float], weights: Sequence[float]) -> float:
 
 
 def lacking_odds(signs: Sequence[float], weights: Sequence[float]) -> float:
-    """Return the log-odds that a topic lacks what is asked for."""
+    """Return the log-odds that a topic has no answer."""
     return float(np.dot(signs, weights))
 
 

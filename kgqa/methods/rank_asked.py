@@ -18,6 +18,7 @@ import numpy as np
 from kgqa.graph.model import keys_array
 from kgqa.graph.names import normalise
 from kgqa.graph.schema import PropertyGraph
+from kgqa.lexicon.english import words as english_words
 from kgqa.lexicon.vocabulary import FUNCTION, GENDERS
 from kgqa.linking.neighbourhood_features import MOST_CLASSES, stems_of
 from kgqa.paths.words import TOPIC, relation_phrase
@@ -75,13 +76,9 @@ _ROLE = re.compile(
     rf"[^\W\d_]+)\s+(?:of|for|at|in)\s+(?:the\s+)?{TOPIC}\W*$",
     re.IGNORECASE,
 )
-_NO_STEP = stems_of(
-    "name names number list kind type sort part parts one some all most many member members"
-)
-_LITTLE = _NO_STEP | stems_of(
-    "located based situated found called known named tell give show please current currently x"
-)
-_ANY = stems_of("thing things person people man woman day date year time")
+_NO_STEP = stems_of(" ".join(english_words("no_step")))
+_LITTLE = _NO_STEP | stems_of(" ".join(english_words("little")))
+_ANY = stems_of(" ".join(english_words("anything")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +113,7 @@ def two_steps(asked: str) -> Steps | None:
 
 
 def asked_noun(asked: str) -> str:
-    """Return the noun that a question asks for, "" if there is none.
+    """Return the noun of the answer's type in a question, "" without one.
 
     >>> [asked_noun(one) for one in ("Which maritime court took x?", "Who runs x?", "nurses on x")]
     ['court', '', 'nurses']
@@ -133,7 +130,7 @@ def asked_kind(asked: str) -> frozenset[str]:
 
 
 def which_of_them(asked: str, relations: Sequence[str]) -> str:
-    """Return "which children …" of "how many children …", if a relation leads to such things.
+    """Rewrite "how many children …" as "which children …", if a relation leads to such things.
 
     >>> which_of_them("How many children did x have?", ["children"])
     'Which children did x have?'
@@ -149,7 +146,7 @@ def which_of_them(asked: str, relations: Sequence[str]) -> str:
 def evidence_of(
     score: float, share: NDArray[np.float64], asked: str, relations: Sequence[str]
 ) -> tuple[float, float, float]:
-    """Return what says that an answer is right: its log-odds, its lead, and the words it says.
+    """Return the evidence for an answer: its log-odds, its lead, and its share of the words.
 
     The lead is that of the first relation path's ``share``, as a logarithm; the words are the part
     of the question's that the ``relations`` of the answer's path say, 0..1.
@@ -177,7 +174,7 @@ def says_a_part(asked: str, words: RankWords, steps: Sequence[Hop]) -> bool:
 
 
 def is_other_kind(asked: str, words: RankWords, steps: Sequence[Hop], key: int) -> bool:
-    """Return whether a graph has things of the kind asked for, and what a path led to is none.
+    """Return whether a graph has things of the requested type, and an answer is not one.
 
     A graph with nurses says of a receptionist what it is. Raises GraphError.
     """
@@ -200,7 +197,7 @@ def says_kind(asked: str, text: str) -> bool:
 def adjustment(
     words: RankWords, ranker: PathRanker, asked: str, paths: RelationPaths
 ) -> NDArray[np.float32]:
-    """Return what is added to the logit of each relation path. Raises GraphError."""
+    """Return the adjustment of each relation path's logit. Raises GraphError."""
     added = np.zeros(len(paths.steps), np.float32)
     added[_other_kin(asked, words, paths.steps)] = -OTHER_KIN
     if _WHERE.match(asked):
@@ -238,7 +235,7 @@ def _content(text: str) -> frozenset[str]:
 
 
 def turned(asked: str, words: RankWords, every: Sequence[Sequence[Hop]]) -> list[bool]:
-    """Return which relations go the way that is not asked for, if ``every`` has the other, too."""
+    """Return which relations run against the requested direction, if ``every`` has both."""
     single = {steps[0] for steps in every if len(steps) == 1}
     return [(steps[0][0] ^ 1, -1) in single and is_turned(asked, words, steps) for steps in every]
 
@@ -253,7 +250,7 @@ def is_turned(asked: str, words: RankWords, steps: Sequence[Hop]) -> bool:
 
 
 def _other_kin(asked: str, words: RankWords, every: Sequence[Sequence[Hop]]) -> list[bool]:
-    """Return which relation paths end in kin of another kind than a question's: not a brother.
+    """Return which relation paths end in other kin than the question's: a brother for a sister.
 
     A relation that is walked backwards says nothing of what it leads to.
     """
@@ -265,7 +262,7 @@ def _other_kin(asked: str, words: RankWords, every: Sequence[Sequence[Hop]]) -> 
 
 
 def _kin(text: str) -> set[tuple[str, str]]:
-    """Return the gendered words of a text, one for singular, plural and what means the same."""
+    """Return the kinship words of a text, normalised over number and synonyms."""
     words = ("father" if word == "dad" else word for word in normalise(text).split())
     return {(GENDERS[word], word[:2]) for word in words if word in GENDERS}
 
@@ -293,11 +290,11 @@ def _of_kind(
 def meaning(
     words: RankWords, ranker: PathRanker, noun: str, more: Sequence[str] = ()
 ) -> frozenset[str]:
-    """Return the stems of a noun and of what means nearly the same in a graph: court, tribunal.
+    """Return the stems of a noun and of its near synonyms in a graph: court, tribunal.
 
     That is among its types, what its relations lead to, and ``more`` words.
     """
-    every = [one for one in dict.fromkeys([*words.kinds, *more]) if one.isalpha()]
+    every = [kind for kind in dict.fromkeys([*words.kinds, *more]) if kind.isalpha()]
     if not every:
         return stems_of(noun)
     asked = ranker.vectors([f"{TOPIC} is a {noun}"])[0]
@@ -307,7 +304,7 @@ def meaning(
 
 
 def other_role(words: RankWords, ranker: PathRanker, asked: str, hop: Hop) -> str:
-    """Return what "the king of x" asks for, if a relation leads to x from things of other types.
+    """Return the role in "the king of x", if a relation leads to x from things of other types.
 
     That authors have the country x makes none of them its king. "" if it may be so.
     """
@@ -322,7 +319,7 @@ def other_role(words: RankWords, ranker: PathRanker, asked: str, hop: Hop) -> st
 
 
 def _fits(store: GraphStore, kind: frozenset[str], keys: IntArray) -> list[bool]:
-    """Return which entities are of a kind: by name, by type, or as what a relation leads to."""
+    """Return which entities are of a type: by name, by type, or by the relation to them."""
     names = store.entities(keys).names
     fits = [bool(kind & stems_of(normalise(name or ""))) for name in names]
     few = np.flatnonzero(store.degrees(keys) <= _MOST_EDGES)

@@ -58,7 +58,7 @@ def narrowed_by_question(
     scores: dict[int, float],
     today: Callable[[], date],
 ) -> tuple[Sequence[Weighed], Narrowed]:
-    """Return what the conditions of ``question`` leave of ``scores``, and by which relation paths.
+    """Return the ``scores`` that meet the conditions of ``question``, and their relation paths.
 
     ``names``: of the topic entities, which ``found`` and ``weighed`` follow. If no condition is met
     all stays as it is. Raises GraphError.
@@ -72,9 +72,9 @@ def narrowed_by_question(
         for word in words.hop(hop).split()
     }
     values = [  # words of the relation itself are not a condition: "first appearance"
-        one
-        for one in value_conditions(asked)
-        if one.operator or one.words.casefold().split()[0] not in likeliest
+        condition
+        for condition in value_conditions(asked)
+        if condition.operator or condition.words.casefold().split()[0] not in likeliest
     ]
     named = _named_beside(words.store, words.question(question, -1, names), names)
     ends = _ends(words) if _NOW.search(asked) and not _THEN.search(asked) else ()
@@ -90,7 +90,7 @@ def narrowed_by_question(
     def fits(about: Candidate | str, steps: Sequence[Hop]) -> Sequence[float]:
         if not isinstance(about, str):
             about = words.question(question, about.key, {**names, **words.names([about])})
-        logits = words.logits(ranker, about, [[one] for one in steps])
+        logits = words.logits(ranker, about, [[step] for step in steps])
         share: list[float] = words.shares(ranker, logits).tolist()
         return share[:-1]
 
@@ -113,14 +113,14 @@ def narrowed_by_question(
 
 
 def _ends(words: RankWords) -> list[int]:
-    """Return the relations, as steps, that lead to the day on which a fact ended."""
+    """Return the relations, as steps, to the day on which a fact ended."""
     return [2 * number for number, text in enumerate(words.phrases) if _END.search(text)]
 
 
 def _folded(
     paths: RelationPaths, weighed: Weighed, words: RankWords, named: IntArray, values: bool
 ) -> Weighed:
-    """Return what is left if no relation path ends in what is only a condition.
+    """Return the scores without relation paths that end at a condition.
 
     That is an entity of ``named``, and a value, if ``values`` are compared. Its probability is that
     of the relation path before its last hop: "which of x's papers appeared in y" is not about y.

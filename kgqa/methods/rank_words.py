@@ -53,14 +53,14 @@ class RankWords:
         self.schema = Schema(store, rules)
         self.phrases = [first for first, *_ in phrases_of(store, folder)]
         types = store.schema().types if isinstance(store, PropertyGraph) else ()
-        named = [relation_phrase(one.name) for one in types[:MOST_CLASSES]]
+        named = [relation_phrase(type_.name) for type_ in types[:MOST_CLASSES]]
         last = [text.rpartition(" ")[2] for text in (*self.phrases[:_MOST_KINDS], *named) if text]
         self.kinds = list(dict.fromkeys(map(str.casefold, last)))  # words for what things are
         self._folder = folder
         self._kept: dict[int, KeptVectors] = {}  # by the encoder
 
     def vectors(self, ranker: PathRanker, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the vectors of the KG's own words, which are kept in its folder."""
+        """Return the kept vectors of the KG's own words."""
         return ranker.vectors(texts, self._kept_of(ranker))
 
     def _kept_of(self, ranker: PathRanker) -> KeptVectors | None:
@@ -104,7 +104,7 @@ class RankWords:
         return f'"{both[0]}" holds both ways: facts of either direction count.' if both else ""
 
     def path(self, steps: Sequence[Hop]) -> str:
-        """Return a relation path in words, with examples of what it leads to."""
+        """Return a relation path in words, with examples of its tails."""
         return relation_path_text(steps, self.phrases, self.schema.examples(steps[-1]))
 
     def bare(self, steps: Sequence[Hop]) -> str:
@@ -130,7 +130,7 @@ class RankWords:
     def logits(
         self, ranker: PathRanker, asked: str, every: Sequence[Sequence[Hop]]
     ) -> NDArray[np.float32]:
-        """Return how well each relation path fits the question ``asked``: its logit.
+        """Return the logit of each relation path for the question ``asked``.
 
         Of very many, all but ``MOST_RANKED`` have none, -inf.
         """
@@ -146,7 +146,7 @@ class RankWords:
     def nearest(
         self, ranker: PathRanker, asked: str, every: Sequence[Sequence[Hop]]
     ) -> Sequence[int]:
-        """Return the places of ``every`` relation path, first what the question may well mean.
+        """Return the indices of ``every`` relation path, likeliest first.
 
         That is seen from the vectors of their hops alone, added up.
         """
@@ -164,16 +164,16 @@ class RankWords:
     def names(
         self, entities: Iterable[TopicEntity | Candidate | Resolution]
     ) -> dict[int, tuple[str, ...]]:
-        """Return by key what entities are called: names, ids and aliases.
+        """Return the names, ids and aliases of entities by key.
 
         An id that was made of a type and a key, ``Author/7``, is none where there is a name: the
-        question's "author" is no part of one.
+        question's "author" belongs to none.
         """
         called: dict[int, tuple[str, ...]] = {}
-        for one in entities:
-            of = self.store.details(one.key)
-            made = one.name != one.id and one.id.partition("/")[0] in of.types
-            called[one.key] = (one.name, *(() if made else (one.id,)), *of.aliases)
+        for entity in entities:
+            of = self.store.details(entity.key)
+            made = entity.name != entity.id and entity.id.partition("/")[0] in of.types
+            called[entity.key] = (entity.name, *(() if made else (entity.id,)), *of.aliases)
         return called
 
     def question(self, text: str, topic: int, names: Mapping[int, Sequence[str]]) -> str:

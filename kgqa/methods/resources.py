@@ -34,7 +34,7 @@ _KG_LLM = "kg_llm"  # begins the name of a KG-LLM among the models
 
 
 class Models:
-    """Loaded models by what they are named, for the sessions of one thread.
+    """Loaded models by name, for the sessions of one thread.
 
     Each is kept while a session holds it. ``before_kg_llm`` is called before a KG-LLM is loaded:
     a server makes room then.
@@ -79,7 +79,7 @@ def model_and_adapter(
 
 
 class Resources:
-    """The KG, the settings, and models by what they are named, each loaded once.
+    """The KG, the settings, and models by name, each loaded once.
 
     ``store`` is None if every question has a graph of its own. ``open_index`` returns the index
     that fits a key, or raises IndexFault; None has none at all. ``build_command`` makes the command
@@ -129,7 +129,7 @@ class Resources:
         preset: str | None = None,
         quantize: Quantize | None = None,
     ) -> KgLLM:
-        """Return the KG-LLM; None is what the settings name, then the offline one.
+        """Return the KG-LLM; None: the one of the settings, otherwise the offline one.
 
         An adapter goes with a preset only if it is named and the preset was not made for models
         without one.
@@ -163,7 +163,7 @@ class Resources:
         )
 
     def suited_reasoner(self) -> tuple[str, str]:
-        """Return the bundled reasoner that suits the KG best, and what the user should know."""
+        """Return the bundled reasoner that fits the KG best, and a note."""
         from kgqa.models.graph_reasoner_card import suited_reasoner
 
         if self.store is None:  # every question has a graph of its own
@@ -234,7 +234,7 @@ class Resources:
         return self._opened.enter_context(general)
 
     def index(self, key: IndexKey, build_options: Mapping[str, Any]) -> TrieIndex | None:
-        """Return the index for ``key``; None, after a note, if there is none that fits.
+        """Return the index for ``key``; None, after a note, if no index fits.
 
         ``build_options``: the options of a build that makes it, by name.
         """
@@ -258,7 +258,7 @@ class Resources:
 
     @property
     def kg_llms(self) -> frozenset[tuple[object, ...]]:
-        """The KG-LLMs that are held here, by what they are named."""
+        """The loaded KG-LLMs by name."""
         return frozenset(key for key in self._kept if key[0] == _KG_LLM)
 
     def _model(self, key: tuple[object, ...], load: Callable[[], T]) -> T:

@@ -51,7 +51,7 @@ def kind_findings(
     *,
     whether: bool,
 ) -> Findings | None:
-    """Return what answers "What is X?", or "Is X a town?", by X's types; None for what does not.
+    """Return the findings for "What is X?" or "Is X a town?", by X's types; else None.
 
     ``whether``: whether it asks if its two topic entities are connected.
     """
@@ -74,9 +74,9 @@ def _by_types(store: GraphStore, question: str, topics: Sequence[TopicEntity]) -
         schema = store.schema() if isinstance(store, PropertyGraph) else GraphSchema((), ())
         asked = stems_of(" ".join(left))
         named = {
-            one.name
-            for one in schema.types
-            if asked in [stems_of(relation_phrase(name)) for name in (one.name, *one.also)]
+            type_.name
+            for type_ in schema.types
+            if asked in [stems_of(relation_phrase(name)) for name in (type_.name, *type_.also)]
         }
         if named and of.types and not named.intersection(of.types):
             kinds = ", ".join(map(relation_phrase, of.types))
@@ -105,14 +105,14 @@ def _by_edges(
     *,
     whether: bool,
 ) -> Findings | None:
-    """Return the answer that the edges to classes give, which no path passes through."""
+    """Return the answer from the edges to classes, which paths do not pass."""
     words, left = _asked(question, topics)
     what = not left and words[:1] and words[0] in _ASKING
     if not store.info.type_relations or not (whether or what):
         return None
     began = time.perf_counter()
     ids = store.relations().ids
-    known = [2 * ids.index(one) for one in store.info.type_relations if one in ids]
+    known = [2 * ids.index(relation) for relation in store.info.type_relations if relation in ids]
     table, _ = walk(
         store,
         np.unique(keys_array([topic.key for topic in topics])),
@@ -145,19 +145,27 @@ def asked_class(question: str, schema: GraphSchema) -> str | None:
     Or the people that its verb does: "Who drives …" → Driver.
     """
     named = (
-        one.name
-        for one in schema.types
+        type_.name
+        for type_ in schema.types
         if any(
-            names_class(question, name) or does(question, name) for name in (one.name, *one.also)
+            names_class(question, name) or does(question, name)
+            for name in (type_.name, *type_.also)
         )
     )
     return max(named, key=len, default=None)  # "ship city", not "ship"
 
 
 def asks_number(question: str, schema: GraphSchema) -> bool:
-    """Return whether a number is called as what a question asks for: "How many units …"."""
-    held = [one.properties for one in schema.types] + [one.properties for one in schema.relations]
-    names = {one.name for properties in held for one in properties if one.type in NUMBERS}
+    """Return whether a numeric relation has the requested noun: "How many units …"."""
+    held = [type_.properties for type_ in schema.types] + [
+        relation.properties for relation in schema.relations
+    ]
+    names = {
+        property_.name
+        for properties in held
+        for property_ in properties
+        if property_.type in NUMBERS
+    }
     return any(names_class(question, relation_phrase(name).partition(" ")[0]) for name in names)
 
 
@@ -166,7 +174,7 @@ def only_of_class(store: GraphStore, found: Findings, class_: str, least: float)
 
     Of these the ones with ``least`` times the first one's score or more are the answers.
     """
-    every = [one for one in (*found.answers, *found.others) if one.id is not None]
+    every = [answer for answer in (*found.answers, *found.others) if answer.id is not None]
     keys = store.keys_of([str(one.id) for one in every]).tolist()
     kept = [
         one
@@ -181,8 +189,8 @@ def only_of_class(store: GraphStore, found: Findings, class_: str, least: float)
     best = kept[0].score
     share = best / found.answers[0].score if found.answers[0].score > 0 else 1.0
     answers = tuple(one for one in kept if one.score >= least * best)
-    ids = {one.id for one in answers}
-    paths = [one for one in found.paths if any(each.tail.id in ids for each in one.groundings)]
+    ids = {answer.id for answer in answers}
+    paths = [path for path in found.paths if any(each.tail.id in ids for each in path.groundings)]
     return replace(
         found,
         answers=answers,
@@ -193,7 +201,7 @@ def only_of_class(store: GraphStore, found: Findings, class_: str, least: float)
 
 
 def described(store: GraphStore, answer: Answer) -> Answer:
-    """Return an answer whose first entities have their types and properties, without long ones."""
+    """Return an answer with the types and (short) properties of its first entities."""
     ids = [one.id for one in answer.answers[:_DESCRIBED] if one.id is not None]
     if not ids:
         return answer
@@ -214,7 +222,7 @@ def described(store: GraphStore, answer: Answer) -> Answer:
 
 
 def _with_rows(store: GraphStore, answer: Answer) -> Answer:
-    """Return an answer whose best paths' facts say of which row of which table they are.
+    """Return an answer whose facts name their table and row.
 
     A fact that is a row of its own says so itself; others are of their head's row.
     """

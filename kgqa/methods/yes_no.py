@@ -36,7 +36,7 @@ YES_THRESHOLD = (
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """How sure it is that paths between two entities say what is asked.
+    """The probability that paths between two entities confirm the question.
 
     ``rows``: of the table of the topic number ``side``, those that lead to the other entity, the
     likeliest first.
@@ -54,7 +54,7 @@ def connection(
     probability: Sequence[NDArray[np.float64]],
     turned: Sequence[BoolArray],
 ) -> Connection:
-    """Return how two topic entities are connected, each the end of the other's paths.
+    """Return the connection of two topic entities, by the paths from each to the other.
 
     ``tables``: the paths out of each; ``of``: which relation path each has; ``probability``: of
     each relation path; ``turned``: which paths say something else
@@ -84,7 +84,7 @@ def said_turned(
     tables: Sequence[PathTable],
     phrases: Sequence[str],
 ) -> list[BoolArray]:
-    """Return for each of two topics which of its paths to the other a question does not mean.
+    """Return for each of two topics which of its paths run against the question's direction.
 
     Those of one fact that has the two the other way round than the question says. ``names``: of
     the topics, by key; ``phrases``: of the relations.

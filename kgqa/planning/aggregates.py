@@ -78,7 +78,7 @@ _COMMON = re.compile(r"\bmost (?:common|frequent|popular|diverse|different|disti
 _ASKS_NUMBER = re.compile(r"\W*what(?:'s| is| was) the (?:\w+ ){0,2}?", re.I)
 _ASKS_SUM = re.compile(rf"{_ASKS_NUMBER.pattern}(?:average|mean|total|sum)\b", re.I)
 _MOST = re.compile(r"most|fewest|least")
-_AGELESS = 8.0  # off, for what is no time or age, if there is one and the youngest is asked for
+_AGELESS = 8.0  # off, for another property than a time or age if "youngest" is asked and one exists
 _OF_OTHERS = 6.0  # off, for what something else has, if the top few are asked for, not by what
 _SUMMED = 5.0  # for a sum of what there is most of, in things that the question does not name
 _TOTALLED = 3.0  # for the sum of a property that is called as what "how many" asks for
@@ -103,7 +103,7 @@ _FUNCTIONS: dict[str, AggregateKind] = {
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A plan with its score, larger is better; ``nouns``: what its classes are called.
+    """A plan with its score (larger is better); ``nouns``: the names of its classes.
 
     ``vain``: what it costs, in the score, that words of the question ask for what it leaves out.
     ``denied``: how many of its comparisons are the opposite of what the question denies.
@@ -160,11 +160,11 @@ class WholeSearch:
                             weight -= _THEN
                         if weight > -4:
                             orders.append((ref, descending, logp + weight))
-            orders = [one for one in orders if not _is_of_one(one[0], state)]
+            orders = [order for order in orders if not _is_of_one(order[0], state)]
             for by, descending, weight in nlargest(4, orders, key=lambda one: one[2]):
                 plan = self._plan(pattern, places, state, aggregate, by, descending)
                 if plan is not None:
-                    alone = self._names_itself(state) and (  # one thing is no groups
+                    alone = self._names_itself(state) and (  # one thing gives no groups
                         grouped
                         or by is not None
                         or not any(isinstance(one, PropertyRef) for one in plan.give)
@@ -186,7 +186,7 @@ class WholeSearch:
     def _order(
         self, place: Place, known: PlaceWords, descending: bool
     ) -> tuple[PropertyRef, float]:
-        """Return what a property orders by, and what that is worth beside the direction's odds."""
+        """Return the sort key of a property, and its score without the direction's odds."""
         question, row = self._read.question, self._read.properties[place.owned]
         near = set() if _AGED.search(question) else self._read.mentions.of_best
         exactly = self._read.measures(place)
@@ -222,7 +222,7 @@ class WholeSearch:
         return place.ref, weight
 
     def _cut_first(self, plan: Plan, by: PropertyRef) -> float:
-        """Return what it is worth that the best of another class come first, then what is asked."""
+        """Score for applying the limit before the join."""
         assert isinstance(by.owner, NodeRef)
         best = self._read.mentions.of_best | self._read.mentions.before_best
         words = {*self._read.class_words(plan.nodes[by.owner.node])}
@@ -230,7 +230,7 @@ class WholeSearch:
         return _THEN if words - own and words & best and not own & best else -_THEN
 
     def _near(self, words: re.Pattern[str], place: Place, known: PlaceWords) -> float:
-        """Return what it is worth that a property stands after a word such as "average"."""
+        """Score for a property after a word such as "average"."""
         near, theirs = known.after(words, 5)
         mine = near & {*self._read.words_of(place)}
         between = self._read.mentions.words[min(theirs) + 1 : min(mine)] if mine else []
@@ -335,12 +335,12 @@ class WholeSearch:
     def _compared(
         self, number: Item, places: Sequence[Place], having: float
     ) -> Iterator[tuple[_Grouped, float]]:
-        """Yield groups of which a number is compared: by what is asked for, if that is counted."""
+        """Yield the groups of a compared number: by the requested thing, if that is counted."""
         assert isinstance(number, Aggregate)
         whole = self._read.whole["aggregate"]
         by: list[NodeRef | PropertyRef] = [NodeRef(0)]
         if number.of == NodeRef(0):
-            own = (one for one in places if one.of_answer)
+            own = (place for place in places if place.of_answer)
             by = [one.ref for one in own if self._read.asks_for(one)]
         kinds = ["group", "none", *(kind for kind in ("avg", "sum")
                                     if _FUNCTIONS[kind] == number.kind)]  # fmt: skip
@@ -348,7 +348,7 @@ class WholeSearch:
         yield from ((_Grouped(ref, number), odds) for ref in by)
 
     def _summed(self, place: Place) -> bool:
-        """Return whether "the most points" are those of all results that nothing else names."""
+        """Return whether "the most points" is a sum over otherwise unmentioned facts."""
         owner = place.ref.owner
         if not isinstance(owner, NodeRef) or owner == NodeRef(0) or place.owned[0] != "class":
             return False
@@ -362,7 +362,7 @@ class WholeSearch:
         """Yield numbers by a part of a date: orders per month."""
         if not (match := DATE_PART.search(self._read.question)):
             return
-        part = next(one for one in match.groups() if one).lower().replace("annual", "year")
+        part = next(group for group in match.groups() if group).lower().replace("annual", "year")
         whole, row = self._read.whole, self._read.properties
         for place in places:
             type_, examples = place.property.type, place.property.examples
@@ -411,7 +411,7 @@ class WholeSearch:
                 yield _Grouped(NodeRef(0), item), odds
 
     def _named_apart(self, state: State) -> float:
-        """Return what it costs to ask about each thing of the first class where another is named.
+        """Penalty for grouping by the first class if the question names another.
 
         "The average rating of Cloud Atlas" is one number, not one of each reviewer.
         """
@@ -497,12 +497,12 @@ class WholeSearch:
         ]
 
     def _is_beside(self, words: Sequence[int]) -> bool:
-        """Return whether some words stand where a question says what to show of each thing."""
+        """Return whether words stand in the list of requested columns."""
         match = SHOWN_WITH.search(self._read.question)
         return match is not None and max(words, default=-1) > self._read.mentions.at(match.start())
 
     def _is_of_hop(self, pattern: Pattern, place: Place) -> bool:
-        """Return whether what a list shows is called by a relation, and by a property in part."""
+        """Return whether a requested column names a relation, and only part of a property."""
         mentions, words = self._read.mentions, {*self._read.words_of(place)}
         if mentions.share(place.property.name, place.owned[1]) == 1 or not self._is_beside(
             sorted(words)
@@ -527,14 +527,14 @@ class WholeSearch:
     def _without(
         self, pattern: Pattern, places: Sequence[Place], state: State, base: float
     ) -> Iterator[Candidate]:
-        """Yield the plans whose last hop, or last few, are what there must not be."""
+        """Yield the plans whose last hop, or last few, are negated."""
         denied = any(one.operator == "missing" for one in state.where)  # "no website" is said once
         if not pattern.hops or state.having is not None or denied:
             return
         start = len(pattern.hops) - 1
         if state.absent:
-            kept = {one.node for each in state.where for one in owners(each)
-                    if isinstance(one, NodeRef)} - state.absent  # fmt: skip
+            kept = {owner.node for each in state.where for owner in owners(each)
+                    if isinstance(owner, NodeRef)} - state.absent  # fmt: skip
             last = absence(pattern.hops, state.absent, kept)
             if last is None:
                 return
@@ -589,7 +589,7 @@ class WholeSearch:
             yield Candidate(plan, score + extra)
 
     def _only_leads_on(self, pattern: Pattern, hop: int, state: State) -> bool:
-        """Return whether a hop starts where one ends, at what is not mentioned before the "no"."""
+        """Return whether a hop continues another at a node not mentioned before the "no"."""
         before, this, read = pattern.hops[hop - 1], pattern.hops[hop], self._read
         no = min(read.mentions.after(NO, 1), default=0)
         return (
@@ -601,7 +601,7 @@ class WholeSearch:
         )
 
     def _denied(self, pattern: Pattern) -> float:
-        """Return what it is worth that the words of the last hop stand after the negation."""
+        """Score for the words of the last hop after the negation."""
         mentions, last = self._read.mentions, pattern.hops[-1]
         near = mentions.after(NO, 6)
         if near & {*mentions.of(last.relation)}:
@@ -611,7 +611,7 @@ class WholeSearch:
 
 
 def _is_of_one(by: Item | None, state: State) -> bool:
-    """Return whether an order is by what one named thing has, which tells nothing apart."""
+    """Return whether an order is by a property of one named thing, and so constant."""
     owner = by.owner if isinstance(by, PropertyRef) else None
     return owner is not None and any(
         one.operator == "=" and one.left == owner for one in state.where

@@ -1,6 +1,6 @@
 """A bound that is another thing's value: "after Low Tide", "cheaper than the Corvin".
 
-The thing is named, and what is compared is the same property of it; the thing itself is no answer.
+The thing is named, and what is compared is the same property of it; the thing itself never answers.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MEASURED, _NAMED, _OTHER = 4.0, 3.0, -5.0  # worth of a property that is, or is
 
 
 def bound_before(question: str, start: int) -> re.Match[str] | None:
-    """Return the comparison that the name at ``start`` is the bound of, if it is one.
+    """Return the comparison whose bound is the name at ``start``, if any.
 
     >>> question = "Which lamps are more expensive than the Corvin?"
     >>> bound_before(question, question.index("Corvin")).group()
@@ -49,7 +49,7 @@ def bound_before(question: str, start: int) -> re.Match[str] | None:
 
 
 def is_bound(question: str, mention: str) -> bool:
-    """Return whether a question compares with what a mention names, not asking about it.
+    """Return whether a question uses a mentioned thing as a bound only.
 
     >>> is_bound("Who is older than Ann?", "Ann"), is_bound("Who is Ann older than?", "Ann")
     (True, False)
@@ -81,7 +81,7 @@ def bounds_of(plan: Plan, values: Sequence[FoundValue]) -> list[Bound]:
 def compared(
     said: re.Match[str], property_: Property, *, mentioned: bool
 ) -> tuple[str, float] | None:
-    """Return how a property is compared with the bound's, and what that is worth; None: not at all.
+    """Return the comparison of a property with the bound's, and its score; None if it has none.
 
     ``mentioned``: whether the question names the property.
     """

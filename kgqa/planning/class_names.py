@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kgqa.lexicon.english import english
 from kgqa.models.kept_vectors import KeptVectors
 from kgqa.paths.words import relation_phrase
 
@@ -26,26 +27,6 @@ if TYPE_CHECKING:
     from kgqa.models.sentence_encoder import SentenceEncoder
     from kgqa.queries.join import QueryStore
 
-_NOUNS = """
-person player actor director writer singer musician composer artist student teacher scientist
-engineer doctor nurse patient lawyer judge politician king soldier manager employee customer owner
-member referee coach driver pilot captain chef author editor journalist designer inventor character
-animal pet dog bird fish plant tree flower species breed disease symptom drug treatment protein gene
-cell compound element planet star moon galaxy country state province region city town village
-district street address river lake sea ocean mountain island desert park garden forest building hall
-room theatre cinema stadium ground museum gallery library church castle bridge airport station
-harbour terminal school university hospital clinic hotel restaurant shop factory farm mine ship car
-vehicle aircraft engine machine instrument tool equipment weapon software database server website
-film series episode song album piece play book story poem article newspaper magazine painting object
-artwork exhibition concert event festival conference meeting match competition tournament league
-season team club party committee jury council court case hearing law treaty war battle dynasty
-family religion language award prize medal company bank insurer supplier sponsor brand product
-ingredient dish recipe meal drink wine beer material metal colour position role job skill subject
-course genre category phase status project programme trial experiment patent grant fund contract
-policy claim order payment transfer loan account appointment screening flight route line stop
-facility incident accident cause cargo container warehouse store tank barrel parcel soil grape
-vintage department division branch office union agency army unit sport date year score
-"""
 _SHOWN = 3  # names of a class's entities that are read
 _COMMON = 0.5  # of what a noun has of all classes that is taken off
 _SURE = 0.77  # from which the nearest noun stands for a class: sum of three cosines, less that
@@ -59,14 +40,14 @@ _ASKING = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ClassWords:
-    """``nouns``: what each class is called; ``vectors`` ``[2, classes, width]`` of its words."""
+    """Names of classes: ``nouns``, and the ``vectors`` ``[2, classes, width]`` of their words."""
 
     nouns: Mapping[str, str] = field(default_factory=dict)
     vectors: NDArray[np.float32] | None = None
     encoder: SentenceEncoder | None = None
 
     def near(self, question: str) -> dict[str, float]:
-        """Return how near each class is to a question, 0 for the nearest, else below."""
+        """Return the similarity of each class to a question, 0 for the nearest, else negative."""
         if self.encoder is None or self.vectors is None:
             return {}
         rest = " ".join(_ASKING.sub("", question).split()[:2])
@@ -78,7 +59,7 @@ class ClassWords:
 def class_words(
     store: QueryStore, schema: GraphSchema, encoder: SentenceEncoder, folder: Path | None = None
 ) -> ClassWords:
-    """Return what the classes of a schema are called; ``folder``: where vectors are kept.
+    """Return the names of a schema's classes; ``folder``: where vectors are kept.
 
     Raises GraphError.
     """
@@ -86,19 +67,19 @@ def class_words(
     if folder is not None and folder.is_dir():
         name = re.sub(r"\W+", "-", encoder.name)[-80:]
         encode = KeptVectors(folder / f"vectors-{name}.sqlite", encoder.encode).vectors
-    by_relations = [", ".join(dict.fromkeys([one.name, *one.also])) for one in schema.types]
+    by_relations = [", ".join(dict.fromkeys([type_.name, *type_.also])) for type_ in schema.types]
     names = [
-        [name or "" for name in store.entities(store.instances(one.name)[:200]).names]
-        for one in schema.types
+        [name or "" for name in store.entities(store.instances(type_.name)[:200]).names]
+        for type_ in schema.types
     ]
     shown = [", ".join(some[:: max(1, len(some) // _SHOWN)][:_SHOWN]) for some in names]
     both = [f"{words}: {some}" for words, some in zip(by_relations, shown, strict=True)]
     vectors = np.stack([_unit(encode(texts)) for texts in (by_relations, both)])
-    nouns = _NOUNS.split()
+    nouns = english()["words"]["nouns"].split()  # in this order
     to_noun = (vectors.sum(axis=0) + _unit(encode(shown))) @ _unit(encode(nouns)).T
     to_noun = to_noun - _COMMON * to_noun.mean(axis=0, keepdims=True)
     called = {}
-    own = {one.name for one in schema.types}
+    own = {type_.name for type_ in schema.types}
     for one, row in zip(schema.types, to_noun, strict=True):
         noun, (second, first) = nouns[int(row.argmax())], np.sort(row)[-2:]
         sure = (first >= _SURE or first - second >= _CLEAR) and noun not in own
@@ -107,10 +88,10 @@ def class_words(
 
 
 def nameless(schema: GraphSchema, nouns: Mapping[str, str]) -> set[str]:
-    """Return the classes of plain triples that are called only as what their entities have."""
-    own = {(one.head, relation_phrase(one.relation)) for one in schema.relations}
-    own |= {(one.name, relation_phrase(each.name)) for one in schema.types
-            for each in one.properties}  # fmt: skip
+    """Return the classes of plain triples that are named only by their entities' relations."""
+    own = {(relation.head, relation_phrase(relation.relation)) for relation in schema.relations}
+    own |= {(type_.name, relation_phrase(each.name)) for type_ in schema.types
+            for each in type_.properties}  # fmt: skip
     return {name for name, noun in nouns.items() if (name, noun) in own}
 
 

@@ -61,7 +61,7 @@ _SHARED = 6  # words from one property to the next, and to the number, that both
 _BESIDE = 40  # letters from "average" to the number that it is compared with, at most
 _AVERAGED = 4.0  # an average that the question compares
 _SIZE = 4.0  # the size of a list that the question names beside a number
-_TIMELESS = 4.0  # off, for a number that is no year, of "in 1997"
+_TIMELESS = 4.0  # off, for a number other than a year, of "in 1997"
 _IN_A_YEAR = re.compile(
     r"\b(?:in|on|since|before|after|during|until|by|of|season|year)(?: the)? $", re.I
 )
@@ -77,7 +77,7 @@ _HAVING = re.compile(r"with|have|has|having|had|includ\w*|known|whose")
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Conditions of a pattern, with the properties that they use and what they are worth."""
+    """Conditions of a pattern, with the properties that they use and their score."""
 
     where: tuple[Comparison, ...] = ()
     used: frozenset[Owned] = frozenset()
@@ -92,7 +92,7 @@ class State:
         return replace(self, where=(*self.where, one), score=self.score + worth, **changes)
 
     def without(self, node: int) -> State:
-        """Return the state whose answers must not lead to a node of which its conditions hold."""
+        """Return the state whose answers must not lead to a node that meets its conditions."""
         return replace(self, absent=self.absent | {node})
 
     def instead(self, one: Comparison, worth: float) -> State:
@@ -110,12 +110,12 @@ def _in_time(literal: Stating, value: object, type_: str) -> str:
 
 
 def _node_of(owner: object, pattern: Pattern) -> int:
-    """Return the node that a property is of, or that the fact which has it leads to."""
+    """Return the owner of a property, or the node that its fact leads to."""
     return owner.node if isinstance(owner, NodeRef) else pattern.hops[owner.hop].target  # type: ignore[attr-defined]
 
 
 def _steps_at(pattern: Pattern, node: int) -> set[tuple[str, bool]]:
-    """Return the relations that a node of a pattern has, each with whether it is their tail."""
+    """Return the relations at a node of a pattern, each with whether the node is its tail."""
     ends = [
         (hop, hop.inverse if hop.source == node else not hop.inverse)
         for hop in pattern.hops
@@ -125,7 +125,7 @@ def _steps_at(pattern: Pattern, node: int) -> set[tuple[str, bool]]:
 
 
 def _has_condition(state: State, node: int, pattern: Pattern) -> bool:
-    """Return whether a condition is of a node, or of the fact that leads to it."""
+    """Return whether a condition is on a node, or on the fact that leads to it."""
     return any(
         _node_of(owner, pattern) == node for one in state.where for owner in owners(one.left)
     )
@@ -134,12 +134,14 @@ def _has_condition(state: State, node: int, pattern: Pattern) -> bool:
 def _walked_alike(state: State, pattern: Pattern, node: int) -> bool:
     """Return whether a thing that a condition names is reached as another node is."""
     into = {hop.target: (hop.source, hop.relation, hop.inverse) for hop in pattern.hops}
-    named = {one.node for each in state.where for one in owners(each) if isinstance(one, NodeRef)}
+    named = {
+        owner.node for each in state.where for owner in owners(each) if isinstance(owner, NodeRef)
+    }
     return any(into.get(one) == into.get(node) for one in named - {node, 0})
 
 
 def in_unit(literal: Stating, name: str) -> float | int | str:
-    """Return what a literal is in the unit that a property's name ends with: ``weight_g``."""
+    """Convert a literal to the unit in a property's name: ``weight_g``."""
     unit, times = UNITS.get(relation_phrase(name).split()[-1], ("", 1.0))
     read = literal.read
     if not unit or read is None or read.amount is None or read.unit != unit:
@@ -158,18 +160,20 @@ class ConditionSearch:
         """Return the best sets of conditions of a pattern, whose properties are ``places``."""
         states = [State()]
         for value in self._read.values:
-            states = self._best(self._with_value(one, value, pattern, places) for one in states)
+            states = self._best(self._with_value(state, value, pattern, places) for state in states)
         spans = [(one.start, one.end) for one in self._read.values]
         for literal in self._read.stated.literals:
             if any(start < literal.end and literal.start < end for start, end in spans):
                 continue
-            states = self._best(self._with_literal(one, literal, pattern, places) for one in states)
+            states = self._best(
+                self._with_literal(state, literal, pattern, places) for state in states
+            )
         pairs = [(_PAIR, one) for one in self._compared(places)] + self._averaged(places)
         if pairs:
-            states = self._best(self._with_pair(one, pairs) for one in states)
-        states = self._best(self._with_flags(one, places) for one in states)
+            states = self._best(self._with_pair(state, pairs) for state in states)
+        states = self._best(self._with_flags(state, places) for state in states)
         if self._read.beside and not pattern.hops:
-            states = self._best(self._with_class(one, pattern) for one in states)
+            states = self._best(self._with_class(state, pattern) for state in states)
         return states
 
     def _with_class(self, state: State, pattern: Pattern) -> Iterator[State]:
@@ -252,9 +256,9 @@ class ConditionSearch:
 
     def _is_alike(self, state: State, value: FoundValue) -> bool:
         """Return whether the question names another thing of the same relations, beside a value."""
-        mine = {one for steps in value.steps.values() for one in steps}
+        mine = {step for steps in value.steps.values() for step in steps}
         return any(
-            other is not value and mine & {one for steps in other.steps.values() for one in steps}
+            other is not value and mine & {step for steps in other.steps.values() for step in steps}
             for other in self._read.values
         )
 
@@ -262,7 +266,7 @@ class ConditionSearch:
         self, state: State, value: FoundValue, said: re.Match[str], pattern: Pattern,
         places: Sequence[Place],
     ) -> Iterator[State]:  # fmt: skip
-        """Yield states in which a property is compared with that of the thing named."""
+        """Yield states in which a property is compared with that of a named thing."""
         for place in places:
             held = value.holds.get((pattern.nodes[0], place.property.name))
             if not place.of_answer or held is None:
@@ -273,7 +277,7 @@ class ConditionSearch:
                 yield self._add(state, place, found[0], held, _HAS_VALUE + found[1])
 
     def _side(self, pattern: Pattern, node: int, value: FoundValue) -> float:
-        """Return what it is worth that a value is of a node, if another one has its class.
+        """Score for a value's node, if another node has the same class.
 
         "Users who interacted with Ann" has it of the other: after the words of the relation.
         """
@@ -302,12 +306,12 @@ class ConditionSearch:
             yield state.instead(Comparison(last.left, "in", right), _HAS_VALUE)
 
     def _either_of(self, state: State, start: int, places: Sequence[Place]) -> Comparison | None:
-        """Return the last condition, if "or" joins its value to what is stated at ``start``.
+        """Return the last condition, if "or" joins its value to the literal at ``start``.
 
         So does "and", of a property of what is asked for that has one value.
         """
-        ends = [one.end for one in self._read.values if one.end <= start]
-        ends += [one.end for one in self._read.stated.literals if one.end <= start]
+        ends = [value.end for value in self._read.values if value.end <= start]
+        ends += [literal.end for literal in self._read.stated.literals if literal.end <= start]
         last = state.where[-1] if state.where else None
         if not ends or last is None or last.operator not in ("=", "in"):
             return None
@@ -386,7 +390,7 @@ class ConditionSearch:
         self, state: State, literal: Stating, value: object, near: float, pattern: Pattern,
         place: Place,
     ) -> Iterator[State]:  # fmt: skip
-        """Yield the state in which a comparison does not hold, of one value or of any fact."""
+        """Yield the state in which a comparison is negated, for one value or for every fact."""
         type_ = place.property.type
         if type_ in DATES and (literal.kind == "date" or is_year(value)):
             value = f"{value}"
@@ -402,7 +406,7 @@ class ConditionSearch:
             yield added.without(_node_of(place.ref.owner, pattern))
 
     def _beside(self, place: Place, literal: Stating, places: Sequence[Place]) -> Iterator[Place]:
-        """Yield what is compared with a number, too: "a height and a width over 3"."""
+        """Yield further properties compared with the same number: "a height and a width over 3"."""
         words, first = self._read.mentions.words, self._read.mentions.at(literal.start)
         mine = [at for at in self._read.words_of(place) if first - _SHARED <= at < first]
         for other in places if mine else ():
@@ -421,7 +425,7 @@ class ConditionSearch:
         self, state: State, literal: Stating, pattern: Pattern, places: Sequence[Place],
         close: Mapping[object, float],
     ) -> Iterator[State]:  # fmt: skip
-        """Yield states in which a number of a group is compared: an average, a sum or a count."""
+        """Yield states that compare an aggregate of a group: an average, a sum or a count."""
         before = self._read.question[max(0, literal.start - _BESIDE) : literal.start]
         kind: AggregateKind = "average" if AVERAGE.search(before) else "sum"
         if kind == "average" or TOTAL.search(before):
@@ -447,15 +451,19 @@ class ConditionSearch:
             yield replace(state, having=count, score=score)
 
     def _counts(self, after: str, name: str) -> bool:
-        """Return whether a class is what stands after a number: of "car models" the last one."""
+        """Return whether a class is the head noun after a number: of "car models", the last."""
         rest = after.split(maxsplit=1)[1:]
-        last = [one for one in self._read.classes if one and rest and names_class(rest[0], one)]
+        last = [
+            class_
+            for class_ in self._read.classes
+            if class_ and rest and names_class(rest[0], class_)
+        ]
         return name in last or (names_class(after, name) and not last)
 
     def _closeness(
         self, literal: Stating, pattern: Pattern, places: Sequence[Place]
     ) -> dict[object, float]:
-        """Return what it is worth for each property that a literal stands near its mention.
+        """Score each property for the distance of a literal to its mention.
 
         "Born after 1970 and acting in films released before 2000" has each year beside its word;
         of one property of two things, it is that of the one that was mentioned last.
@@ -509,7 +517,7 @@ class ConditionSearch:
         return found
 
     def _averaged(self, places: Sequence[Place]) -> list[tuple[float, Comparison]]:
-        """Return what may be compared with its average: earn more than the average salary."""
+        """Return properties comparable with their average: "more than the average salary"."""
         said, mentions = self._read.averaged, self._read.mentions
         if said is None:
             return []
@@ -540,7 +548,7 @@ class ConditionSearch:
         yield from (state.also(one, worth) for worth, one in pairs)
 
     def _with_flags(self, state: State, places: Sequence[Place]) -> Iterator[State]:
-        """Yield conditions without a literal: what is true or not, what is missing or there."""
+        """Yield conditions without a literal: flags, and missing or existing values."""
         yield state
         won = place_won(self._read.question)
         bare = self._read.bare
@@ -567,7 +575,8 @@ class ConditionSearch:
                 yield state.also(Comparison(place.ref, ends), _FLAG)  # type: ignore[arg-type]
             if flag:
                 holds = denied == opposite
-                yield self._add(state, place, "=", holds, _FLAG if said or opposite else 0.0)
+                worth = _FLAG - min(0.0, odds) * opposite if said or opposite else 0.0
+                yield self._add(state, place, "=", holds, worth)
             elif none or (
                 odds > 0.5 and said and (denied or self._read.mentions.after(_HAVING) & {*said})
             ):
@@ -578,7 +587,7 @@ class ConditionSearch:
 
 
 def says_opposite(question: str, name: str) -> bool:
-    """Return whether a question has the opposite of what the name of a yes or no says.
+    """Return whether a question has the opposite of a flag's name.
 
     >>> says_opposite("Which books are out of print?", "in_print")
     True

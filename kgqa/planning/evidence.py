@@ -57,7 +57,7 @@ _OF_NOUN = 2.0  # and if what is asked for is called by it: "the sponsors"
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """Classes and hops, the first class what is asked for; ``away``: hops to it from each."""
+    """Classes and hops; the first class is requested; ``away``: the hops from each to it."""
 
     nodes: tuple[str, ...]
     hops: tuple[Hop, ...]
@@ -65,9 +65,9 @@ class Pattern:
     away: tuple[int, ...] = (0,)
 
     def key(self) -> tuple[object, ...]:
-        """Return what is equal for two patterns that are the same."""
+        """Return the key by which equal patterns are recognised."""
         return self.nodes, frozenset(
-            (one.source, one.relation, one.inverse, self.nodes[one.target]) for one in self.hops
+            (hop.source, hop.relation, hop.inverse, self.nodes[hop.target]) for hop in self.hops
         )
 
 
@@ -81,7 +81,7 @@ class Place:
 
     @builtins.property
     def of_answer(self) -> bool:
-        """Whether what is asked for has it."""
+        """Whether the requested class has it."""
         owner = self.ref.owner
         return isinstance(owner, NodeRef) and owner.node == 0
 
@@ -119,7 +119,7 @@ class Reading:
     def __post_init__(self) -> None:
         self.plain = bool(self.parts.called.nouns)
         for ref, odds in zip(self.refs, self.scores.parts, strict=True):
-            row = [max(-MOST_ODDS, min(MOST_ODDS, float(one))) for one in odds]
+            row = [max(-MOST_ODDS, min(MOST_ODDS, float(score))) for score in odds]
             if isinstance(ref, str):
                 self.classes[ref] = [_OF_PLAIN * one for one in row] if self.plain else row
             elif ref in self.parts.hops:
@@ -138,12 +138,12 @@ class Reading:
         self._weigh_parallel()
 
     def _weigh_classes(self) -> None:
-        """Leave out subclasses that are not mentioned; what holds a value is perhaps meant."""
+        """Lower the odds of unmentioned subclasses, except those that hold a mentioned value."""
         subclasses = set() if self.parts.is_large else self.parts.subclasses
         for name in subclasses & self.classes.keys():
             if not self.class_words(name) and name.lower() not in self.question.lower():
                 del self.classes[name]
-        held = {owner for one in self.values for kind, owner, _ in one.fields if kind == ENTITY}
+        held = {owner for value in self.values for kind, owner, _ in value.fields if kind == ENTITY}
         self.columns = {one for one in held if one and not self.parts.index.properties(one)}
         for name in held & self.classes.keys():
             used, *others = self.classes[name]
@@ -156,11 +156,11 @@ class Reading:
     def held_by(self) -> set[str]:
         """The classes of which the noun asked for is a value: documentaries are titles."""
         start = len(self.question) - len(asked_noun(self.question))
-        at_noun = [one.fields for one in self.values if one.start == start]
+        at_noun = [value.fields for value in self.values if value.start == start]
         return {owner for fields in at_noun for kind, owner, _ in fields if kind == "class"}
 
     def _weigh_parallel(self) -> None:
-        """Of relations between the same two classes prefer those that the question has a word of.
+        """Of relations between the same two classes, prefer the ones that the question mentions.
 
         Which of a pair's relations is likelier in itself, the scorer knows from other graphs alone.
         """
@@ -182,10 +182,10 @@ class Reading:
                 self.hops[hop] = [used + (_SAID if self.said[hop] else _UNSAID), *others]
 
     def _phrase(self, hop: tuple[str, str, str]) -> str:
-        """Return a relation's words without those of what has it: the type, of a bridge type."""
+        """Return a relation's words without those of its owner: of "bridge type", "type"."""
         own = {*stems(self.noun(hop[0]))}
         words = relation_phrase(hop[1]).split()
-        rest = [one for one in words if stem(one) not in own]
+        rest = [word for word in words if stem(word) not in own]
         return " ".join(rest if any(len(one) > 3 for one in rest) else words)
 
     @cached_property
@@ -194,22 +194,28 @@ class Reading:
         return nameless(self.parts.index.schema, self.parts.called.nouns)
 
     def noun(self, name: str) -> str:
-        """Return what a class is called."""
+        """Return the name of a class."""
         return self.parts.called.nouns.get(name, name)
 
     @cached_property
     def bare(self) -> str:
-        """The question without what it quotes and the values that it names."""
-        spans = [(one.start, one.end) for one in self.stated.literals if one.kind == "text"]
-        return blanked(self.question, [*spans, *((one.start, one.end) for one in self.values)])
+        """The question without its quotations and values."""
+        spans = [
+            (literal.start, literal.end)
+            for literal in self.stated.literals
+            if literal.kind == "text"
+        ]
+        return blanked(
+            self.question, [*spans, *((value.start, value.end) for value in self.values)]
+        )
 
     @cached_property
     def choice(self) -> set[str]:
-        """The things, by id or name, of which the question asks which one is the best."""
+        """The things, by id or name, among which the question asks for the best."""
         said = _CHOICE.search(self.question)
         if said is None or not asks_best(self.question):
             return set()
-        within = [one for one in self.values if one.start >= said.start()]
+        within = [value for value in self.values if value.start >= said.start()]
         named = (
             {text for (kind, *_), texts in one.fields.items() if kind == ENTITY for text in texts}
             for one in within
@@ -234,7 +240,7 @@ class Reading:
 
     @cached_property
     def of_each(self) -> set[int]:
-        """The words that say of what there is a number each, if a number is asked for."""
+        """The words of the group ("per branch"), if the question asks for a number."""
         bare = AVERAGED.sub(" ", self.question)
         calculated = asks_calculated(bare) or self.revenue or EXTREME.search(self.question)
         return self.each_words if calculated and not asks_best(self.question) else set()
@@ -242,7 +248,7 @@ class Reading:
     @cached_property
     def each_words(self) -> set[int]:
         """The words after "each", "per" or "by" that name no thing: "treated by Ann" is of her."""
-        named = {self.mentions.at(one.start) for one in self.values}
+        named = {self.mentions.at(value.start) for value in self.values}
         return self.mentions.of_each - named - {at + 1 for at in named}
 
     @cached_property
@@ -252,7 +258,7 @@ class Reading:
         return {name for name in self.classes if name and near & {*self.class_words(name)}}
 
     def measures(self, place: Place) -> bool:
-        """Return whether an adjective or a verb of the question is of what a property measures."""
+        """Return whether an adjective or verb of the question fits the property's dimension."""
         if place.owned not in self._measures:
             fits = place.is_number and measured(self.question, self.called(place))
             self._measures[place.owned] = fits
@@ -260,9 +266,9 @@ class Reading:
 
     @cached_property
     def is_measured(self) -> bool:
-        """Whether an adjective or a verb of the question is of what some property measures."""
+        """Whether an adjective or verb of the question fits some property's dimension."""
         names = [name for _, _, name in self.properties]
-        names += [relation_phrase(one) for one in self.parts.value_nodes.values()]
+        names += [relation_phrase(relation) for relation in self.parts.value_nodes.values()]
         return any(measured(self.question, one) for one in names)
 
     def asks_for(self, place: Place) -> bool:
@@ -270,7 +276,7 @@ class Reading:
         return names_class(self.question, place.property.name)
 
     def unused(self, value: FoundValue) -> float:
-        """Return what it costs to pass over a value: an entity's name is seldom said in vain."""
+        """Penalty for an unused value: a mentioned entity is seldom irrelevant."""
         named = value.start > 0 and self.question[value.start].isupper()
         entity = bool(value.things) or any(kind == ENTITY for kind, *_ in value.fields)
         if entity and not value.quoted:
@@ -286,13 +292,13 @@ class Reading:
         return found
 
     def called(self, place: Place) -> str:
-        """Return what a property is called: that of a node of values by what leads to it, too."""
+        """Return the names of a property; on a node of values, those of the relation to it, too."""
         relation = self.parts.value_nodes.get(place.owned[1])
         name = place.property.name
         return f"{relation_phrase(relation)} {relation_phrase(name)}" if relation else name
 
     def owner_beside(self, place: Place) -> bool:
-        """Return whether the words of a property follow a mention of what has it."""
+        """Return whether the words of a property follow a mention of its owner."""
         before = {at + 1 for at in self.mentions.of(place.owned[1])}
         return bool(before & {*self.words_of(place)})
 
@@ -324,7 +330,7 @@ class Reading:
 
     @cached_property
     def others(self) -> set[str]:
-        """The classes of which the question speaks of other things than those: "other users"."""
+        """The classes of "other …" in the question: "other users"."""
         near = self.mentions.after(_OTHER, 1)
         return {name for name, words in self.class_mentions.items()
                 if near & words and len(words) > 1}  # fmt: skip
@@ -341,11 +347,13 @@ class Reading:
         """The classes that the question mentions, or a value of."""
         if self.plain or self.parts.is_large:
             return set()
-        held = {owner for one in self.values for kind, owner, _ in one.fields if kind != "relation"}
+        held = {
+            owner for value in self.values for kind, owner, _ in value.fields if kind != "relation"
+        }
         return {*self.class_mentions, *held & self.classes.keys()}
 
     def node_words(self, pattern: Pattern, place: Place) -> list[int]:
-        """Return the words that mention what has a property, by its class or its relations."""
+        """Return the words that mention the owner of a property, by its class or its relations."""
         owner = place.ref.owner
         if isinstance(owner, HopRef):
             return self.mentions.of(pattern.hops[owner.hop].relation)
@@ -356,7 +364,7 @@ class Reading:
         return found
 
     def is_name(self, place: Place) -> bool:
-        """Return whether a property is a name of what has it."""
+        """Return whether a property is the name of its owner."""
         kind, owner, name = place.owned
         if kind != "class" or owner not in self.parts.index.types:
             return False
@@ -376,5 +384,5 @@ class Reading:
 
 
 def is_id(place: Place) -> bool:
-    """Return whether a property is a key, which is a number that nobody compares."""
+    """Return whether a property is a key: a number that is never compared."""
     return stems(place.property.name)[-1:] == ["id"]

@@ -8,7 +8,6 @@ up what they say, "last" takes the latest, and "bought the most" adds up a quant
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -31,7 +30,7 @@ from kgqa.queries.plan import (
 )
 from kgqa.queries.sentence import PAST_VERBS
 from kgqa.queries.values import DATES
-from kgqa.understanding.asked import asks_times
+from kgqa.understanding.asked import asks_how_much, asks_times, asks_which_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -64,8 +63,9 @@ class FactWords:
     def _silent(self) -> bool:
         """Whether no relation of the graph is one that the words here change something of."""
         return not asks_times(self.question) and not any(
-            one.properties or (one.head == one.tail and holds_both_ways(one.relation))
-            for one in self.index.schema.relations
+            relation.properties
+            or (relation.head == relation.tail and holds_both_ways(relation.relation))
+            for relation in self.index.schema.relations
         )
 
     @cached_property
@@ -89,8 +89,10 @@ class FactWords:
             same = plan.nodes[one.source] == plan.nodes[one.target]
             return same and not one.repeated and holds_both_ways(one.relation)
 
-        either = [replace(hop, inverse=False, either=True) if walked(at) else hop
-                  for at, hop in enumerate(plan.all_hops)]  # fmt: skip
+        either = [
+            replace(hop, inverse=False, either=True) if walked(at) else hop
+            for at, hop in enumerate(plan.all_hops)
+        ]
         if not any(hop.either for hop in either):
             return plan
         without, at = [], len(plan.hops)
@@ -103,20 +105,25 @@ class FactWords:
         """Return a plan over the facts that hold when the question says."""
         said = self._said
         ended = bool(said & {"anymore", "formerly", "former"}) or "used to" in self.bare.lower()
-        if ended and len(plan.without) == 1 and not plan.hops:  # what there is no more, there was
+        if ended and len(plan.without) == 1 and not plan.hops:  # what ended, existed
             part = plan.without[0]
             plan = replace(plan, hops=part.hops, where=(*plan.where, *part.where), without=())
         for number, hop in enumerate(plan.hops):
             span = span_of(self.index.hop_properties(hop, plan.nodes))
             if span.end is None:
                 continue
-            owners = {PropertyRef(HopRef(number), one.name)
-                      for one in (span.begin, span.end) if one}  # fmt: skip
+            owners = {
+                PropertyRef(HopRef(number), one.name) for one in (span.begin, span.end) if one
+            }
             about = [one for one in plan.where if one.left in owners]
             end = PropertyRef(HopRef(number), span.end.name)
             patterns = self.index.patterns(hop, plan.nodes)
-            open_ = any(one.count < pattern.count for pattern in patterns
-                        for one in pattern.properties if one.name == span.end.name)  # fmt: skip
+            open_ = any(
+                property_.count < pattern.count
+                for pattern in patterns
+                for property_ in pattern.properties
+                if property_.name == span.end.name
+            )
             if len(about) == 1 and about[0].operator == "=":
                 plan = self._within(plan, number, span, about[0])
             elif not about and ended:
@@ -149,7 +156,7 @@ class FactWords:
         if said & words("present"):
             return True
         verbs = [one for one in self.bare.lower().split() if says([one], relation)]
-        return bool(verbs) and not any(one.endswith("ed") or one in PAST_VERBS for one in verbs)
+        return bool(verbs) and not any(verb.endswith("ed") or verb in PAST_VERBS for verb in verbs)
 
     def _amount(self, plan: Plan) -> Plan:
         """Return a plan that counts facts, or adds up what they say, if "how many" asks for it."""
@@ -163,7 +170,11 @@ class FactWords:
         if plan.grouped:
             return plan
         given = plan.give[0]
-        if len(plan.give) == 1 and self._is_fact_number(plan, given) and _HOW.match(self.question):
+        if (
+            len(plan.give) == 1
+            and self._is_fact_number(plan, given)
+            and asks_how_much(self.question)
+        ):
             return replace(plan, give=(Aggregate("sum", given),))  # type: ignore[arg-type]
         return plan
 
@@ -171,8 +182,11 @@ class FactWords:
         """Return the hop whose relation the question has a word of; the only one, of one."""
         if len(plan.hops) == 1:
             return 0
-        said = [at for at, hop in enumerate(plan.hops)
-                if says(self.bare.lower().split(), relation_phrase(hop.relation))]  # fmt: skip
+        said = [
+            at
+            for at, hop in enumerate(plan.hops)
+            if says(self.bare.lower().split(), relation_phrase(hop.relation))
+        ]
         return said[0] if len(said) == 1 else None
 
     def _is_fact_number(self, plan: Plan, item: object) -> bool:
@@ -183,13 +197,17 @@ class FactWords:
 
     def _place(self, plan: Plan) -> Plan:
         """Return a plan that gives the first or the last day of several facts, if it is asked."""
-        match = _FIRST_OR_LAST.search(self.bare)
-        days = [one for one in plan.give if isinstance(one, PropertyRef)
-                and isinstance(one.owner, HopRef) and self._is_day(plan, one)]  # fmt: skip
-        if match is None or len(days) != 1 or plan.order or plan.grouped:
+        which = asks_which_time(self.bare)
+        days = [
+            one
+            for one in plan.give
+            if isinstance(one, PropertyRef)
+            and isinstance(one.owner, HopRef)
+            and self._is_day(plan, one)
+        ]
+        if not which or len(days) != 1 or plan.order or plan.grouped:
             return plan
-        descending = match[1].lower() in ("last", "latest", "recently")
-        return replace(plan, give=(days[0],), order=(Sort(days[0], descending),), limit=1)
+        return replace(plan, give=(days[0],), order=(Sort(days[0], which == "last"),), limit=1)
 
     def _is_day(self, plan: Plan, item: PropertyRef) -> bool:
         kind = self.index.kind(plan, item)
@@ -197,26 +215,31 @@ class FactWords:
 
     def _quantity(self, plan: Plan) -> Plan:
         """Return a plan that adds up a quantity of one thing's facts, where it counts the thing."""
-        named = {one.left.owner if isinstance(one.left, PropertyRef) else one.left
-                 for one in plan.where if one.operator in ("=", "in")}  # fmt: skip
+        named = {
+            one.left.owner if isinstance(one.left, PropertyRef) else one.left
+            for one in plan.where
+            if one.operator in ("=", "in")
+        }
         for number, hop in enumerate(plan.hops):
             counted = Aggregate("count", NodeRef(hop.target))
             if NodeRef(hop.target) not in named or counted not in plan.items():
                 continue
             there = self.index.hop_properties(hop, plan.nodes)
-            many = [one for one in there.values() if one.type in NUMBERS and not one.many
-                    and {*relation_phrase(one.name).split()} & words("quantities")]  # fmt: skip
+            many = [
+                one
+                for one in there.values()
+                if one.type in NUMBERS
+                and not one.many
+                and {*relation_phrase(one.name).split()} & words("quantities")
+            ]
             if len(many) == 1:
                 total = Aggregate("sum", PropertyRef(HopRef(number), many[0].name))
                 give = tuple(total if one == counted else one for one in plan.give)
-                order = tuple(replace(one, by=total) if one.by == counted else one
-                              for one in plan.order)  # fmt: skip
+                order = tuple(
+                    replace(one, by=total) if one.by == counted else one for one in plan.order
+                )
                 return replace(plan, give=give, order=order)
         return plan
-
-
-_HOW = re.compile(r"\W*how (?:many|much)\b", re.IGNORECASE)
-_FIRST_OR_LAST = re.compile(r"\bwhen\b.*\b(first|last|earliest|latest|recently)\b", re.IGNORECASE)
 
 
 def span_of(there: Mapping[str, Property]) -> Span:
@@ -237,7 +260,9 @@ def span_of(there: Mapping[str, Property]) -> Span:
 
 
 def _are_years(examples: Sequence[object]) -> bool:
-    return bool(examples) and all(isinstance(one, int) and 1000 <= one <= 2200 for one in examples)
+    return bool(examples) and all(
+        isinstance(example, int) and 1000 <= example <= 2200 for example in examples
+    )
 
 
 def _with(plan: Plan, one: Comparison) -> Plan:

@@ -57,7 +57,7 @@ def denies_comparison(question: str, start: int) -> bool:
 
 
 def absence(hops: Sequence[Hop], nodes: Collection[int], kept: Collection[int]) -> set[int] | None:
-    """Return the numbers of the hops that there must not be, so that ``nodes`` are absent.
+    """Return the indices of the hops to negate so that ``nodes`` are absent.
 
     The hops to the nodes and beyond them, and those before that lead on to nothing else; ``kept``:
     nodes that the question speaks of beside that. None if a node is the first one.

@@ -81,16 +81,16 @@ class PatternSearch:
         return nlargest(PATTERNS, every.values(), key=worth)
 
     def _of_values(self, name: str, *, literally: bool = False) -> float:
-        """Return what it is worth that a node of values is there: "the cheapest" of a price."""
+        """Score for a node of values: "the cheapest" of a price."""
         relation = self._read.parts.value_nodes.get(name)
         if relation is None:
             return 0.0
-        if literally:  # "the cheapest" is no price, but what has one
+        if literally:  # "the cheapest" means the owner of a price
             return _CALLED * says(self._read.mentions.words, relation) or -_CALLED
         return _CALLED if self._read.mentions.of(relation) else 0.0
 
     def _place_for(self, pattern: Pattern) -> float:
-        """Return what it is worth that the values of the question have a place in a pattern."""
+        """Score for a pattern that has a place for the question's values."""
         classes = {*pattern.nodes, *(hop.relation for hop in pattern.hops)}
         worth = 0.0
         for value in self._read.values:
@@ -101,7 +101,7 @@ class PatternSearch:
 
     @cached_property
     def _steps(self) -> dict[str, list[tuple[str, bool, str, bool, float]]]:
-        """The hops from each class: relation, inverse, to where, mentioned, to how many of one."""
+        """The hops from each class: relation, inverse, target, whether mentioned, and fan-out."""
         index = self._read.parts.index
         size = {name: max(1, one.count) for name, one in index.types.items()}
         steps: dict[str, list[tuple[str, bool, str, bool, float]]] = {}
@@ -114,7 +114,7 @@ class PatternSearch:
         return steps
 
     def _bridges(self, start: str) -> dict[str, list[tuple[str, bool, str]]]:
-        """Return the ways from a class to those that are mentioned, of two and more hops.
+        """Return the ways of two or more hops from a class to mentioned classes.
 
         Clients and loans meet at accounts: the shortest way through classes that are not mentioned,
         of two the one that the question has words of, or that leads to fewer things. What many

@@ -35,17 +35,17 @@ class PlaceWords:
 
     @cached_property
     def measured(self) -> bool:
-        """Whether an adjective of the question is of what one of them measures."""
+        """Whether an adjective of the question fits the dimension of one of them."""
         return any(map(self._read.measures, self.places))
 
     @cached_property
     def aged(self) -> bool:
-        """Whether one of them says when something was, or how old it is."""
+        """Whether one of them is a time or an age."""
         return any(map(says_age, self.places))
 
     @cached_property
     def answer_names(self) -> set[str]:
-        """The names of the properties of what is asked for."""
+        """The names of the requested class's properties."""
         return {place.owned[2] for place in self.places if place.of_answer}
 
     @cached_property
@@ -61,14 +61,14 @@ class PlaceWords:
         return bool(self._owners[name] - {owner, name})
 
     def after(self, words: re.Pattern[str], most: int) -> tuple[set[int], set[int]]:
-        """Return the words at most so many after one that matches, and those with a mention."""
+        """Return the words within a distance after a match, and the ones with a mention."""
         if (words, most) not in self._near:
             near = self._read.mentions.after(words, most)
             self._near[words, most] = near, near & self.said
         return self._near[words, most]
 
     def once(self, key: object, make: Callable[[], T]) -> T:
-        """Return what ``make`` gives, made once for a key."""
+        """Return the result of ``make``, cached by a key."""
         if key not in self._known:
             self._known[key] = make()
         return self._known[key]  # type: ignore[return-value]
@@ -82,7 +82,7 @@ class KnownPlaces:
         self._kept: dict[int, PlaceWords] = {}
 
     def of(self, places: Sequence[Place]) -> PlaceWords:
-        """Return what is known of the properties of a pattern."""
+        """Return the data of the properties of a pattern."""
         if id(places) not in self._kept:  # which the kept one holds, so that no other has this id
             if len(self._kept) >= _MOST_KEPT:
                 self._kept.clear()
@@ -91,5 +91,5 @@ class KnownPlaces:
 
 
 def says_age(place: Place) -> bool:
-    """Return whether a property says when something was, or how old it is."""
+    """Return whether a property is a time or an age."""
     return is_dated(place.property) or "age" in relation_phrase(place.property.name).split()

@@ -2,7 +2,7 @@
 
 Names are split into words; a chain of hops stands in one direction, whatever it was planned from,
 and its arrows say which way the facts lead; then comparisons, groups, order, limit and what is
-given. It leaves out what no plan is told from another by: how values and names are quoted.
+given. It leaves out what distinguishes no plans: the quoting of values and names.
 """
 
 from __future__ import annotations

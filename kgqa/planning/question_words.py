@@ -10,6 +10,7 @@ import re
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
+from kgqa.lexicon.english import words as english_words
 from kgqa.lexicon.lemmas import stem
 from kgqa.paths.words import relation_phrase
 from kgqa.queries.sentence import PAST_VERBS
@@ -120,8 +121,7 @@ REVENUE = re.compile(r"\b(?:revenues?|turnover|sales|spent|spend|income|earn(?:e
 _SUPERLATIVE = re.compile(
     r"most|least|fewest|best|worst|(?!(?:inter|for|requ|sugg|gu|t)est)\w{3,}est|top|maximum|minimum|max|min"
 )
-_SMALL_WORDS = "the and for with its has are was were who which what not per"
-_SMALL = frozenset(_SMALL_WORDS.split())
+_SMALL = english_words("in_names")
 
 
 _WORD = re.compile(r"[^\W_a-z]{2,}(?![a-z])|[^\W_A-Z]+|[A-Z][^\W_A-Z]*")  # camelCase, too
@@ -156,13 +156,13 @@ class Mentions:
         return self._known[name, owner]  # type: ignore[no-any-return]
 
     def share(self, name: str, owner: str = "") -> float:
-        """Return which part of a name's words the question has.
+        """Return the share of a name's words in the question.
 
         >>> Mentions("Streams by their view count").share("total_view_count")
         0.6666666666666666
         """
         words = relation_phrase(name).split()
-        return sum(bool(self.of(one, owner)) for one in words) / max(1, len(words))
+        return sum(bool(self.of(word, owner)) for word in words) / max(1, len(words))
 
     def _found(self, name: str, owner: str) -> list[int]:
         if re.search(r"[A-Z\d_]", name[1:]):  # as it stands in the schema: no other is meant
@@ -170,7 +170,7 @@ class Mentions:
             if places := [self.at(one.end() - 1) for one in as_it_is]:
                 return places
         roots = {_root(word) for word in relation_phrase(name).split()}
-        roots = {one for one in roots if len(one) > 1 and one not in _SMALL}
+        roots = {root for root in roots if len(root) > 1 and root not in _SMALL}
         little = {"in", "on", "is", *(_root(word) for word in relation_phrase(owner).split())}
         roots = roots - little or roots
         return [
@@ -204,7 +204,7 @@ class Mentions:
 
     @cached_property
     def of_each(self) -> set[int]:
-        """The words that say of what there is a number each: per branch, by country."""
+        """The words of the group: per branch, by country."""
         by = {
             at + far
             for at, word in enumerate(self.words)
@@ -226,17 +226,7 @@ class Mentions:
         )
 
 
-_PLAIN_WORDS = """
-the and for with from that this its all any has have had are was were been who what which where when
-whose how many much most least first last top more less than not never without between after before
-over under above below there does did give show list find name names count number average total
-their they them one two three four five ten every each person people thing database during starting
-containing mentioning including following greater higher lower least only also both different
-distinct other year years order sorted based those these some display identify highest lowest
-oldest youngest newest latest longest shortest largest biggest best worst cheapest having attribute
-property value ascending descending
-"""
-_PLAIN = frozenset(map(stem, _PLAIN_WORDS.split()))
+_PLAIN = frozenset(map(stem, english_words("plain")))
 
 
 def blanked(question: str, spans: Iterable[tuple[int, int]]) -> str:
@@ -265,22 +255,16 @@ def unexplained(question: str, names: Iterable[str]) -> list[str]:
         for word in words
         if word not in _PLAIN
         and not any(measured(word, name) for name in names)
-        and not _begins(word, {one for one in roots if len(one) > 1})
-        and not any(len(one) > 3 and one[:4] == word[:4] for one in roots)
+        and not _begins(word, {root for root in roots if len(root) > 1})
+        and not any(len(root) > 3 and root[:4] == word[:4] for root in roots)
     ]
 
 
-_LINKING_WORDS = """
-but since through exactly using named called associated linked connected located related listed
-belonging relationship connection respective respectively provide fetch result exceeding exceed
-fewer directly indirectly commonly frequently mostly often recent recently can you like
-million thousand billion
-"""
-_LINKING = frozenset(map(stem, _LINKING_WORDS.split()))
+_LINKING = frozenset(map(stem, english_words("relating")))
 
 
 def lost(words: Iterable[str]) -> set[str]:
-    """Return those of the unexplained words that ask for something, not those that link others.
+    """Return the content words that no name explains.
 
     >>> sorted(lost(["associated", "same", "community"]))
     ['community', 'same']
@@ -316,13 +300,13 @@ def measures(question: str) -> list[str]:
 
 
 def ranks_by_nothing(question: str) -> bool:
-    """Return whether a question asks for the top few, and does not say by what.
+    """Return whether a question asks for the top few without a criterion.
 
     >>> ranks_by_nothing("The top 5 films of 1999"), ranks_by_nothing("The top 5 films by length")
     (True, False)
     """
     words = re.findall(r"[a-z]+", question.lower())
-    rest = [one for one in words if one != "top"]
+    rest = [word for word in words if word != "top"]
     pairs = zip(["", *words], words, strict=False)
     by = any(one == "by" and not _PARTICIPLE.fullmatch(before) for before, one in pairs)
     return "top" in words and not (by or asks_order(rest) or {"based", "terms"} & {*words})
@@ -340,7 +324,7 @@ def _root(word: str) -> str:
 
 
 def _begins(word: str, roots: set[str]) -> bool:
-    return any(word == one or (len(one) > 3 and word.startswith(one)) for one in roots)
+    return any(word == root or (len(root) > 3 and word.startswith(root)) for root in roots)
 
 
 def asks_who(question: str) -> bool:
@@ -373,7 +357,7 @@ _IRREGULAR = {
 
 
 def says(words: Sequence[str], relation: str) -> bool:
-    """Return whether one of the question's words is of a relation's: acted, actors."""
+    """Return whether a word of the question shares a stem with a relation: acted, actors."""
     for word in relation_phrase(relation).split():
         root = word[: max(3, len(word) - 3)] if len(word) > 4 else word
         starts = tuple(one for one in (root, _IRREGULAR.get(word, "")) if one)
@@ -397,7 +381,7 @@ _COUNTS = r"\b(?:most|fewest|number|count|many|more|least|have|has|having|with|w
 
 
 def turn(question: str, relation: str) -> float:
-    """Return the log-odds that what is asked for is at a relation's tail, both of one class.
+    """Return the log-odds that the answer is at the tail of a relation within one class.
 
     "Who follows x" asks for the head, "whom does x follow" and "the most followers" for the tail.
     Of "has subsidiary" the noun is the tail, of "member of" the head; "made by" is turned.
@@ -446,7 +430,7 @@ def turn(question: str, relation: str) -> float:
 
 
 def place_won(question: str) -> int:
-    """Return the place that a question says somebody came in, 1 of who won; 0 if it says none.
+    """Return the rank in a question about placings (1 for winners), 0 without one.
 
     >>> place_won("Who won in Monza?"), place_won("Who finished third?"), place_won("Who ran?")
     (1, 3, 0)
@@ -470,13 +454,14 @@ _OF_WHAT = (
     ("cheap|expensive|dear|cost", "price cost fee value"), ("paid|earn", "salary wage pay income"),
     ("fast|slow", "speed"), ("rich|wealth", "wealth worth income"), ("strong", "alcohol strength"),
     ("deep|shallow", "depth"), ("wid|narrow", "width"), ("hot|hott|warm|cold", "temperature"),
+    ("northernmost|southernmost", "latitude"), ("easternmost|westernmost", "longitude"),
     ("populous|inhabitant|resident", "population"), ("(?:holds?|seats?) the most", "capacity seat"),
 )  # fmt: skip
 _FORM = r"(?:e|y|i?er|i?est|s|ed)?"
 
 
 def ordinal(question: str) -> int:
-    """Return which one of an order a question asks for, 1 for the first.
+    """Return the requested position in an order, 1 for the first.
 
     >>> ordinal("What is the second longest river?"), ordinal("The 3rd most visited city?")
     (2, 3)
@@ -491,7 +476,7 @@ def ordinal(question: str) -> int:
 
 @lru_cache(8192)
 def measured(question: str, name: str) -> bool:
-    """Return whether an adjective or a verb of the question is of what a property measures.
+    """Return whether an adjective or verb of the question fits a property's dimension.
 
     >>> measured("What was the longest visit?", "duration_minutes"), measured("The tallest?", "age")
     (True, False)
@@ -504,7 +489,7 @@ def measured(question: str, name: str) -> bool:
 
 
 def other_measure(question: str, name: str) -> bool:
-    """Return whether a property is a measure, and a question with "how" asks for another one.
+    """Return whether a question with "how" asks for another measure than this property.
 
     >>> other_measure("How tall is x?", "age"), other_measure("How heavy is x?", "mass")
     (True, False)
@@ -520,13 +505,13 @@ _LATE = re.compile(r"\b(?:young|new|late)est\b|\bmost recent(?:ly)?\b", re.IGNOR
 _EARLY = re.compile(r"\b(?:old|earli)est\b", re.IGNORECASE)
 _MUCH = re.compile(
     r"\b(?:high|larg|great|long|bigg|heavi|tall|wid|deep|fast|strong|rich|hott|warm|dear|b)est\b"
-    r"|\b(?:maximum|most expensive|most populous)\b",
+    r"|\b(?:maximum|most expensive|most populous|(?:north|east)ernmost)\b",
     re.I,
 )
 _LASTED = re.compile(r"\b(?:long|short)est\b", re.IGNORECASE)
 _LITTLE = re.compile(
     r"\b(?:low|small|short|cheap|light|narrow|slow|weak|cold|few|l)est\b|\bworst\b"
-    r"|\b(?:least|fewest|minimum)\b",
+    r"|\b(?:least|fewest|minimum|(?:south|west)ernmost)\b",
     re.I,
 )
 TIME = re.compile(
@@ -545,7 +530,7 @@ def is_dated(property_: Property) -> bool:
 
 @lru_cache(8192)
 def superlative(question: str, property_: Property, descending: bool) -> float:
-    """Return what the question's superlative is worth for an order by a property.
+    """Score an order by a property for the question's superlative.
 
     The oldest has the earliest date of birth, but the greatest age.
     """
@@ -583,7 +568,7 @@ _WHO = re.compile(r"\W*who\b", re.IGNORECASE)
 
 
 def asked_noun(question: str) -> str:
-    """Return a question from the noun on that it asks for, "" if it does not begin so.
+    """Return the question from its requested noun on, "" without one.
 
     >>> asked_noun("Which of the lakes are deep?"), asked_noun("Are there lakes?")
     ('lakes are deep?', '')
@@ -592,16 +577,11 @@ def asked_noun(question: str) -> str:
     return question[match.end() :] if match else ""
 
 
-_PERSON_WORDS = """
-person people man woman human individual employee user customer client actor actress director author
-writer member student teacher player artist character officer contact patient doctor agent owner
-manager staff scientist researcher politician reviewer child parent friend worker driver singer
-"""
-_PERSONS = frozenset(_PERSON_WORDS.split())
+_PERSONS = english_words("persons")
 
 
 def does(question: str, name: str) -> bool:
-    """Return whether a question asks who does what people of a class are called after.
+    """Return whether a question asks for an agent by the verb of a class: who writes, writer.
 
     >>> does("Who drives for Lotus?", "Driver"), does("Who is Ann?", "Driver")
     (True, False)
@@ -611,7 +591,7 @@ def does(question: str, name: str) -> bool:
 
 
 def named(question: str, name: str) -> float:
-    """Return what it is worth that the question's first noun is called as a class is, or "who"."""
+    """Score for a class named by the question's first noun, or by "who"."""
     if _WHO.match(question):
         person = relation_phrase(name).rpartition(" ")[2] in _PERSONS
         return 1.5 * person + 4.0 * does(question, name)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from kgqa.errors import PlanError
+from kgqa.lexicon.english import words as english_words
 from kgqa.lexicon.lemmas import stem
 from kgqa.paths.words import relation_phrase
 from kgqa.planning.question_words import EACH, names_class, stems
@@ -47,8 +48,7 @@ _THEN = re.compile(
 _BACK = re.compile(r"(\bfrom (?:the )?\w+est) to (?:the )?\w+est\b", re.IGNORECASE)
 _EACH = re.compile(r"\bfor (?:the )?different (?:numbers? of )?", re.IGNORECASE)
 _KIND_OF = re.compile(r"\b(types?|kinds?) of (\w+)", re.IGNORECASE)
-_SMALL_WORDS = "the a an its their his her all different distinct respective of"
-_SMALL = frozenset(_SMALL_WORDS.split())
+_SMALL = english_words("before_columns")
 _KIND_WORDS: dict[AggregateKind, str] = {
     "average": "average mean avg", "sum": "total sum",
     "least": "minimum min lowest smallest least shortest",
@@ -58,17 +58,17 @@ _KINDS = {word: kind for kind, words in _KIND_WORDS.items() for word in words.sp
 
 
 class Asked(NamedTuple):
-    """What is left of a question, and what it asks for of each thing, or of a set of things."""
+    """A question without its list of columns, and the requested columns and aggregates."""
 
     question: str
     items: tuple[str, ...] = ()
 
 
 def asked_for(question: str, parts: SchemaParts, values: Sequence[FoundValue] = ()) -> Asked:
-    """Return a question without the list of what is to be given; ``values``: those in it."""
+    """Return a question without its list of requested columns; ``values``: those in the list."""
     things = {  # whose names it says
-        question[one.start : one.end]: owner
-        for one in values for kind, owner, _ in one.fields if kind == ENTITY and owner
+        question[value.start : value.end]: owner
+        for value in values for kind, owner, _ in value.fields if kind == ENTITY and owner
     }  # fmt: skip
     items: list[str] = []
     for name in sorted(parts.names):  # miles per gallon, of an MPG
@@ -115,7 +115,7 @@ def asked_for(question: str, parts: SchemaParts, values: Sequence[FoundValue] = 
 
 
 def giving(plan: Plan, items: Sequence[str], parts: SchemaParts) -> Plan:
-    """Return a plan that gives what is asked for of each thing that it finds, if that is there."""
+    """Return ``plan`` with the requested columns added; columns the schema lacks are ignored."""
     base, calculated = plan.give[0], [one for one in plan.give if isinstance(one, Aggregate)]
     rows: list[NodeRef | PropertyRef] = []
     numbers: list[Aggregate] = []
@@ -135,7 +135,7 @@ def giving(plan: Plan, items: Sequence[str], parts: SchemaParts) -> Plan:
             rows.append(PropertyRef(owner, name) if name else owner)
     if not rows and isinstance(base, NodeRef | PropertyRef):
         rows = [base]
-    new = (one for one in rows if one not in wider.group)
+    new = (row for row in rows if row not in wider.group)
     nodes = [one.owner if isinstance(one, PropertyRef) else one for one in new]
     group = wider.group and tuple(dict.fromkeys((*wider.group, *nodes)))
     give = tuple(dict.fromkeys((*rows, *numbers, *calculated)))
@@ -149,22 +149,22 @@ def giving(plan: Plan, items: Sequence[str], parts: SchemaParts) -> Plan:
 def _class_of(text: str, parts: SchemaParts) -> str:
     """Return the class that a text begins with the name of, "" if it does not."""
     nouns, asked = parts.called.nouns, f"Which {text}"
-    named = [one for one in parts.index.types
-             if names_class(asked, one) or names_class(asked, nouns.get(one, one))]  # fmt: skip
+    named = [name for name in parts.index.types
+             if names_class(asked, name) or names_class(asked, nouns.get(name, name))]  # fmt: skip
     return max(named, key=len, default="")
 
 
 def _found(
     class_: str, words: Sequence[str], parts: SchemaParts
 ) -> tuple[tuple[str, str] | None, str] | None:
-    """Return what words call of the things of a class: a relation with its tail, a property.
+    """Return the relation (with its tail) or property of a class that words name.
 
     Without both the thing itself, by its name. None if they call nothing.
     """
     asked = _stems(" ".join(words))
     own = _stems(class_)
     bare = [word for word in asked if word not in own] or asked
-    known = {one: _stems(one) for one in parts.index.properties(class_)}
+    known = {property_: _stems(property_) for property_ in parts.index.properties(class_)}
     for said in (asked, bare):
         for name, called in known.items():
             if said in (called, [word for word in called if word not in own]):
@@ -192,7 +192,7 @@ def _stems(name: str) -> list[str]:
 
 
 def _kind(item: str) -> tuple[AggregateKind | None, list[str]]:
-    """Return how a number is calculated, and the words of what is asked for."""
+    """Return the aggregate of a requested number, and the remaining words."""
     words = [word for word in re.findall(r"\w+", item.lower()) if word not in _SMALL]
     if words and words[0] in _KINDS:
         return _KINDS[words[0]], words[1:]

@@ -38,7 +38,7 @@ ENTITY = "entity"  # in place of "class": what is equal to an id, not a property
 
 @dataclass(frozen=True, slots=True)
 class FoundValue:
-    """A text of the question that properties hold: as it is stored, for each of ``fields``.
+    """A text of the question that is a stored value, with its stored form in each of ``fields``.
 
     Of entities called so their ids; ``things``: ids, by class, of those that have it as a property
     which is their name. ``steps``: the relations of such an entity by its id, each with
@@ -55,9 +55,9 @@ class FoundValue:
     things: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def entities(self, class_: str, steps: AbstractSet[tuple[str, bool]]) -> tuple[str, ...]:
-        """Return the ids of the entities of a class that have all of some relations."""
+        """Return the ids of the entities of a class that have all the relations."""
         ids = self.fields.get((ENTITY, class_, "name"), ())
-        return tuple(one for one in ids if steps <= self.steps.get(one, steps))
+        return tuple(id_ for id_ in ids if steps <= self.steps.get(id_, steps))
 
 
 class SchemaParts:
@@ -79,7 +79,7 @@ class SchemaParts:
         self.hops: dict[tuple[str, str, str], str] = {}
         self.owner_of: dict[str, str] = {}  # a class that has a property
         self.properties: dict[Owned, tuple[Property, str]] = {}
-        ends = {end for one in schema.relations for end in (one.head, one.tail)}
+        ends = {end for relation in schema.relations for end in (relation.head, relation.tail)}
         if "" in ends or not schema.types:
             self.classes[""] = "class thing"
             self.properties[ENTITY, "", "name"] = Property("name", "text"), "text thing : name"
@@ -101,8 +101,8 @@ class SchemaParts:
     def subclasses(self) -> set[str]:
         """Classes all of whose properties and relations another, larger one has."""
         features: dict[str, set[object]] = {
-            one.name: {("has", each.name) for each in one.properties}
-            for one in self.index.schema.types
+            type_.name: {("has", each.name) for each in type_.properties}
+            for type_ in self.index.schema.types
         }
         for pattern in self.index.schema.relations:
             for one, other in ((pattern.head, pattern.tail), (pattern.tail, pattern.head)):
@@ -110,11 +110,11 @@ class SchemaParts:
                     features[one].add((pattern.relation, one == pattern.head, other))
         types = self.index.schema.types
         return {
-            one.name
-            for one in types
-            if features[one.name]
+            type_.name
+            for type_ in types
+            if features[type_.name]
             and any(
-                other.count > one.count and features[one.name] <= features[other.name]
+                other.count > type_.count and features[type_.name] <= features[other.name]
                 for other in types
             )
         }
@@ -143,7 +143,7 @@ class SchemaParts:
             self.owner_of.setdefault(one.name, owner)
 
     def read(self, question: str, values: Sequence[FoundValue]) -> tuple[list[Part], list[object]]:
-        """Return parts with what each stands for; of a large schema those near the question."""
+        """Return a schema's parts with their meaning; of a large one, those near the question."""
         held: dict[Owned, str] = {}
         for value in values:
             for owned in value.fields:
@@ -180,8 +180,8 @@ class SchemaParts:
 
     @cached_property
     def _typical(self) -> dict[tuple[str, str], str]:
-        """The smallest classes that hold nearly all of what has a property, or of an end, by it."""
-        size = {one.name: one.count for one in self.index.schema.types}
+        """The smallest classes with nearly all owners of a property, or ends of a relation."""
+        size = {type_.name: type_.count for type_ in self.index.schema.types}
         counts: dict[tuple[str, str], dict[str, int]] = {}
         for pattern in self.index.schema.relations:
             for side, name in (("head", pattern.head), ("tail", pattern.tail)):
@@ -202,9 +202,9 @@ class SchemaParts:
 
         And of those that it names; of several parts called the same, the one of most things.
         """
-        size = {one.name: one.count for one in self.index.schema.types}
+        size = {type_.name: type_.count for type_ in self.index.schema.types}
         typical = {*self._typical.values()}
-        named = {one for one in self.classes if {*stems(one)} <= asked}
+        named = {class_ for class_ in self.classes if {*stems(class_)} <= asked}
         first: dict[str, str] = {}
         for name in sorted(
             typical | named, key=lambda one: (one not in typical, -size.get(one, 0), one)
@@ -234,7 +234,7 @@ def value_nodes(store: QueryStore, schema: GraphSchema) -> dict[str, str]:
     A price of an amount and a currency is one. Each with the relation that leads to it. Raises
     GraphError.
     """
-    size = {one.name: one.count for one in schema.types}
+    size = {type_.name: type_.count for type_ in schema.types}
     found = {}
     for one in schema.types if len(schema.types) < _MOST_PARTS else ():
         into = [pattern for pattern in schema.relations if pattern.tail == one.name]

@@ -9,7 +9,6 @@ aggregate, order, limit and what is given.
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -37,7 +36,7 @@ from kgqa.queries.plan import (
     leaves,
     owners,
 )
-from kgqa.understanding.asked import asks_best, asks_repeated, asks_times
+from kgqa.understanding.asked import asks_best, asks_repeated, asks_times, asks_when
 
 if TYPE_CHECKING:
     from kgqa.graph.schema import Property
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
 
 PLANS = 12
 _WHOLE_END = 0.8  # of a relation's facts that end in one class, so that others are of it, too
-_WHEN = re.compile(r"\W*(?:when|in what year|in which year|since when)\b", re.IGNORECASE)
 _DENIED = ("<>", "missing", "is no")  # and what begins with "not", if a value follows
 _IDLE = -2.5  # a hop that the question has no word of, and nothing is asked about
 _UNSAID = -3.0  # a class that the question mentions
@@ -102,12 +100,12 @@ class PlanSearch:
         return True
 
     def _nouns(self, plan: Plan) -> tuple[str, ...]:
-        """Return what the classes of a plan are called, "" if one has no name that people use."""
+        """Return the names of a plan's classes, "" if one has no name."""
         nodes = [*plan.nodes, *(plan.first.nodes[:1] if plan.first else ())]
-        return tuple("" if one in self._read.nameless else self._read.noun(one) for one in nodes)
+        return tuple("" if node in self._read.nameless else self._read.noun(node) for node in nodes)
 
     def _widened(self, plan: Plan) -> Plan:
-        """Return a plan without the classes of nodes whose hops say what they are."""
+        """Return a plan without the classes that its hops imply."""
         if plan.first is not None:
             return plan
         shares: dict[int, float] = {}
@@ -116,13 +114,15 @@ class PlanSearch:
                 if number >= len(plan.hops) and node < plan.pattern_size:
                     continue  # what there must not be says nothing of it
                 patterns = self._read.parts.index.relations[hop.relation]
-                ends = [(one.head if head else one.tail, one.count) for one in patterns]
+                ends = [
+                    (pattern.head if head else pattern.tail, pattern.count) for pattern in patterns
+                ]
                 mine = sum(count for end, count in ends if end == plan.nodes[node])
                 share = mine / max(1, sum(count for _, count in ends))
                 shares[node] = max(shares.get(node, 0.0), share)
         given = {one.node for one in (*plan.give, *plan.group) if isinstance(one, NodeRef)}
-        given |= {one.of.node for one in plan.items()
-                  if isinstance(one, Aggregate) and isinstance(one.of, NodeRef)}  # fmt: skip
+        given |= {item.of.node for item in plan.items()
+                  if isinstance(item, Aggregate) and isinstance(item.of, NodeRef)}  # fmt: skip
         least = 2.0 if wants_empty(plan) else _WHOLE_END
         nodes = [
             "" if node in shares and (node not in given or shares[node] >= least) else name
@@ -132,7 +132,7 @@ class PlanSearch:
         return wide if self._fits(wide) else plan
 
     def _open_ended(self, plan: Plan) -> Plan:
-        """Return a plan whose hops end in anything where the question does not say in what.
+        """Return a plan whose hops end in any class unless the question names one.
 
         Moderators are users and streams: what a relation leads to is of several classes, and the
         question names none of them.
@@ -154,9 +154,9 @@ class PlanSearch:
             if not name or len({*self._read.class_words(name)}) >= nodes.count(name):
                 continue
             ends = {
-                one.head if hop.inverse else one.tail
-                for one in self._read.parts.index.relations[hop.relation]
-                if plan.nodes[hop.source] == (one.tail if hop.inverse else one.head)
+                relation.head if hop.inverse else relation.tail
+                for relation in self._read.parts.index.relations[hop.relation]
+                if plan.nodes[hop.source] == (relation.tail if hop.inverse else relation.head)
             }
             if len(ends) > 1:
                 nodes[hop.target] = ""
@@ -164,7 +164,7 @@ class PlanSearch:
         return wide if self._fits(wide) else plan
 
     def _in_vain(self, plan: Plan, denied: int = 0) -> float:
-        """Return what it costs that a plan leaves out what the question's words ask for."""
+        """Penalty for cues that the plan does not realise."""
         kinds = {item.kind for item in plan.items() if isinstance(item, Aggregate)}
         cost = 0.0
         if asks_best(self._read.question) and not plan.order and not kinds & {"least", "most"}:
@@ -181,12 +181,12 @@ class PlanSearch:
         if self._read.averaged and not any(isinstance(one.right, Aggregate) for one in plan.where):
             cost += 2 * _IN_VAIN
         if TOTAL.search(self._read.question) and "sum" not in kinds:
-            names = {word for one in self._names(plan) for word in relation_phrase(one).split()}
+            names = {word for name in self._names(plan) for word in relation_phrase(name).split()}
             cost += (0.5 if "total" in names else 2.0) * _IN_VAIN
         denied += len(plan.without) + sum(
             _denies(one)
             or (isinstance(one.right, tuple) and any(each is False for each in one.right))
-            for one in plan.where  # 0 is no denial
+            for one in plan.where  # 0 denies nothing
         )
         said = sum(1 for _ in NO.finditer(self._read.bare)) - ("anymore" in self._read.bare)
         if self._asks_when and not any(is_dated(one) for one in self._given(plan)):
@@ -212,9 +212,9 @@ class PlanSearch:
                 if NodeRef(0) in owners(one.left)
             )
             cost += 2 * _IN_VAIN * (not chosen)
-        cost += _UNSAID * any(plan.nodes.count(one) == 1 for one in self._read.others)
+        cost += _UNSAID * any(plan.nodes.count(other) == 1 for other in self._read.others)
         if not self._read.plain:
-            spoken = {word for one in self._names(plan) for word in stems(one)}
+            spoken = {word for name in self._names(plan) for word in stems(name)}
             nouns = {*map(stem, measures(self._read.question))} & self._measurable
             cost += _IN_VAIN * len(nouns - spoken)  # "the most votes", where votes are a number
         cost += _IDLE * self._idles(plan) + _UNSAID * self._unsaid(plan)
@@ -224,14 +224,14 @@ class PlanSearch:
 
     @cached_property
     def _measurable(self) -> set[str]:
-        """The words of what properties and classes are called."""
+        """The words in the names of properties and classes."""
         names = [*self._read.classes, *(name for _, _, name in self._read.properties)]
         return {word for one in names if one for word in stems(one)}
 
     @cached_property
     def _asks_when(self) -> bool:
         """Whether a time is asked for, of a graph whose things or facts have one."""
-        asked = _WHEN.match(self._read.question) is not None and not self._read.plain
+        asked = asks_when(self._read.question) and not self._read.plain
         known = self._read.parts.properties.values()
         return asked and any(is_dated(one) for one, _ in known)
 
@@ -242,14 +242,14 @@ class PlanSearch:
         return [one for one in found if one is not None]
 
     def _idles(self, plan: Plan) -> int:
-        """Return the number of hops to what the question does not mention, and for nothing."""
+        """Return the number of unmentioned hops that serve no condition or output."""
         if plan.first is not None or plan.without or self._read.plain:
             return 0
         items: list[object] = [plan.give[0]]
         items += (side for one in plan.where for side in (one.left, one.right))
         items += [one.by for one in plan.order if not self._is_of_second(plan, one.by)]
         items += [one for one in plan.give[1:] if self._is_asked(plan, one)]
-        used: set[object] = {one for item in items for one in owners(item)}
+        used: set[object] = {owner for item in items for owner in owners(item)}
         used |= {NodeRef(hop.source) for hop in plan.hops}
         relations = [hop.relation for hop in plan.hops]
         idle = 0
@@ -265,12 +265,12 @@ class PlanSearch:
 
     @staticmethod
     def _is_of_second(plan: Plan, item: Item) -> bool:
-        """Return whether an order is by what one of several things of a class has."""
+        """Return whether an order is by a property of the second of two nodes of one class."""
         owner = item.owner if isinstance(item, PropertyRef) else None
         return isinstance(owner, NodeRef) and plan.nodes.count(plan.nodes[owner.node]) > 1
 
     def _is_asked(self, plan: Plan, item: Item) -> bool:
-        """Return whether the question has words of what a plan shows beside its first column."""
+        """Return whether the question mentions the further columns of a plan."""
         if not isinstance(item, PropertyRef) or not isinstance(item.owner, NodeRef):
             return True
         type_ = self._read.parts.index.types.get(plan.nodes[item.owner.node])
@@ -278,7 +278,7 @@ class PlanSearch:
         return not named and bool(self._read.mentions.of(item.name))
 
     def _unsaid(self, plan: Plan) -> int:
-        """Return how many of the classes and relations it mentions a plan has no word of."""
+        """Return the number of mentioned classes and relations that a plan lacks."""
         said = self._said(plan)
         return sum(not words & said for words in self._read.schema_mentions)
 
@@ -289,10 +289,10 @@ class PlanSearch:
             return 0
         mentions, said = self._read.mentions, self._said(plan)
         return sum(
-            mentions.share(one.name, type_.name) == 1
-            and not said & {*mentions.of(one.name, type_.name)}
-            for one in type_.properties
-            if one.name not in type_.names
+            mentions.share(property_.name, type_.name) == 1
+            and not said & {*mentions.of(property_.name, type_.name)}
+            for property_ in type_.properties
+            if property_.name not in type_.names
         )
 
     def _said(self, plan: Plan) -> set[int]:
@@ -302,7 +302,7 @@ class PlanSearch:
     def _names(self, plan: Plan) -> list[str]:
         """Return the classes, relations and properties that a plan speaks of."""
         items = [*plan.items(), *plan.group, *plan.where]
-        names = [leaf.name for one in items for leaf in leaves(one)
+        names = [leaf.name for item in items for leaf in leaves(item)
                  if isinstance(leaf, PropertyRef)]  # fmt: skip
         for one in (plan, plan.first) if plan.first else (plan,):
             names += [str(each.right[0]) for each in one.where
@@ -311,7 +311,7 @@ class PlanSearch:
         return names
 
     def _groups_each(self, plan: Plan) -> bool:
-        """Return whether a plan groups by what the question asks for a number of each of."""
+        """Return whether a plan groups by the question's group."""
         read, mentions = self._read, self._read.mentions
         if not read.of_each or plan.first is not None:
             return True

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgqa.graph.names import normalise
+from kgqa.lexicon.english import words as english_words
 from kgqa.lexicon.lemmas import stem
 from kgqa.linking.neighbourhood_features import name_stems, stems_of
 from kgqa.planning.bounds import bound_before
@@ -32,14 +33,9 @@ _MOST_VALUES = 300_000  # kept
 _MOST_ENTITIES = 100_000  # of a type whose properties are read
 _MOST_EDGES = 20_000  # of an entity whose relations are read
 _MOST_NAMED = 60  # entities that one question may mean
-_COMMON_WORDS = """
-the a an of in on at to by for with and or not is are was were be has have had who what which how
-many much most least first last top all any more less than from that this it its no yes show list
-find name count number average total new old high low
-"""
 _SEX = re.compile(r"(?<![a-z])(?:sex|gender)(?![a-z])", re.IGNORECASE)
 _SEXES = {"f": ("female", "woman", "women", "girl"), "m": ("male", "man", "men", "boy")}
-_COMMON = frozenset(_COMMON_WORDS.split())
+_COMMON = english_words("no_value")
 
 
 class ValueIndex:
@@ -59,13 +55,14 @@ class ValueIndex:
         self._called = {tuple(stems(type_.name)) for type_ in schema.types}
         self._plain = isinstance(store, PlainGraph)
         self._untyped = (
-            any("" in (one.head, one.tail) for one in schema.relations) or not schema.types
+            any("" in (relation.head, relation.tail) for relation in schema.relations)
+            or not schema.types
         )
         for type_ in schema.types:
             texts = [
-                one
-                for one in type_.properties
-                if one.type == "text" and (one.walked or one.name in type_.names)
+                property_
+                for property_ in type_.properties
+                if property_.type == "text" and (property_.walked or property_.name in type_.names)
             ]
             if texts and type_.count <= _MOST_ENTITIES:
                 keys = store.instances(type_.name)
@@ -74,7 +71,11 @@ class ValueIndex:
                     self._add(owned, store.property_values(keys, one.name)[1])
         ids = store.relations().ids
         for pattern in schema.relations:
-            texts = [one for one in pattern.properties if one.type == "text" and one.walked]
+            texts = [
+                property_
+                for property_ in pattern.properties
+                if property_.type == "text" and property_.walked
+            ]
             if texts and pattern.relation in ids and pattern.count <= _MOST_ENTITIES:
                 keys = store.instances(pattern.head)
                 facts = store.facts(keys, [ids.index(pattern.relation)], inverse=False).fact
@@ -95,13 +96,15 @@ class ValueIndex:
     def lacking(self, text: str) -> set[Owned]:
         """Return the properties that are known to hold no value with ``text`` in it."""
         asked = _key(text)
-        holding = {one for key, fields in self._fields.items() if asked in key for one in fields}
+        holding = {
+            field for key, fields in self._fields.items() if asked in key for field in fields
+        }
         return {owned for owned, whole in self._whole.items() if whole} - holding
 
     def _entities(
         self, texts: Sequence[str]
     ) -> tuple[dict[str, dict[Owned, tuple[str, ...]]], dict[str, dict[str, tuple[str, ...]]]]:
-        """Return the entities that are called as texts are, by what stands for their names.
+        """Return the entities with the names ``texts``, by their name properties.
 
         And by class those whose name is a property.
         """
@@ -150,9 +153,9 @@ class ValueIndex:
             for size in range(_LONGEST, 0, -1)
             for at in range(len(words) - size + 1)
         ]
-        spans += [single for one in spans for single in _singulars(one)]
+        spans += [single for span in spans for single in _singulars(span)]
         entities, things = self._entities(
-            [one for one in dict.fromkeys(spans) if _key(one) not in _COMMON]
+            [span for span in dict.fromkeys(spans) if _key(span) not in _COMMON]
         )
         for size in range(_LONGEST, 0, -1):
             for at in range(len(words) - size + 1):
@@ -193,11 +196,11 @@ class ValueIndex:
             if len(ids) != 1 or class_ not in self._types:
                 continue
             keys = self._store.keys_of(list(ids))
-            for one in self._types[class_].properties:
-                if one.type in (*NUMBERS, *DATES) and not one.many:
-                    _, values = self._store.property_values(keys, one.name)
+            for property_ in self._types[class_].properties:
+                if property_.type in (*NUMBERS, *DATES) and not property_.many:
+                    _, values = self._store.property_values(keys, property_.name)
                     if values:
-                        held[class_, one.name] = values[0]
+                        held[class_, property_.name] = values[0]
         return held
 
     def _steps(self, ids: Sequence[str]) -> dict[str, frozenset[tuple[str, bool]]]:
@@ -220,7 +223,7 @@ def _ids(value: FoundValue) -> list[str]:
 
 
 def _singulars(text: str) -> list[str]:
-    """Return what a text may be the plural of.
+    """Return the possible singulars of a text.
 
     >>> _singulars("smart TVs"), _singulars("comedies"), _singulars("glass")
     (['smart TV'], ['comedie', 'comedy'], [])
@@ -228,7 +231,7 @@ def _singulars(text: str) -> list[str]:
     if not text.endswith("s") or text.endswith("ss"):
         return []
     others = {"ies": ("y",), "ves": ("f", "fe")}.get(text[-3:], ())
-    return [text[:-1], *(text[:-3] + one for one in others)]
+    return [text[:-1], *(text[:-3] + other for other in others)]
 
 
 def _looks_meant(text: str, fields: dict[Owned, tuple[str, ...]]) -> bool:
@@ -241,14 +244,14 @@ def _key(text: str) -> str:
 
 
 def plan_literals(read: Stated, texts: Mapping[Owner, Iterable[str]] | None = None) -> PlanLiterals:
-    """Return what may stand in a plan of what a question states; ``texts``: the graph's values."""
-    numbers = [one.value for one in read.literals if isinstance(one.value, int | float)]
-    dates = [str(one.value) for one in read.literals if one.kind != "text"]
+    """Return the literals of a question for plans; ``texts``: the graph's values in it."""
+    numbers = [literal.value for literal in read.literals if isinstance(literal.value, int | float)]
+    dates = [str(literal.value) for literal in read.literals if literal.kind != "text"]
     return PlanLiterals(
         numbers=tuple(dict.fromkeys([*numbers, *([read.limit] if read.limit else [])])),
-        dates=tuple(one for one in dict.fromkeys(dates) if fits(one, "date")),
+        dates=tuple(date for date in dict.fromkeys(dates) if fits(date, "date")),
         texts={owned: tuple(dict.fromkeys(some)) for owned, some in (texts or {}).items()},
-        words=tuple(str(one.value) for one in read.literals if one.kind == "text"),
+        words=tuple(str(literal.value) for literal in read.literals if literal.kind == "text"),
     )
 
 

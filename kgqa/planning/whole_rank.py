@@ -17,11 +17,11 @@ MORE_PLANS = 24  # that are ranked, before the best of them are run
 
 
 def by_ranker(question: str, plans: Sequence[Candidate], ranker: PlanRanker) -> list[Candidate]:
-    """Return plans with their scores, the best first, by both; equal ones stay in their order.
+    """Return plans with their scores by both models, best first; the order is stable.
 
     Raises ModelError.
     """
-    odds = ranker.log_odds(question, [plan_words(one.plan) for one in plans])
+    odds = ranker.log_odds(question, [plan_words(plan.plan) for plan in plans])
     old, new = ranker.card.old, ranker.card.new
     ranked = [
         replace(one, score=old * one.score + new * odd)

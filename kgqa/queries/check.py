@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import itertools
 import re
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -87,8 +88,8 @@ class SchemaIndex:
         other = nodes[hop.target if at_source else hop.source]
         heads = hop.inverse != at_source  # whether node ``to`` is at the facts' heads
         ends = [
-            (one.head, one.tail) if heads else (one.tail, one.head)
-            for one in self.relations[hop.relation]
+            (relation.head, relation.tail) if heads else (relation.tail, relation.head)
+            for relation in self.relations[hop.relation]
         ]
         return {mine for mine, theirs in ends if other in ("", theirs)} == {nodes[to]}
 
@@ -313,7 +314,11 @@ def fits(value: Value, type_: str) -> bool:
 def _first(properties: Iterable[Property]) -> dict[str, Property]:
     found: dict[str, Property] = {}
     for property_ in properties:
-        found.setdefault(property_.name, property_)
+        known = found.setdefault(property_.name, property_)
+        if (property_.many, property_.unread) > (known.many, known.unread):  # in another class
+            found[property_.name] = replace(
+                known, many=known.many or property_.many, unread=known.unread + property_.unread
+            )
     return found
 
 

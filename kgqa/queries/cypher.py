@@ -292,11 +292,11 @@ class _Statement:
         chains = [[chain[0].source, *(hop.target for hop in chain)] for chain in chains_of(hops)]
         return list(
             dict.fromkeys(
-                (one, other)
+                (node, other)
                 for nodes in map(list, map(dict.fromkeys, chains))
                 for place, other in enumerate(nodes)
-                for one in nodes[:place]
-                if self.index.may_be_one(classes[one], classes[other])
+                for node in nodes[:place]
+                if self.index.may_be_one(classes[node], classes[other])
             )
         )
 
@@ -373,8 +373,8 @@ class _Statement:
             dict.fromkeys(item for item in plan.items() if isinstance(item, Aggregate))
         )
         lines = []
-        sensitive = [one for one in aggregates if one.kind in ("sum", "average")]
-        sets = {tuple(refs_of(one)) for one in aggregates}
+        sensitive = [aggregate for aggregate in aggregates if aggregate.kind in ("sum", "average")]
+        sets = {tuple(refs_of(aggregate)) for aggregate in aggregates}
         once = (not plan.hops or (len(plan.hops) == 1 and sets <= {(HopRef(0),)})) and not (
             self.members
         )
@@ -383,7 +383,10 @@ class _Statement:
             refs = dict.fromkeys([ref for item in plan.group for ref in owners(item)] + list(*sets))
             lines.append("WITH DISTINCT " + ", ".join(self.item(ref) for ref in refs))
             lists = False
-        counted = [(self._aggregate(one, lists), self._variable(one.kind)) for one in aggregates]
+        counted = [
+            (self._aggregate(aggregate, lists), self._variable(aggregate.kind))
+            for aggregate in aggregates
+        ]
         with_ = self._named(plan.group) + [f"{text} AS {name}" for text, name in counted]
         self.named |= dict(zip(aggregates, (name for _, name in counted), strict=True))
         lines.append("WITH " + ", ".join(with_))

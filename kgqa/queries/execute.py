@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import heapq
 import time
-from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -28,9 +27,7 @@ from kgqa.errors import GraphError, PlanError
 from kgqa.graph.model import distinct, keys_array
 from kgqa.paths.ground import Fact, Node
 from kgqa.queries.check import SchemaIndex, check
-from kgqa.queries.cypher import cypher_of
 from kgqa.queries.groups import required, wants_empty
-from kgqa.queries.implicit_classes import queryable
 from kgqa.queries.join import (
     HopFacts,
     QueryStore,
@@ -71,18 +68,6 @@ if TYPE_CHECKING:
 _NO_KEY = (1, (-1, ""))  # of a row that has nothing to be ordered by
 
 
-def rows_of(plan: Plan, store: QueryStore, limits: QueryLimits | None = None) -> QueryResult:
-    """Return what a plan gives on a store as it is, with its Cypher if it is one statement.
-
-    Raises PlanError, TimeLimitError.
-    """
-    graph = queryable(store)
-    result = run_plan(plan, graph, SchemaIndex(graph.schema()), limits)
-    with suppress(PlanError):  # rows are exact on every store
-        result = replace(result, cypher=cypher_of(plan, store.schema()).text)
-    return result
-
-
 def run_plan(
     plan: Plan,
     store: QueryStore,
@@ -97,7 +82,7 @@ def run_plan(
     limits = limits or QueryLimits()
     check(plan, index)
     until = time.monotonic() + limits.seconds
-    return _Run(plan, store, index, limits, until).result()
+    return Execution(plan, store, index, limits, until).result()
 
 
 class _Columns:
@@ -129,10 +114,10 @@ class _Columns:
                 lists, back = self._per_solution(item, solutions)
                 codes: dict[Value | None, int] = {}
                 coded = [
-                    [codes.setdefault(value, len(codes)) for value in dict.fromkeys(one)]
-                    if one
+                    [codes.setdefault(value, len(codes)) for value in dict.fromkeys(list_)]
+                    if list_
                     else [codes.setdefault(None, len(codes))]
-                    for one in lists
+                    for list_ in lists
                 ]
                 counts = np.array([len(one) for one in coded], dtype=np.int64)[back]
                 column = [code for place in back.tolist() for code in coded[place]]
@@ -165,13 +150,15 @@ class _Columns:
         whole = kind is not None and kind.many
         codes: dict[tuple[Any, ...], int] = {}
         coded = []
-        for one in lists:
-            cell = (tuple(one) if whole else one[0]) if one else None
+        for list_ in lists:
+            cell = (tuple(list_) if whole else list_[0]) if list_ else None
             coded.append(codes.setdefault((type(cell) is bool, cell), len(codes)))
         return keys_array(coded)[back] if coded else keys_array([]), [cell for _, cell in codes]
 
 
-class _Run:
+class Execution:
+    """One plan on one store, run. Raises PlanError, TimeLimitError, GraphError."""
+
     def __init__(
         self,
         plan: Plan,
@@ -182,16 +169,28 @@ class _Run:
     ) -> None:
         self.plan, self.store, self.index = plan, store, index
         self.limits, self.until = limits, until
-        start = None
-        if plan.first is not None:
-            before = _Run(plan.first, store, index, limits, until)
-            chosen = before.ordered()[0][plan.first.skip :][: plan.first.limit]
-            start = np.unique(keys_array([before.cells(row)[0] for row in chosen]))
-        self.solver = Solver(plan, store, index, limits, start=start, until=until)
+        self.solver = self.solver_of(plan, self.start())
         self.grouped = plan.grouped
         self._names: dict[int, Node] = {}
         self.first: int | None = None  # so many of too many rows are given
         self._solve()
+
+    def start(self) -> IntArray | None:
+        """Return the keys that a plan goes on from, None if it does not."""
+        first = self.plan.first
+        if first is None:
+            return None
+        before = self.execution_of(first)
+        chosen = before.ordered()[0][first.skip :][: first.limit]
+        return np.unique(keys_array([before.cells(row)[0] for row in chosen]))
+
+    def execution_of(self, plan: Plan) -> Execution:
+        """Return the execution of the plan that this one goes on from."""
+        return Execution(plan, self.store, self.index, self.limits, self.until)
+
+    def solver_of(self, plan: Plan, start: IntArray | None) -> Solver:
+        """Return what solves a pattern; ``start``: keys that node 0 can be."""
+        return Solver(plan, self.store, self.index, self.limits, start=start, until=self.until)
 
     # -- rows --------------------------------------------------------------------------------
 
@@ -273,8 +272,7 @@ class _Run:
             give=(NodeRef(0),),
             first=None,
         )
-        start = self.solver.start
-        solver = Solver(part, self.store, self.index, self.limits, start=start, until=self.until)
+        solver = self.solver_of(part, self.solver.start)
         columns = _Columns(plan, self.index, solver)
         solutions = columns.by_members(solver.solve(needed))
         there = set(self.keys)
@@ -509,7 +507,7 @@ class _Run:
         self._verify(chosen)
         held = [
             (owner, ref.name)
-            for ref in dict.fromkeys(_properties(self.plan))
+            for ref in dict.fromkeys(properties_of(self.plan))
             for owner in self._owners(ref.owner, mine, number)
         ][:limit]
         nodes = {end for head, _, tail, fact in chosen for end in (head, tail, fact)}
@@ -595,6 +593,7 @@ def _stored(facts: HopFacts, places: IntArray) -> list[tuple[int, int, int]]:
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
-def _properties(plan: Plan) -> list[PropertyRef]:
+def properties_of(plan: Plan) -> list[PropertyRef]:
+    """Return the properties that a plan's rows rest on, of what is in its pattern."""
     items = [*plan.give, *plan.group, *(sort.by for sort in plan.order), *plan.where]
-    return [leaf for one in items for leaf in leaves(one) if isinstance(leaf, PropertyRef)]
+    return [leaf for item in items for leaf in leaves(item) if isinstance(leaf, PropertyRef)]

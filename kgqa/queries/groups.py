@@ -66,7 +66,7 @@ def required(plan: Plan) -> set[NodeRef | HopRef] | None:
         return None
     counted: set[tuple[str, int]] = set()
     aggregates = [one for one in plan.items() if isinstance(one, Aggregate)]
-    for ref in (ref for one in aggregates for ref in owners(one)):
+    for ref in (ref for aggregate in aggregates for ref in owners(aggregate)):
         if isinstance(ref, HopRef):
             counted.add(part_of_hop(ref.hop))
         elif ref.node in groups:

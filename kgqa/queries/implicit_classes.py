@@ -83,7 +83,7 @@ def queryable(store: QueryStore) -> QueryStore:
     for pattern in schema.relations:
         said[bool(pattern.head)] += pattern.count
     for type_ in schema.types:
-        said[bool(type_.name)] += sum(one.count for one in type_.properties)
+        said[bool(type_.name)] += sum(property_.count for property_ in type_.properties)
     most = getattr(store, "most_read", _MOST_EDGES)
     large = len(store.relations().ids) > _MOST_RELATIONS or store.info.edges > most
     if large or said[True] >= said[False]:
@@ -163,7 +163,7 @@ class _Classing:
     def __init__(self, store: QueryStore, schema: GraphSchema) -> None:
         self._store, self._stated = store, schema
         self._ids = store.relations().ids
-        every = np.flatnonzero([bool(one) for one in self._ids]).astype(np.int64)
+        every = np.flatnonzero([bool(id_) for id_ in self._ids]).astype(np.int64)
         entities = store.instances("")
         facts = store.facts(entities, every.tolist(), inverse=False)
         self._keys = np.unique(np.concatenate([entities, facts.other]))
@@ -213,7 +213,7 @@ class _Classing:
     ) -> tuple[ValueType, dict[int, Value]] | None:
         """Return the type of a relation's tails and what each is, None if too few are read."""
         entities = self._store.entities(self._keys[tails])
-        texts = dict(zip(tails.tolist(), (one or "" for one in entities.names), strict=True))
+        texts = dict(zip(tails.tolist(), (name or "" for name in entities.names), strict=True))
         found = _read(texts)
         if found is None:
             return None
@@ -260,7 +260,11 @@ class _Classing:
 
     def _made(self) -> tuple[GraphSchema, dict[str, int]]:
         """Return the schema, and the number of each class by its name."""
-        stored = {one.name: one for type_ in self._stated.types for one in type_.properties}
+        stored = {
+            property_.name: property_
+            for type_ in self._stated.types
+            for property_ in type_.properties
+        }
         stored.update(self._properties)
         used: dict[int, Counter[str]] = {}  # properties by class
         patterns: Counter[tuple[str, int, int]] = Counter()
@@ -310,19 +314,19 @@ class _Classing:
         codes = codes * size + self._class_of[self._tails] + 1
         unique, counts = np.unique(codes, return_counts=True)
         columns = (unique // size**2, unique // size % size - 1, unique % size - 1, counts)
-        return list(zip(*(one.tolist() for one in columns), strict=True))
+        return list(zip(*(column.tolist() for column in columns), strict=True))
 
     def _stated_types(self, numbers: dict[str, int]) -> list[EntityType]:
         """Return the types that the graph states itself, with the properties that were read."""
         types = []
-        for one in self._stated.types:
-            if one.name and one.name not in numbers:
-                mine = np.isin(self._keys, self._store.instances(one.name))
+        for type_ in self._stated.types:
+            if type_.name and type_.name not in numbers:
+                mine = np.isin(self._keys, self._store.instances(type_.name))
                 here = self._relation[mine[self._heads]]
                 counts = Counter(self._ids[number] for number in here.tolist())
                 more = [replace(read, count=counts[name]) for name, read in self._properties.items()
                         if counts[name]]  # fmt: skip
-                types.append(replace(one, properties=(*one.properties, *more)))
+                types.append(replace(type_, properties=(*type_.properties, *more)))
         return types
 
 
@@ -482,7 +486,7 @@ def _read(texts: dict[int, str]) -> tuple[ValueType, dict[int, Value]] | None:
     units = {UNITS.get(one, ("", 1.0))[1] for one in written}
     times = units.pop() if len(units) == 1 else 1.0
     numbers = {key: round(value.amount / times, 9) for key, value in amounts.items()}  # type: ignore[operator]
-    if all(one.is_integer() for one in numbers.values()):
+    if all(number.is_integer() for number in numbers.values()):
         return "integer", {key: int(one) for key, one in numbers.items()}
     return "float", dict(numbers)
 

@@ -98,13 +98,13 @@ class Solver:
         self._instances: dict[str, IntArray] = {}
         self.read: dict[tuple[str, int], list[Value]] = {}
         self._apart = {
-            (NodeRef(one), NodeRef(other))
+            (NodeRef(node), NodeRef(other))
             for hops in [plan.hops, *(part.hops for part in plan.without)]
             for chain in chains_of(hops)
             for nodes in [[chain[0].source, *(hop.target for hop in chain)]]
-            for one in nodes
+            for node in nodes
             for other in nodes
-            if one < other
+            if node < other
         }
 
     def solve(self, part: Collection[NodeRef | HopRef] | None = None) -> Solutions:
@@ -286,6 +286,10 @@ class Solver:
                 f"{self.limits.solutions:,} are read.",
                 "Add a condition, or leave out a hop.",
             )
+        self.check_time()
+
+    def check_time(self) -> None:
+        """Raise TimeLimitError if the plan takes longer than it may."""
         if time.monotonic() > self.until:
             raise TimeLimitError(
                 f"The plan was not done within {self.limits.seconds:g} seconds.",
@@ -346,28 +350,31 @@ class Solver:
                 column = rows[:, refs.index(owner)]
                 if isinstance(owner, HopRef):
                     column = self.facts[owner.hop].fact[column]
-                lists = self._property(name, column)
+                lists = self.read_property(name, column)
                 if part == "size":
                     kind = self.index.property_of(self.plan, item)
-                    sizes = [len(one) if kind.many else len(str(one[0])) for one in lists if one]
+                    sizes = [
+                        len(list_) if kind.many else len(str(list_[0])) for list_ in lists if list_
+                    ]
                     numbers = iter(sizes)
-                    return [[next(numbers)] if one else [] for one in lists]
+                    return [[next(numbers)] if list_ else [] for list_ in lists]
                 if part:
-                    parts = [[part_of(value, part) for value in one] for one in lists]
+                    parts = [[part_of(value, part) for value in list_] for list_ in lists]
                     return [[value for value in one if value is not None] for one in parts]
                 return lists
             case Arithmetic(left, operator, right):
                 sides = (self.values(left, refs, rows), self.values(right, refs, rows))
                 return [combined(one, operator, two) for one, two in zip(*sides, strict=True)]
-            case Aggregate(kind, PropertyRef(NodeRef(node), name)):  # an average
-                all_values = self._property(name, self._of_class(self.plan.nodes[node]))
+            case Aggregate(kind, PropertyRef(NodeRef(node), name)):
+                all_values = self.read_property(name, self._of_class(self.plan.nodes[node]))
                 one = calculated(kind, [value for values in all_values for value in values])
                 return [[] if one is None else [one]] * len(rows)
             case float() | int():
                 return [[item]] * len(rows)
         raise TypeError(item)
 
-    def _property(self, name: str, keys: IntArray) -> list[list[Value]]:
+    def read_property(self, name: str, keys: IntArray) -> list[list[Value]]:
+        """Return the values of a property of each key; read once."""
         asked = [key for key in np.unique(keys).tolist() if key >= 0]
         new = keys_array([key for key in asked if (name, key) not in self.read])
         if len(new):

@@ -236,7 +236,9 @@ class PlanLanguage:
             values = (True, False)
         elif kind in (*NUMBERS, "count"):
             whole = kind != "float"
-            values = [one for one in self.stated.numbers if not whole or isinstance(one, int)]
+            values = [
+                number for number in self.stated.numbers if not whole or isinstance(number, int)
+            ]
         elif kind in DATES:
             values = self.stated.dates
         else:

@@ -104,6 +104,7 @@ class QueryResult(Tabular):
     tied: tuple[tuple[Cell, ...], ...] = ()
     runners_up: tuple[tuple[Cell, ...], ...] = ()
     cypher: str = ""
+    sparql: str = ""
     source: EvidenceSource | None = field(default=None, repr=False, compare=False)
     names: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     rows_in_all: int = 0
@@ -181,6 +182,7 @@ class QueryResult(Tabular):
             "plan": str(self.plan),
             "sentence": self.sentence,
             "cypher": self.cypher,
+            "sparql": self.sparql,
             "pattern": [
                 {
                     "head": self.plan.text_of(NodeRef(hop.source)),

@@ -227,7 +227,7 @@ class _Parser:
         if number <= len(there):
             return there[number - 1]
         if number > len(there) + 1:
-            self._fail(f"there is no {name or ANY}#{number - 1} before {name or ANY}#{number}")
+            self._fail(f"{name or ANY}#{number - 1} is missing before {name or ANY}#{number}")
         self._nodes.append(name)
         return len(self._nodes) - 1
 

@@ -59,7 +59,7 @@ _STEPS = (  # what a literal of a form lasts, in seconds
 def interval(literal: str) -> tuple[Moment, Moment] | None:
     """Return the half-open interval that a date or a time in a plan stands for.
 
-    None if there is no such day. It is an instant's if the literal says its distance from UTC.
+    None if the day does not exist. It is an instant's if the literal says its distance from UTC.
 
     >>> interval("1970-01-02"), interval("1970"), interval("00:01:00.5")
     (((86400, ''), (172800, '')), ((0, ''), (31536000, '')), ((60, '5'), (60, '5:')))
@@ -198,14 +198,16 @@ def calculated(kind: str, values: list[Value], type_: str = "") -> Value | None:
         best = min if kind == "least" else max
         return best(keyed, key=itemgetter(0))[1] if keyed else None
     numbers = _numbers(values)
-    total = math.fsum(numbers) if any(isinstance(one, float) for one in numbers) else sum(numbers)
+    total = (
+        math.fsum(numbers) if any(isinstance(number, float) for number in numbers) else sum(numbers)
+    )
     if kind == "sum":
         return total
     return total / len(numbers) if numbers else None
 
 
 def combined(left: Sequence[Value], sign: str, right: Sequence[Value]) -> list[Value]:
-    """Return what two operands with these values come to; nothing where one is no number.
+    """Calculate with the values of two operands; values other than numbers give nothing.
 
     >>> combined([7], "/", [2]), combined([7], "/", [0])
     ([3.5], [])
@@ -217,7 +219,9 @@ def combined(left: Sequence[Value], sign: str, right: Sequence[Value]) -> list[V
 
 
 def _numbers(values: Sequence[Value]) -> list[int | float]:
-    return [one for one in values if isinstance(one, int | float) and not isinstance(one, bool)]
+    return [
+        value for value in values if isinstance(value, int | float) and not isinstance(value, bool)
+    ]
 
 
 def part_of(value: Value, part: str) -> int | None:

@@ -291,6 +291,7 @@ class Rows(BaseModel):
     plan: str
     sentence: str
     cypher: str
+    sparql: str
     pattern: list[dict[str, Any]]
     columns: list[str]
     labels: list[str]

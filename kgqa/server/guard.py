@@ -133,7 +133,7 @@ def _read(file: Path) -> list[Client]:
 
 
 def _stamp(file: Path) -> tuple[int, ...] | None:
-    """Return what tells a state of the file from another; None if there is no file."""
+    """Return a stamp of the file's state; None without a file."""
     try:
         status = file.stat()
     except OSError:

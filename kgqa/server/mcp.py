@@ -43,7 +43,9 @@ if TYPE_CHECKING:
 
 _COMPACT, _MOST_CHARACTERS = 4_000, 60_000  # of what a tool gives, and in `full`
 _MOST_ITEMS = 100  # of a list in it
-_WHOLE = frozenset({"text", "question", "statement", "missing", "notes", "plan", "cypher"})
+_WHOLE = frozenset(
+    {"text", "question", "statement", "missing", "notes", "plan", "cypher", "sparql"}
+)
 _STAGES = ("queued", "linked", "searching", "paths")
 _INSTRUCTIONS = (
     "Answers questions from a knowledge graph. Every path that a tool shows was checked in the "

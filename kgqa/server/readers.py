@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kgqa.deadline import deadline
-from kgqa.errors import KgqaError, TimeLimitError
+from kgqa.errors import GraphError, KgqaError, TimeLimitError
 from kgqa.server.faults import RefusedError, StoppingError
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class Readers:
                     stale.close()
                 kg = kg or self.opened()
                 with deadline(reading.check):
-                    result = reading.work(kg)
+                    result = _done(reading.work, kg)
             except BaseException as raised:  # reported to the client, and the thread goes on
                 error = raised
             with self._changed:
@@ -150,3 +150,14 @@ class Readers:
         if kg is not None:
             with suppress(KgqaError):
                 kg.close()
+
+
+def _done(work: Callable[[KG], Any], kg: KG) -> Any:
+    """Return the result of ``work``; it is done again if the KG was changed in the midst of it."""
+    before = "" if kg.is_live else kg.info.version
+    try:
+        return work(kg)
+    except GraphError:
+        if not before or kg.info.version == before:
+            raise
+        return work(kg)

@@ -44,7 +44,7 @@ class Alignment:
 
 
 def align(question: Understood, names: Iterable[str]) -> Alignment:
-    """Return which of ``names`` each word of a question says.
+    """Return the name among ``names`` that each word of a question mentions.
 
     >>> from kgqa.understanding.question import understood
     >>> align(understood("Which authors published poems?"), ["Author", "publisher"]).residual

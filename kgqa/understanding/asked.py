@@ -55,7 +55,7 @@ _WHOLE = re.compile(
 
 
 def asks_calculated(question: str) -> bool:
-    """Return whether a question asks for what is counted or calculated.
+    """Return whether a question asks for a count or a calculated number.
 
     >>> asks_calculated("How many orders did Ernst Handel place?"), asks_calculated("Who is she?")
     (True, False)
@@ -73,6 +73,41 @@ def asks_times(question: str) -> bool:
     (True, False)
     """
     return bool(_TIMES.search(question))
+
+
+_HOW_MUCH = re.compile(r"\W*how (?:many|much)\b", re.IGNORECASE)
+_WHEN = re.compile(r"\W*(?:when|in what year|in which year|since when)\b", re.IGNORECASE)
+_WHEN_FIRST = re.compile(
+    r"\bwhen\b.*\b(?:(?P<first>first|earliest)|last|latest|recently)\b", re.IGNORECASE
+)
+
+
+def asks_how_much(question: str) -> bool:
+    """Return whether a question begins with how many or how much there is.
+
+    >>> asks_how_much("How much did Ann pay?"), asks_how_much("How long is it?")
+    (True, False)
+    """
+    return bool(_HOW_MUCH.match(question))
+
+
+def asks_when(question: str) -> bool:
+    """Return whether a question asks for a time.
+
+    >>> asks_when("When did Ann leave?"), asks_when("Who left when Ann came?")
+    (True, False)
+    """
+    return bool(_WHEN.match(question))
+
+
+def asks_which_time(question: str) -> str:
+    """Return which one of several times a question asks for: "first", "last", or "" of no other.
+
+    >>> asks_which_time("When did Ann last visit Bonn?"), asks_which_time("When did Ann leave?")
+    ('last', '')
+    """
+    found = _WHEN_FIRST.search(question)
+    return "" if found is None else "first" if found["first"] else "last"
 
 
 _OWN = re.compile(
@@ -151,7 +186,7 @@ _REPEATED = re.compile(
 
 
 def asks_denied(question: str) -> bool:
-    """Return whether a question asks for what something does not hold of, or one of two things.
+    """Return whether a question asks for the things without something, or for one of two things.
 
     >>> asks_denied("Which books are not in stock at Leeds?"), asks_denied("Who is not it?")
     (True, True)
@@ -160,7 +195,7 @@ def asks_denied(question: str) -> bool:
 
 
 def asks_either(question: str) -> bool:
-    """Return whether a question names two things, of which one is meant, or either.
+    """Return whether a question names two alternatives ("A or B").
 
     >>> asks_either("Is it Bonn or Ulm?"), asks_either("Who has two or more, who one or fewer?")
     (True, False)
@@ -220,7 +255,7 @@ _HAS_MORE = re.compile(
 
 
 def as_choice(question: str) -> str:
-    """Return the question which of two things has more of something, of whether the first has.
+    """Rewrite "Is A heavier than B?" as the question which of the two is heavier.
 
     "" of another question.
 
@@ -242,7 +277,7 @@ def as_choice(question: str) -> str:
 # not "interest", "west", "test"; not "at least 3"
 BEST = re.compile(
     r"\b(?!(?:inter|b|qu|w|t|r|n|gu|v|f|ch|for|p|arr|prot|cont|har|inv|requ|sugg|j|z|cr)est\b)"
-    r"(?:\w{2,}est|most|least(?! \d)|fewest)\b(?<!at least)"
+    r"(?:\w{2,}est|(?:north|south|east|west)ernmost|most|least(?! \d)|fewest)\b(?<!at least)"
     r"|\b(?:best|worst)[ -]\w+ed\b"
     r"|\b(?:\w+ed|came|began|born|left|won|built|expires) (?:first|last)\b"
     r"|\bwhen (?:did|was|were|has|have)\b.*\b(?:first|last)\b",
@@ -295,7 +330,7 @@ _CONNECTION: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 
 
 def asks_connection(masked: str) -> str:
-    """Return whether a question asks how two things are connected, if they are, or what they share.
+    """Return whether a question asks how two things are connected, or what they share.
 
     ``masked``: the question with ``x`` in place of both names. One of "how", "whether", "common";
     "" for another question.

@@ -39,7 +39,7 @@ def canonical(
     own: Container[str] = (),
     names: Callable[[list[str]], Iterable[str]] | None = None,
 ) -> Canonical:
-    """Return ``question`` in the wording in which it is read.
+    """Return ``question`` in the canonical wording, which all readers use.
 
     ``own``: words of the graph's classes, relations and properties. ``names``: which of some texts
     are names of the graph; a wording inside of one stays.

@@ -204,7 +204,7 @@ class Stating:
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """What a question states: ``limit``, how many are asked for, and the literals, as they stand."""
+    """The literals of a question, in order, and ``limit``: how many answers it asks for."""
 
     limit: int | None
     literals: tuple[Stating, ...]
@@ -247,7 +247,7 @@ def stated(question: str) -> Stated:
             statings.append(Stating("date", value, one, start, end, *known))
 
     for match in _QUOTED.finditer(question):
-        text = next(one for one in match.groups() if one is not None).strip()
+        text = next(group for group in match.groups() if group is not None).strip()
         if text and not _DATE.fullmatch(text) and free(match):
             statings.append(
                 Stating("text", text, _text_operator(question, match.start()), *match.span())
@@ -314,7 +314,7 @@ def _numbers(question: str, taken: Sequence[bool]) -> list[tuple[float, int, int
     for match in _NUMBER_WORD.finditer(question):
         scale = _SCALES[match[2].lower()] if match[2] else 1.0
         spans.append((scale * _WORDS[(match[1] or "one").lower()], *match.span()))
-    return sorted((one for one in spans if not any(taken[one[1] : one[2]])), key=itemgetter(1))
+    return sorted((span for span in spans if not any(taken[span[1] : span[2]])), key=itemgetter(1))
 
 
 def _amount(question: str, start: int, end: int) -> tuple[Value | None, int]:
@@ -331,7 +331,7 @@ def _amount(question: str, start: int, end: int) -> tuple[Value | None, int]:
 
 
 def _operator(question: str, start: int, end: int, value: Value | None) -> tuple[Operator, int]:
-    """Return how a literal compares, and where the words that say so begin."""
+    """Return the operator of a literal, and the start of its words."""
     before, after = question[:start].rstrip(" $€£'\""), question[end:].lstrip(" '\"")
     between = re.search(r"\b(?:between|from)\s+(?:\S+\s+){0,4}?$", question[:start], re.IGNORECASE)
     if between and re.match(r"(?:and|to|until|-|–)\s*\S*\d", after):
@@ -385,7 +385,7 @@ def value_conditions(question: str) -> list[ValueCondition]:
         about = f"{asked} {before} {low[start:end]} {ahead}".strip()
         conditions.append(ValueCondition(text[start:end].strip(), about, operator, **of))
 
-    literals = [one for one in stated(text).literals if one.read is not None]
+    literals = [literal for literal in stated(text).literals if literal.read is not None]
     for one, after in zip_longest(literals, literals[1:]):
         if one.read is None or any(start < one.until and one.start < end for start, end in taken):
             continue

@@ -36,7 +36,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A bound: ``operator`` in words, the ``value`` as it is written, and the word after it."""
+    """A bound: ``operator`` in words, the ``value`` as written, and the following word."""
 
     operator: str
     value: str
@@ -112,7 +112,7 @@ class Understood:
 
 
 def understood(question: str) -> Understood:
-    """Return what a question says; ``question`` is in the wording of :func:`canonical`.
+    """Read a question in the wording of :func:`canonical` as a value.
 
     >>> understood("What is the cheapest book by Ann Li?").order[0].dimension
     'price'

@@ -116,7 +116,7 @@ def test_readings_are_numbered_and_one_is_chosen_by_its_number(kgqa: Kgqa, tmp_p
     assert chosen["query"]["plan"] == offered[1]["plan"]
     refused = kgqa(*asked, "--reading", "2")
     assert refused.code == 1
-    assert "There is no reading 2 of this question" in refused.err
+    assert "Reading 2 of this question does not exist" in refused.err
 
 
 def test_what_does_not_fit_is_one_line(kgqa: Kgqa, home: Path) -> None:

@@ -23,18 +23,20 @@ def program() -> str | None:
 
 
 @contextmanager
-def serving(folder: Path, *files: Path) -> Iterator[str]:
+def serving(folder: Path, *files: Path, writable: bool = False) -> Iterator[str]:
     """Give the URL of an endpoint that holds some files."""
     command = program()
     if command is None:
         pytest.skip("the package oxigraph (its server) is not installed")
     place = folder / "oxigraph"
-    load = [command, "load", "--location", str(place), "--file", *map(str, files)]
-    subprocess.run(load, check=True, capture_output=True)
+    if files:
+        load = [command, "load", "--location", str(place), "--file", *map(str, files)]
+        subprocess.run(load, check=True, capture_output=True)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    serve = [command, "serve-read-only", "--location", str(place), "--bind", f"127.0.0.1:{port}"]
+    kind = "serve" if writable else "serve-read-only"
+    serve = [command, kind, "--location", str(place), "--bind", f"127.0.0.1:{port}"]
     server = subprocess.Popen(serve, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         for _ in range(200):

@@ -421,7 +421,23 @@ def test_rows_that_a_server_cuts_are_an_error(films: str, tmp_path: Path) -> Non
             store.neighbours(key, "out")
 
 
-def test_the_bundled_sample_is_the_same_graph_from_an_endpoint(tmp_path: Path) -> None:
+@pytest.mark.long
+def test_a_virtuoso_that_cuts_its_replies_is_read_to_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "graph.ttl"
+    path.write_text(TURTLE)
+    with (
+        serving_virtuoso(tmp_path, path, most_rows=20) as url,
+        opened(url, tmp_path) as store,
+    ):
+        near = store.neighbours(the_key(store, "Apollo 13"), "in")
+        assert len(near) > 60
+        assert len(store.topic_keys()) == len(near) + 1
+
+
+@pytest.mark.parametrize("serve", [serving, pytest.param(serving_virtuoso, marks=pytest.mark.long)])
+def test_the_bundled_sample_is_the_same_graph_from_an_endpoint(
+    serve: Callable[..., Any], tmp_path: Path
+) -> None:
     """Paths of the questions' topics; types of mediators are the server's alone."""
     pyoxigraph = pytest.importorskip("pyoxigraph")
     sample = files("kgqa") / "data/freebase/sample.nt.gz"
@@ -436,7 +452,7 @@ def test_the_bundled_sample_is_the_same_graph_from_an_endpoint(tmp_path: Path) -
     lines = (files("kgqa") / "data/freebase/questions.jsonl").read_text().splitlines()
     topics = {id_ for line in lines for id_ in json.loads(line)["topic_entities"]}
     with (
-        serving(tmp_path, sound) as url,
+        serve(tmp_path, sound) as url,
         kgqa.ingest("freebase", sound, kg="file", home=tmp_path) as file_kg,
         kgqa.attach(url, kg="endpoint", home=tmp_path) as endpoint,
     ):
@@ -446,3 +462,36 @@ def test_the_bundled_sample_is_the_same_graph_from_an_endpoint(tmp_path: Path) -
                 for kg in (endpoint, file_kg)
             )
             assert given == expected, topic
+        film, director = "[film.film]", "[film.director]"
+        for plan in (
+            f"{film} [film.film.directed_by]> {director} | desc count {film} | limit 3 "
+            f"| give {director}, count {film}",
+            "[people.person] | desc [people.person].[people.person.height_meters] | limit 1",
+        ):
+            one, two = endpoint.query(plan), file_kg.query(plan)
+            assert one.sparql
+            assert (one.rows, one.tied, one.runners_up) == (two.rows, two.tied, two.runners_up)
+            behind = [[set(kg.evidence(row).facts) for row in range(len(kg))] for kg in (one, two)]
+            assert behind[0] == behind[1]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://u:S3cr3t@[::1/sparql",
+        "http://h:99999/q",
+        "http://h:0/q",
+        "http://:80/",
+        "http://[x]/",
+    ],
+)
+def test_a_broken_url_is_named_without_its_secret(url: str) -> None:
+    with pytest.raises(UsageError, match="is not the URL of a SPARQL endpoint") as failed:
+        SparqlClient(url)
+    assert "S3cr3t" not in str(failed.value)
+
+
+def test_a_redirect_to_what_is_no_url_is_refused() -> None:
+    client = SparqlClient("http://127.0.0.1:9/sparql")
+    with pytest.raises(GraphError, match="redirects to another place, nowhere"):
+        client._redirected(client.url, "http://[::1/")

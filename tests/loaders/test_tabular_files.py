@@ -135,6 +135,19 @@ def test_a_table_that_is_too_wide_or_too_long_is_refused(
         read_tables([tmp_path / "r.parquet"], Silent())
 
 
+def test_json_lines_with_a_key_for_each_line_end_at_the_bound(tmp_path: Path) -> None:
+    """Arrow goes through all keys for each new one; a few thousand would take minutes."""
+    few, many = tmp_path / "few.jsonl", tmp_path / "many.jsonl"
+    few.write_text("".join(f'{{"id": {at}, "k{at}": {at}}}\n' for at in range(1_200)))
+    found = table_of(few)
+    assert len(found.columns) == 1_201
+    assert found.columns["k1199"].to_pylist() == [None] * 1_199 + ["1199"]
+    assert found.columns["k0"].to_pylist()[:2] == ["0", None]
+    many.write_text("".join(f'{{"id": {at}, "k{at}": {at}}}\n' for at in range(20_000)))
+    with pytest.raises(DumpMalformedError, match="a table may have 10,000"):
+        table_of(many)
+
+
 def test_json_lines_keep_large_integers_and_columns_of_several_types(tmp_path: Path) -> None:
     rows = [{"id": 2**64 + n, "v": v} for n, v in enumerate((1, "x", None))]
     text = "\n".join(map(json.dumps, rows)) + '\nnot JSON\n[1]\n{"id": 5}\n'

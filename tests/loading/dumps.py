@@ -18,8 +18,8 @@ from kgqa.loaders import make_loader
 from kgqa.loaders.base import Rejects, Report
 from kgqa.loading.edges import NAMELESS_END, REPEATED, UNKNOWN_END
 from kgqa.loading.nodes import NAMELESS, UNKNOWN_NAME
-from kgqa.loading.pipeline import UNUSED_RELATION
 from kgqa.loading.spool import NO_RELATION
+from kgqa.loading.summary import UNUSED_RELATION
 from kgqa.progress import Silent
 
 if TYPE_CHECKING:

@@ -20,8 +20,9 @@ from kgqa.graph.model import (
     RelationBatch,
 )
 from kgqa.loading.edges import REPEATED, UNKNOWN_END
-from kgqa.loading.pipeline import UNUSED_RELATION, assemble
+from kgqa.loading.pipeline import assemble
 from kgqa.loading.spool import NO_ID, NO_RELATION
+from kgqa.loading.summary import UNUSED_RELATION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

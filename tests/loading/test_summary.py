@@ -62,3 +62,21 @@ def test_values_that_nothing_has_are_one_kind(tmp_path: Path) -> None:
     )
     [kind] = [each for each in found["left_out"] if each["rejected"]]
     assert (kind["count"], "…" in kind["reason"]) == (2, True)
+
+
+def test_what_the_data_call_void_is_told_and_is_no_warning(tmp_path: Path) -> None:
+    terms = "[Term]\nid: G:1\nname: one\n\n[Term]\nid: G:2\nname: two\nis_a: G:1\n\n"
+    old = "[Term]\nid: G:3\nname: old\nis_obsolete: true\n"
+    found = taken(tmp_path, "graph", g_obo=f"format-version: 1.2\n\n{terms}{old}")
+    [left] = found["left_out"]
+    assert (left["reason"], left["example"], found["warnings"]) == ("obsolete term", "G:3", [])
+
+
+def test_a_relation_that_is_a_code_keeps_its_letters(tmp_path: Path) -> None:
+    found = taken(
+        tmp_path,
+        "tables",
+        nodes_tsv="id\tname\tkind\nG1\tA1BG\tGene\nD1\tflu\tDisease\n",
+        edges_tsv="source\tmetaedge\ttarget\nG1\tGaD\tD1\nD1\tlocatedIn\tG1\n",
+    )
+    assert {each["name"] for each in found["relations"]} == {"GaD", "located in"}

@@ -13,7 +13,7 @@ from kgqa.answers.answer import Answer, Findings, KgLlmUse, RankedAnswer, Timing
 from kgqa.display import NO_EVIDENCE, NOT_HERE
 from kgqa.errors import EmptyLanguageError, KgqaError, LinkingError, ModelNotFoundError
 from kgqa.methods.base import LinkedQuestion
-from kgqa.methods.ensemble import TOGETHER, Auto, Ensemble, pool
+from kgqa.methods.ensemble import TOGETHER, Auto, Ensemble, named_by_kind, pool
 from kgqa.paths.walk import WalkRules
 from tests.fixtures import LINCOLN, TOLKIEN
 from tests.methods.given import Given, about, gcr, options_of
@@ -280,3 +280,22 @@ def test_without_a_fitting_reasoner_auto_is_gcr_alone(
     assert found.answers == same.answers
     assert found.notes == same.notes
     assert method.settings == alone.settings
+
+
+@pytest.mark.parametrize(
+    ("question", "name", "mention", "by_kind"),
+    [
+        ("Which trials are running?", "Pinnacle Trial Monitoring", "trials", True),
+        ("What is the oldest ship?", "Ferrant Ship Management", "ship", True),
+        ("Which companies operate trains?", "N2 Night Train", "trains", True),
+        ("What is the email of bo?", "Bo Berg", "bo", False),
+        ("Who runs the Trials?", "Pinnacle Trials", "Trials", False),
+        ("How many stations have toilets?", "toilets", "toilets", False),
+        ("How long was the depot link down?", "Depot link down", "depot link", False),
+        ("Who wrote the mill?", "The Mill", "mill", False),
+    ],
+)
+def test_a_common_noun_in_a_name_does_not_name_it(
+    question: str, name: str, mention: str, *, by_kind: bool
+) -> None:
+    assert named_by_kind(question, TopicEntity(1, "x", name, 0.4, mention)) == by_kind

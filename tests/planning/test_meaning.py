@@ -124,3 +124,40 @@ def test_what_is_counted_by_its_kind_is_no_topic(tmp_path_factory: pytest.TempPa
     home = tmp_path_factory.mktemp("home")
     with kgqa.ingest("triples", triples, kg="beings", home=home) as kg:
         assert [one.name for one in kg.ask("How many golems are there?").answers] == ["3"]
+
+
+HUTS = {
+    "huts": "id,name,elev,lat,beds,closed\n1,Grauhorn,2410,46.1,40,true\n"
+    "2,Weissjoch,3120,45.2,12,false\n3,Rotsattel,1900,47.7,25,false\n",
+    "columns": "id,name,meaning\n1,elev,height above the sea\n2,beds,places to sleep\n",
+}
+
+
+@pytest.fixture(scope="module")
+def huts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
+    folder = tmp_path_factory.mktemp("huts")
+    for name, text in HUTS.items():
+        (folder / f"{name}.csv").write_text(text)
+    with kgqa.ingest("tables", folder, kg="huts", home=tmp_path_factory.mktemp("home")) as kg:
+        yield kg
+
+
+@pytest.mark.model
+@pytest.mark.parametrize(
+    ("question", "names"),
+    [
+        ("What is the highest hut?", {"Weissjoch"}),
+        ("Which hut is the northernmost?", {"Rotsattel"}),
+        ("What is the elevation of Rotsattel?", {"1900"}),
+        ("How many beds does Weissjoch have?", {"12"}),
+        ("What is Grauhorn's elevation?", {"2410"}),
+        ("Which huts are open?", {"Weissjoch", "Rotsattel"}),
+        ("Which huts are closed?", {"Grauhorn"}),
+        ("How many huts are open?", {"2"}),
+        ("What is Grauhorn's owner?", set()),
+    ],
+)
+def test_columns_are_found_by_what_people_call_them(
+    huts: kgqa.KG, question: str, names: set[str]
+) -> None:
+    assert {one.name for one in huts.ask(question).answers} == names

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import kgqa
 from kgqa.deadline import check_deadline
+from kgqa.errors import GraphError
+from kgqa.progress import Silent
 from kgqa.server.faults import BusyError
 from kgqa.server.guard import Client, asking
 from kgqa.server.options import ServeOptions
@@ -125,6 +128,37 @@ def test_look_ups_have_a_keys_limits(made: Sessions) -> None:
         assert await first == "slow"
 
     asyncio.run(run())
+
+
+def test_what_meets_a_change_of_its_kg_is_done_again(tmp_path: Path) -> None:
+    from kgqa.api import Home
+
+    file = tmp_path / "more.tsv"
+    file.write_text("b\tr\tc\n")
+    kgqa.ingest("triples", [("a", "r", "b")], kg="kg", home=tmp_path, progress=Silent()).close()
+    changed = []
+
+    def count(kg: KG) -> int:
+        if not changed:
+            with kgqa.open("kg", home=tmp_path) as other:
+                changed.append(other.update(file))
+            raise GraphError("A fact is no longer there.")
+        return kg.info.edges
+
+    def fail(_: KG) -> None:
+        raise GraphError("It is damaged.")
+
+    async def run(sessions: Sessions) -> None:
+        assert await sessions.read(None, count) == 2
+        with pytest.raises(GraphError, match="damaged"):
+            await sessions.read(None, fail)
+
+    sessions = Sessions(lambda kg, **shared: Home(tmp_path, kg=kg, **shared), ServeOptions())
+    try:
+        asyncio.run(run(sessions))
+    finally:
+        for readers in sessions._readers.values():
+            readers.stop()
 
 
 def test_an_error_ends_its_request_alone(made: Sessions) -> None:

@@ -10,6 +10,7 @@ import os
 import statistics
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -82,13 +83,15 @@ def test_nothing_grows(tmp_path: Path, model_cache: Path) -> None:
             try:
                 reply = does(at)
                 if reply is not None and reply.status not in (200, 422):
-                    wrong.append(reply.text[:500])
+                    wrong.append(f"{does} {at}: {reply.text[:500]}")
             except Exception as error:
-                wrong.append(repr(error))
+                wrong.append(f"{does} {at}: {error!r}")
             next(done)
 
     with serving(home, model_cache, "--workers", "2", "--cache-mb", "4") as server:
         ready(server)
+        with suppress(TimeoutError):  # the first look at what is installed takes seconds
+            server.get("/api/status")
         threads = [
             threading.Thread(target=client, args=[does]) for does in work(server, home, extra)
         ]

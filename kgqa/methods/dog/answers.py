@@ -62,7 +62,7 @@ def claimed(pieces: Sequence[FreeText | Span]) -> list[str] | None:
 
 
 def names_of_line(line: str) -> list[str] | None:
-    """Return the names after ``the answer is``, each once; None if there is none."""
+    """Return the distinct names after ``the answer is``; None without any."""
     starred = STAR.split(line)
     parts = starred[1:] if len(starred) > 1 else starred
     names = [_name(part, last=at == len(parts) - 1) for at, part in enumerate(parts)]
@@ -154,7 +154,7 @@ class GraphNames:
             self._known.setdefault(form_of(node.name), []).append(node)
 
     def link(self, names: Sequence[str], path: ScoredPath | None) -> list[tuple[Node | str, bool]]:
-        """Return for each name the entities that it means, and whether ``path`` reaches them.
+        """Return for each name its entities, and whether ``path`` reaches them.
 
         A name that means none stands for itself, not grounded. Raises GraphError.
         """
@@ -169,7 +169,7 @@ class GraphNames:
 
 
 def reached(path: ScoredPath) -> list[tuple[Node | str, bool]]:
-    """Return what the last triplet of a chain reached, under each of its readings."""
+    """Return the entity that the last triplet of a chain reached, for each of its readings."""
     ends = {grounded.tail.id: grounded.tail for grounded in path.groundings}
     return [(node, True) for node in ends.values()]
 
@@ -177,7 +177,7 @@ def reached(path: ScoredPath) -> list[tuple[Node | str, bool]]:
 def ranked(
     chains: Sequence[tuple[float, Sequence[tuple[Node | str, bool]]]],
 ) -> tuple[list[RankedAnswer], list[RankedAnswer]]:
-    """Return the first chain's answers, and those that only other chains give.
+    """Return the answers of the first chain, and the further answers of other chains.
 
     ``chains``: the score of each, best first, and what it answers. An answer's score is the part
     that the chains which give it have of the probability of all, each chain's divided among its

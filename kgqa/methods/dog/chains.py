@@ -89,7 +89,7 @@ def extended(
 
 
 class _Known(NamedTuple):
-    """What is known of some spans, which are kept so that none takes another's place.
+    """The results for spans, with references to the spans so that their ids stay unique.
 
     ``more``: whether there are more readings. ``names``: casefolded, of the graph that was shown
     and of the triplets.
@@ -184,7 +184,7 @@ class ChainWriter:
         return chains
 
     def readings(self, chain: Chain) -> list[ChainReading]:
-        """Return what the triplets of ``chain`` stand for, by id."""
+        """Return the readings of the triplets of ``chain``, by id."""
         return self._known(chain.spans).readings
 
     def has_more_readings(self, chain: Chain) -> bool:
@@ -317,7 +317,7 @@ def score(chain: Chain) -> float:
 
 
 def without_end(chain: Chain, decode: Callable[[Sequence[int]], str]) -> list[FreeText | Span]:
-    """Return the pieces of a chain; the token that ended it is not in their text."""
+    """Return the pieces of a chain, without the token that ended it."""
     pieces = list(chain.pieces)
     if chain.stop == "end token" and isinstance(last := pieces[-1], FreeText):
         pieces[-1] = replace(last, text=last.text.removesuffix(decode(last.tokens[-1:])))

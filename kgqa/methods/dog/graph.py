@@ -38,7 +38,7 @@ _WORDS = str.maketrans(dict.fromkeys("._/^", " "))
 
 @dataclass(frozen=True, slots=True)
 class FilteredGraph:
-    """The triplets of a prompt, the best first, each after those that lead to it.
+    """The triplets of a prompt, best first, each after the triplets that lead to it.
 
     ``rows`` has shape ``[n, 5]`` (:mod:`kgqa.paths.triplets`), ``texts`` the text of each.
     """
@@ -145,7 +145,7 @@ class GraphFilter:
 def neighbourhood(
     store: GraphStore, triplets: StoreTriplets, topics: IntArray, hops: int
 ) -> tuple[IntArray, IntArray, list[str]]:
-    """Return the triplets within ``hops`` hops of ``topics``, of which hop each is, and notes.
+    """Return the triplets within ``hops`` hops of ``topics``, their hops, and notes.
 
     Shapes ``[n, 5]`` and ``[n]``, from 1 on, each triplet once. Notes tell of entities that were
     not read because they have too many edges, and of what was left when enough had been read.

@@ -95,7 +95,7 @@ class Dog(Method[DogOptions]):
         )
 
     def rules(self, store: GraphStore) -> WalkRules:
-        """Return which walks of ``store`` a chain can make: triplets are taken at either end."""
+        """Return the rules of chains in ``store``: triplets are entered at either end."""
         hops = self.filter.hops if self.options.walk == "filtered" else self.options.steps
         return WalkRules(hops, "both", self.walks(store).mediators)
 
@@ -116,7 +116,7 @@ class Dog(Method[DogOptions]):
         }
 
     def answer(self, store: GraphStore, question: LinkedQuestion) -> Findings:
-        """Return the answers of the best chain, those of others, and the chains as paths."""
+        """Return the answers of the best chain and of others, and the chains as paths."""
         began = time.perf_counter()
         options = self.options
         text = question.question
@@ -202,7 +202,7 @@ class Dog(Method[DogOptions]):
         chains: Sequence[tuple[Chain, ScoredPath | None]],
         notes: list[str],
     ) -> tuple[list[RankedAnswer], list[RankedAnswer]]:
-        """Return the answers and those of other chains alone; ``notes`` get what to know."""
+        """Return the answers of the best chain and of others; ``notes`` gets messages."""
         decode = self.kg_llm.encoder.decode
         lines = [claimed(without_end(chain, decode)) for chain, _ in chains]
         if not any(path for _, path in chains):
@@ -234,7 +234,7 @@ class Dog(Method[DogOptions]):
         answers: list[RankedAnswer],
         others: list[RankedAnswer],
     ) -> tuple[list[RankedAnswer], list[RankedAnswer]]:
-        """Return the same with what all topic entities lead to before what some do."""
+        """Return the answers with those that all topic entities reach first."""
         every = [*answers, *others]
         keys = store.keys_of([answer.id or "" for answer in every])
         missing = lacking(store, question.topics, keys, self.rules(store))
@@ -252,7 +252,7 @@ class Dog(Method[DogOptions]):
         return [every[at] for at in mine], [every[at] for at in order if at not in mine]
 
     def _room(self, text: str, names: list[str]) -> int:
-        """Return how many tokens the graph may have in the prompt. Raises ModelError for none."""
+        """Return the number of tokens for the graph in the prompt. Raises ModelError for none."""
         longest = getattr(self.kg_llm.model.config, "max_position_embeddings", None)
         if not longest:
             return 1 << 30

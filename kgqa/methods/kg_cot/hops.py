@@ -25,7 +25,7 @@ MOST_KEPT = 4_000_000  # hops in memory, about 50 bytes each
 
 
 class HopsOf(NamedTuple):
-    """The hops of some entities, all columns ``[n]`` but ``hop`` ``[n, 4]``; sorted by ``row``.
+    """The hops of entities, sorted by ``row``; columns are ``[n]``, except ``hop`` ``[n, 4]``.
 
     ``row`` is a position in the keys asked for, ``hop`` as in :class:`kgqa.paths.walk.Hops`,
     ``relation`` the number of the hop's relation, ``kind`` the tail's kind.

@@ -50,7 +50,7 @@ _LOW = 1e-6  # the floor of walks if FLOOR left nothing, and if there are choice
 
 
 class KgCot(Method[KgCotOptions]):
-    """Answers from the paths of a graph reasoner, which fits the KG if none is named.
+    """Answers from the paths of a graph reasoner, by default the one that fits the KG best.
 
     Not for use by several threads: the hops of the store that was asked last are kept.
     """
@@ -75,7 +75,7 @@ class KgCot(Method[KgCotOptions]):
         self._bound: BoundReasoner | None = None
 
     def own_settings(self) -> dict[str, Any]:
-        """Return the reasoner, and which of its entities are shown and answers."""
+        """Return the reasoner, and the thresholds of shown entities and answers."""
         return {
             "reasoner": self.reasoner.name,
             "paths_each": self.options.paths_each,
@@ -150,7 +150,7 @@ class KgCot(Method[KgCotOptions]):
 def _scores(
     bound: BoundReasoner, question: LinkedQuestion, choices: Sequence[AnswerChoice]
 ) -> QuestionScores:
-    """Return what the reasoner says of entities that may be answers. Raises EmptyLanguageError."""
+    """Return the reasoner's scores of possible answers. Raises EmptyLanguageError."""
     topics = np.unique(np.array([topic.key for topic in question.topics], np.int64))
     ends = np.array([key for choice in choices for key in choice.keys], np.int64)
     for floor in (_LOW,) if choices else (FLOOR, _LOW):

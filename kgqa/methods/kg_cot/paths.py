@@ -39,7 +39,7 @@ class FoundPath:
 
 @dataclass(frozen=True, slots=True)
 class _Edges:
-    """The edges into the pairs of a level, by pair: those into pair i lie from ``starts[i]`` on.
+    """The edges into the pairs of a level, by pair: the edges into pair i begin at ``starts[i]``.
 
     ``order`` are the level's edges; ``best`` is what the best way over each scores up to its end,
     and of one pair's edges the best stands first.
@@ -52,7 +52,7 @@ class _Edges:
 
 @dataclass(order=True, slots=True)
 class _Way:
-    """The end of a path: ``place`` is the next edge to try of those into ``pair`` at ``depth``.
+    """The end of a path: ``place`` is the next edge to try into ``pair`` at ``depth``.
 
     Sorted by how well a whole path with this end can score at most, then by when it was found.
     """

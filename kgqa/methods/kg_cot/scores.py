@@ -46,7 +46,7 @@ class QuestionScores:
     tokens: int
 
     def only(self, keep: BoolArray) -> QuestionScores:
-        """Return the same for some of the entities; the walk stays."""
+        """Return the scores of a subset of the entities; the walk is shared."""
         return replace(self, node=self.node[keep], kind=self.kind[keep], score=self.score[keep])
 
     def times(self, factor: NDArray[np.float64]) -> QuestionScores:
@@ -93,7 +93,7 @@ class BoundReasoner:
 
 
 def relation_words(name: str) -> str:
-    """Return a relation as an encoder reads it: the words that it is made of.
+    """Return a relation's name split into words, for the encoder.
 
     >>> relation_words("people.person.place_of_birth")
     'people person place of birth'
@@ -104,7 +104,7 @@ def relation_words(name: str) -> str:
 def padded(
     states: TokenStates, rows: IntArray
 ) -> tuple[NDArray[np.float32], BoolArray, NDArray[np.float32]]:
-    """Return states ``[n, tokens, width]``, which are there, and the vectors of some questions."""
+    """Return token states ``[n, tokens, width]``, their mask, and the vectors of questions."""
     counts = states.starts[rows + 1] - states.starts[rows]
     there = np.arange(int(counts.max())) < counts[:, None]
     block = np.zeros((*there.shape, states.vectors.shape[1]), np.float32)
@@ -116,7 +116,7 @@ def padded(
 def score_question(
     bound: BoundReasoner, question: str, topics: IntArray, floor: float = FLOOR
 ) -> QuestionScores:
-    """Return what the reasoner says of a question about the keys ``topics``. Raises GraphError."""
+    """Return the reasoner's scores for a question about the keys ``topics``. Raises GraphError."""
     states = bound.reasoner.encoder.encode_tokens([question])
     reading = bound.reasoner.model.read(*padded(states, np.zeros(1, np.int64)))
     log_beta = log_softmax(reading.log_beta[:, : bound.rules.hops])

@@ -33,7 +33,7 @@ FLOOR = 1e-3  # what an edge carries at least, of 1 that starts at a topic entit
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """The pairs (row, entity) that a walk is at after some hops, and the edges taken to them.
+    """The pairs (row, entity) of a walk at one depth, and the edges into them.
 
     Of pairs: ``row``, ``node`` (key), ``kind``, and ``scores``. Of edges: ``source``, a position
     among the pairs before, ``target``, one among these, ``hop`` ``[edges, 4]``, ``relation`` (its
@@ -151,7 +151,7 @@ def _hop(
 def _pairs(
     row: IntArray, node: IntArray, kind: NDArray[np.uint8]
 ) -> tuple[IntArray, IntArray, NDArray[np.uint8], IntArray]:
-    """Return rows, nodes and kinds of the distinct pairs, sorted, and which pair each entry is."""
+    """Return rows, nodes and kinds of the distinct pairs, sorted, and each entry's pair."""
     nodes, local = dense(node)
     width = max(len(nodes), 1)
     cells, at = dense(row * width + local)

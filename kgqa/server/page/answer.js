@@ -308,7 +308,8 @@ function planned(query, found, given, page) {
   el("div", { class: "actions" },
     rows.length > lines.length ? el("span", { class: "about", textContent: `${number(rows.length - lines.length)} more rows in the CSV` }) : null,
     el("button", { type: "button", class: "quiet", textContent: "All rows as CSV", onclick: () => csv(query.plan, given) }),
-    query.cypher ? copier("Copy the plan's Cypher", query.cypher) : null),
+    query.cypher ? copier("Copy the plan's Cypher", query.cypher) : null,
+    query.sparql ? copier("Copy the plan's SPARQL", query.sparql) : null),
   edited(query, found, given, page));
   return card;
 }

@@ -1,0 +1,54 @@
+"""Runs a plan where its graph lies, and says it in that store's own language."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kgqa.errors import PlanError
+from kgqa.graph.sparql_store import SparqlStore
+from kgqa.queries.check import SchemaIndex
+from kgqa.queries.cypher import cypher_of
+from kgqa.queries.endpoint import run_on_endpoint
+from kgqa.queries.execute import run_plan
+from kgqa.queries.implicit_classes import queryable
+from kgqa.queries.result import QueryLimits
+
+if TYPE_CHECKING:
+    from kgqa.queries.join import QueryStore
+    from kgqa.queries.plan import Plan
+    from kgqa.queries.result import QueryResult
+
+
+def rows_of(plan: Plan, store: QueryStore, limits: QueryLimits | None = None) -> QueryResult:
+    """Return what a plan gives on a store as it is, with its statement if it is one.
+
+    Raises PlanError, TimeLimitError, GraphError.
+    """
+    graph = queryable(store)
+    return run_shown(plan, graph, SchemaIndex(graph.schema()), limits, SchemaIndex(store.schema()))
+
+
+def run_shown(
+    plan: Plan,
+    store: QueryStore,
+    index: SchemaIndex,
+    limits: QueryLimits | None = None,
+    stored: SchemaIndex | None = None,
+) -> QueryResult:
+    """Return what ``plan`` gives on ``store``, with its Cypher or SPARQL if it is one statement.
+
+    ``stored``: the schema that the store itself knows, where ``index`` has more classes. Raises
+    PlanError if the plan does not fit the schema, or exceeds the limits; TimeLimitError,
+    GraphError.
+    """
+    limits = limits or QueryLimits()
+    if isinstance(store, SparqlStore):
+        until = time.monotonic() + limits.seconds
+        return run_on_endpoint(plan, store, index, limits, until)
+    result = run_plan(plan, store, index, limits)
+    with suppress(PlanError):  # rows are exact on every store
+        result = replace(result, cypher=cypher_of(plan, stored or index).text)
+    return result
