@@ -74,7 +74,7 @@ def attach(
     folder = home / kg
     if (folder / LOADED).exists():
         raise UsageError(f"{kg} is a KG that was loaded into {folder}.", "Choose another name.")
-    with _folder_alone(folder):
+    with folder_alone(folder):
         record = Attachment(connection.url, database, now())
         if (folder / RECORD_NAME).is_file():
             before = read_attachment(folder)
@@ -153,7 +153,11 @@ def _unknown(name: str, known: Sequence[str]) -> UsageError:
 
 
 @contextlib.contextmanager
-def _folder_alone(folder: Path) -> Iterator[None]:
+def folder_alone(folder: Path) -> Iterator[None]:
+    """Let nobody else survey into the KG's folder; a failure leaves nothing in a new one.
+
+    Raises GraphError if somebody does, StoreUnavailableError if it cannot be written.
+    """
     made = not folder.exists()
     lock = FileLock(folder / ".attach.lock", timeout=0)
     try:

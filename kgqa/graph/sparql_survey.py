@@ -11,9 +11,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from filelock import FileLock, Timeout
-
-from kgqa.errors import GraphError, StoreUnavailableError, UsageError
+from kgqa.errors import GraphError, UsageError
 from kgqa.graph.attached import (
     RECORD_NAME,
     Attachment,
@@ -23,7 +21,7 @@ from kgqa.graph.attached import (
     new_survey,
     read_attachment,
 )
-from kgqa.graph.attached_attach import Attached
+from kgqa.graph.attached_attach import Attached, folder_alone
 from kgqa.graph.backend import is_kg_name
 from kgqa.graph.model import KGInfo, Kind
 from kgqa.graph.names import is_storable, normalise
@@ -91,21 +89,17 @@ def attach_endpoint(
     folder = home / name
     if (folder / LOADED).exists():
         raise UsageError(f"{name} is a KG that was loaded into {folder}.", "Choose another name.")
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        with FileLock(folder / ".attach.lock", timeout=0):
-            record = Attachment(client.url, client.graph, _now(), language="en")
-            if (folder / RECORD_NAME).is_file():
-                before = read_attachment(folder)
-                if (before.url, before.database) == (record.url, record.database):
-                    record = replace(before, attached=record.attached)
-            record = _with(record, taken)
-            survey, record = survey_endpoint(client, record, folder, progress)
-            if taken.direction is not None:
-                record = replace(record, direction=taken.direction)
-            record.write(folder)
-    except Timeout:
-        raise StoreUnavailableError(f"{name} is being attached by another command.") from None
+    with folder_alone(folder):
+        record = Attachment(client.url, client.graph, _now(), language="en")
+        if (folder / RECORD_NAME).is_file():
+            before = read_attachment(folder)
+            if (before.url, before.database) == (record.url, record.database):
+                record = replace(before, attached=record.attached)
+        record = _with(record, taken)
+        survey, record = survey_endpoint(client, record, folder, progress)
+        if taken.direction is not None:
+            record = replace(record, direction=taken.direction)
+        record.write(folder)
     return Attached(name, record, survey, time.monotonic() - began)
 
 

@@ -49,6 +49,7 @@ ASK = {
     "forwards": int,
     "search": {"kind": str, "proven": None, "certain": None, "bound": None, "demands": None},
     "notes": [str],
+    "readings": [{"text": str, "plan": str}],
     "understood": {
         **dict.fromkeys(("question", "text", "asks", "of"), str),
         "order": [{"sign": int, "dimension": str, "word": str}],

@@ -563,6 +563,21 @@ def test_files_that_may_not_grow(place: Place, tmp_path: Path, room: int) -> Non
     ends_well(place, home)
 
 
+@pytest.mark.parametrize(
+    "place",
+    [pytest.param(ALSO[1], id="attach"), pytest.param(ALSO[2], id="attach again")],
+    indirect=True,
+)
+def test_files_of_a_survey_that_may_not_grow(place: Place, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    done, _ = place.run(place.fresh(home), home, room=3000)
+    assert done.code == 1
+    assert "should not" not in done.error
+    assert "cannot be written" in done.error
+    assert place.command.seen(home) == place.before
+    ends_well(place, home)
+
+
 def mount(folder: Path, size: int, *more: str) -> None:
     """Put a real disk of ``size`` bytes there, or change its size; skip where that is forbidden."""
     options = ",".join([f"size={size}", *more])

@@ -8,6 +8,7 @@ import json
 import os
 import tomllib
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -33,7 +34,7 @@ from kgqa.graph.attached import (
     read_attachment,
 )
 from kgqa.graph.attached_attach import Taken, attach, described
-from kgqa.graph.attached_store import AttachedStore
+from kgqa.graph.attached_store import AttachedStore, is_due
 from kgqa.graph.browser import browser_url
 from kgqa.graph.model import Kind, keys_array
 from kgqa.graph.neo4j import Neo4jConnection
@@ -826,3 +827,15 @@ def test_what_a_killed_survey_left_is_removed_by_the_next(tmp_path: Path) -> Non
     with contextlib.suppress(ZeroDivisionError), new_survey(tmp_path):
         raise ZeroDivisionError
     assert list(tmp_path.iterdir()) == [running]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "ago", "due"),
+    [(0.1, 0, True), (1.0, 5, False), (1.0, 11, True), (1.0, -86_400, True), (9.0, 999, False)],
+)
+def test_a_survey_is_made_again_whatever_the_clock_was_set_to(
+    seconds: float, ago: float, due: bool
+) -> None:
+    """One of the future was read before the clock was set back: nobody waits until it is past."""
+    survey: Any = SimpleNamespace(seconds=seconds, read=1e9)
+    assert is_due(survey, 1e9 + ago) == due

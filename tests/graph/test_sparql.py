@@ -462,6 +462,17 @@ def test_the_bundled_sample_is_the_same_graph_from_an_endpoint(
                 for kg in (endpoint, file_kg)
             )
             assert given == expected, topic
+        film, director = "[film.film]", "[film.director]"
+        for plan in (
+            f"{film} [film.film.directed_by]> {director} | desc count {film} | limit 3 "
+            f"| give {director}, count {film}",
+            "[people.person] | desc [people.person].[people.person.height_meters] | limit 1",
+        ):
+            one, two = endpoint.query(plan), file_kg.query(plan)
+            assert one.sparql
+            assert (one.rows, one.tied, one.runners_up) == (two.rows, two.tied, two.runners_up)
+            behind = [[set(kg.evidence(row).facts) for row in range(len(kg))] for kg in (one, two)]
+            assert behind[0] == behind[1]
 
 
 @pytest.mark.parametrize(

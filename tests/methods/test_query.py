@@ -601,3 +601,38 @@ def test_tables_with_short_names_are_asked_in_whole_words(
     fleet: kgqa.KG, question: str, names: set[str]
 ) -> None:
     assert {one.name for one in fleet.ask(question, method="query").answers} == names
+
+
+@pytest.fixture(scope="module")
+def outings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
+    """Values as people write them: durations, instants, weights in two units, sizes in none."""
+    tables = {
+        "outing": "name,duration,starts,load,size\n"
+        "Quay Walk,PT50M,2024-01-01T08:00:00+00:00,900 g,3 m\n"
+        "Ridge Walk,PT4H,2024-01-01T09:00:00+09:00,12 kg,9 kg\n"
+        "Mill Walk,PT1H30M,2024-01-01T10:00:00+00:00,2.5 kg,40 cm\n",
+    }
+    with ingested(tmp_path_factory, "outings", tables) as kg:
+        yield kg
+
+
+@pytest.mark.parametrize(
+    ("question", "names"),
+    [
+        ("Which outing has the longest duration?", ["Ridge Walk"]),
+        ("Which outing has the shortest duration?", ["Quay Walk"]),
+        ("Which outings last longer than 2 hours?", ["Ridge Walk"]),
+        ("Which outing starts first?", ["Ridge Walk"]),
+        ("Which outing has the lowest load?", ["Quay Walk"]),
+    ],
+)
+def test_values_are_compared_as_what_they_are(
+    outings: kgqa.KG, question: str, names: list[str]
+) -> None:
+    answer = outings.ask(question, method="query")
+    assert [one.name for one in answer.answers] == names
+
+
+def test_no_thing_is_the_greatest_by_texts_that_do_not_compare(outings: kgqa.KG) -> None:
+    answer = outings.ask("Which outing has the greatest size?")
+    assert len(answer.answers) != 1 or (answer.confidence or 0) < 0.9
