@@ -42,9 +42,7 @@ MOST_PATHS = 2_000  # that are chosen from
 _CONSIDERED = 0.3  # part of the best score from which an entity may be what a named one is beside
 _UNMET = 0.1  # what is left of the score of an entity that does not meet the conditions
 _MOST_EDGES = 500  # an entity with more is not looked at
-_MIN_PROBABILITY = (
-    0.5  # the least probability of the relation of a value, against the others and none of them
-)
+_MIN_PROBABILITY = 0.5  # of the relation of a value, against the others and none of them
 _NEARLY = 0.7  # part of the likeliest relation's probability from which another is meant as well
 _USUAL = 0.5  # part of the entities that have a value, if a relation is one of values
 

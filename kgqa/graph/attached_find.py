@@ -162,6 +162,8 @@ class NameFinder:
         """Return the edges into a value: (row, step, key, kind) of nodes that have it."""
         value, kind = read_value(id_)
         edges: list[tuple[int, int, int, int]] = []
+        if value == id_:  # not in the form of a value's id, which is quoted
+            return edges
         for label in self._file.survey.schema.types:
             for each in label.properties:
                 indexed = (label.name, each.name) in self._file.survey.indexed

@@ -74,7 +74,9 @@ def seen_of(kg: kgqa.KG) -> dict[str, Any]:
         found = {one.name for one in answer.answers}
         scores = [path.score for path in answer.paths]  # equal ones are cut off by key
         paths = {path.text for path in answer.paths if path.score > scores[0] - 1e-6}
-        seen[question] = answer.best and answer.best.name, found, paths
+        seen[question] = answer.best and answer.best.name, found
+        if paths:  # a plan, which answers where paths are less sure, has none
+            seen[f"paths of {question}"] = paths
     return seen
 
 
@@ -141,7 +143,10 @@ def in_sqlite(home: Path) -> dict[str, Any]:
 
 
 def differences(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    names = sorted(one.keys() | other.keys())
+    either = one.keys() ^ other.keys()
+    names = sorted(
+        (one.keys() | other.keys()) - {each for each in either if each.startswith("paths of ")}
+    )
     pairs = {name: (one.get(name), other.get(name)) for name in names}
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 

@@ -149,7 +149,7 @@ def test_the_help_of_ask_fits_a_screen_and_groups_its_flags(kgqa: Kgqa) -> None:
     shown = kgqa("ask", "--help").out
     own = shown[: shown.index("For every command:")]
     flags = [line for line in own.splitlines() if line.startswith("  --")]
-    assert 8 <= len(flags) <= 14
+    assert 8 <= len(flags) <= 15
     assert len(shown.splitlines()) <= 60
     assert "--set NAME=VALUE" in shown
 

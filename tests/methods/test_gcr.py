@@ -178,6 +178,7 @@ def test_the_json_is_the_contract(sample, kg_llm) -> None:
         "confidence",
         "expanded",
         "notes",
+        "readings",
         "understood",
         "browser_url",
     }

@@ -50,14 +50,18 @@ def test_where_no_plan_is_sure_two_are_offered_and_one_can_be_chosen(shop: kgqa.
     given = [row[0] for row in shop.query(second.plan).plain_rows()]
     assert [one.name for one in chosen.answers] == given
     assert [one.id for one in chosen.answers] != [one.id for one in answer.answers]
-    with pytest.raises(UsageError, match="no reading 3 of this question: 2 are offered"):
+    with pytest.raises(
+        UsageError, match="Reading 3 of this question does not exist: 2 are offered"
+    ):
         shop.ask(answer.question, reading=3, **asked)  # type: ignore[arg-type]
 
 
 def test_a_sure_plan_offers_no_other(shop: kgqa.KG) -> None:
     question = "Which supplier has the most products?"
     assert shop.ask(question).readings == ()
-    with pytest.raises(UsageError, match="no reading 1 of this question: it is read in one way"):
+    with pytest.raises(
+        UsageError, match="Reading 1 of this question does not exist: it is read in one way"
+    ):
         shop.ask(question, reading=1)
 
 
