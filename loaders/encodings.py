@@ -19,6 +19,7 @@ CALLED = {WESTERN: "Windows-1252", "latin-1": "Latin-1"}
 
 NOT_WESTERN = (0x81, 0x8D, 0x8F, 0x90, 0x9D)  # bytes that Windows-1252 lacks
 _ZEROS = 0.4  # share of the bytes of one half of UTF-16 that are zero in most languages
+_SAYING = 12  # bytes from which the places of zeros say something
 _MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
@@ -39,11 +40,13 @@ _ABOVE = 50  # lines above a header that are looked at
 def wide_encoding(start: bytes) -> str:
     """Return the encoding of a file that begins so if it is UTF-16 or UTF-32, else nothing.
 
-    >>> wide_encoding("name".encode("utf-16")), wide_encoding("name".encode("utf-16-be"))
+    >>> wide_encoding("id,name".encode("utf-16")), wide_encoding("id,name".encode("utf-16-be"))
     ('utf-16', 'utf-16-be')
     """
     said = next((encoding for mark, encoding in _MARKS if start.startswith(mark)), "")
-    half = max(1, len(start) // 2)
+    if len(start) < _SAYING:
+        return said
+    half = len(start) // 2
     odd, even = start[1::2].count(0) / half, start[::2].count(0) / half
     if odd > _ZEROS > 4 * even:
         return said or "utf-16-le"

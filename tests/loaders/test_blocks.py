@@ -222,7 +222,9 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None
 
 
 def test_sources_that_are_not_there(tmp_path: Path) -> None:
-    with pytest.raises(DumpNotFoundError, match=r"no Freebase dump file .*missing\.gz"):
+    with pytest.raises(
+        DumpNotFoundError, match=r"The Freebase dump file .*missing\.gz does not exist"
+    ):
         find_sources([tmp_path / "missing.gz"], "Freebase dump")
     with pytest.raises(DumpNotFoundError, match="holds no file"):
         find_sources([tmp_path], "Freebase dump")

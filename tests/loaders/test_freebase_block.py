@@ -213,7 +213,8 @@ def test_a_dump_read_by_columns_is_the_dump_read_by_lines(
     lines: list[str], size: int, end: str
 ) -> None:
     data = dump_of(lines, end)
-    if not data.startswith(b"\xef\xbb\xbf"):
+    utf16 = 5 * data.count(0) > len(data)  # by the places of its zeros it may be
+    if not data.startswith((b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")) and not utf16:
         assert_same(data, size)
 
 

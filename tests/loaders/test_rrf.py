@@ -104,5 +104,5 @@ def test_an_archive_is_to_be_unpacked(tmp_path: Path) -> None:
     (tmp_path / "2024AA.zip").write_bytes(b"PK")
     with pytest.raises(DumpMalformedError, match=r"2024AA\.zip is an archive"):
         cuis(tmp_path, tmp_path / "2024AA.zip")
-    with pytest.raises(DumpNotFoundError, match="no UMLS release at"):
+    with pytest.raises(DumpNotFoundError, match="is not a UMLS release"):
         cuis(tmp_path, tmp_path / "nowhere")
