@@ -103,6 +103,7 @@ def table_files(source: Path, progress: Progress) -> list[Path]:
 def _tables_of(path: Path, headers: Mapping[Path, Path]) -> Iterator[Table]:
     ending = ending_of(path)
     name = path.name.split(".")[0]
+    check_regular(path)
     try:
         if ending in _SQLITE or _starts(path) == _MAGIC:
             yield from read_sqlite(path)
