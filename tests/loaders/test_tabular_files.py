@@ -13,7 +13,7 @@ from pyarrow import feather, parquet
 
 from kgqa.errors import DumpMalformedError
 from kgqa.loaders import tabular_table
-from kgqa.loaders.tabular_files import read_tables
+from kgqa.loaders.tabular_files import read_tables, table_files
 from kgqa.loaders.tabular_table import unique_names
 from kgqa.progress import Silent
 
@@ -171,7 +171,7 @@ def test_a_header_in_a_file_of_its_own_is_of_all_parts(tmp_path: Path) -> None:
         ("peopleware.csv", "id,name\n3,Cid\n"),
     ):
         (tmp_path / name).write_text(text, "utf-8")
-    found = {table.name: table for table in read_tables([tmp_path], Silent())}
+    found = {table.name: table for table in read_tables(table_files(tmp_path, Silent()), Silent())}
     assert sorted(found) == ["people", "people_2", "peopleware"]
     assert found["people_2"].columns["name"].to_pylist() == ["Bob"]
     assert found["people"].rows.tolist() == [1]
