@@ -221,7 +221,7 @@ class Engine:
         return None
 
     def _plainly(self, search: _ActiveSearch) -> list[int]:
-        """Return the pending states of ``one`` that need a whole-prefix pass."""
+        """Return the pending states of ``search`` that need a whole-prefix pass."""
         tree, limit = search.asked.tree, self.plan.limit
         missing = tree.missing(search.demanded)
         if self.plan.way == "plain":

@@ -199,7 +199,6 @@ CREATE VIRTUAL TABLE node_text USING fts5 (
     name, aliases, content='', tokenize="unicode61 remove_diacritics 2"
 );
 """
-_STEP = 5_000  # rows written at once
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

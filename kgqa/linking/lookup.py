@@ -49,7 +49,7 @@ def find_hits(
     mentions: list[Mention],
     schema_words: Container[str] = (),
 ) -> list[tuple[int, Hit]]:
-    """Return (entity key, hit) for every entity that the mentions ``found`` may name.
+    """Return (entity key, hit) for every entity that ``mentions`` may name.
 
     ``schema_words``: normalised words of ``question`` that speak of the KG's relations.
     """

@@ -35,7 +35,7 @@ from kgqa.queries.plan import (
     NodeRef,
     Plan,
     PropertyRef,
-    chains_of,
+    chain_nodes,
     owners,
     refs_of,
 )
@@ -195,7 +195,11 @@ class _Statement:
         if optional and 0 in self.bound and 0 not in nodes:
             raise PlanError("This plan cannot be written as one statement of Cypher.")
         chains = self._chains_of(sorted(needed))
-        lone = nodes - {end for number in needed for end in self._ends(number)} - self.bound
+        lone = (
+            nodes
+            - {end for number in needed for end in self.plan.all_hops[number].ends}
+            - self.bound
+        )
         parts: list[tuple[list[int], list[int]]] = [([node], []) for node in sorted(lone)]
         parts += [(self._chain_nodes(chain), chain) for chain in chains]
         lines: list[str] = []
@@ -254,12 +258,9 @@ class _Statement:
                 chains.append([number])
         return chains
 
-    def _ends(self, number: int) -> tuple[int, int]:
-        hop = self.plan.all_hops[number]
-        return hop.source, hop.target
-
     def _chain_nodes(self, chain: Sequence[int]) -> list[int]:
-        return [self._ends(chain[0])[0], *(self._ends(number)[1] for number in chain)]
+        hops = [self.plan.all_hops[number] for number in chain]
+        return [hops[0].source, *(hop.target for hop in hops)]
 
     def _node(self, node: int, known: Iterable[int] = ()) -> str:
         class_ = self.plan.nodes[node]
@@ -268,7 +269,7 @@ class _Statement:
 
     def _path(self, chain: Sequence[int]) -> str:
         known = set(self.bound)
-        start = self._ends(chain[0])[0]
+        start = self.plan.all_hops[chain[0]].source
         text = self._node(start, known)
         known.add(start)
         for number in chain:
@@ -289,7 +290,7 @@ class _Statement:
     def _pairs(self, hops: tuple[Hop, ...]) -> list[tuple[int, int]]:
         """Return the pairs of nodes of a chain of ``hops`` that could be one node."""
         classes = self.plan.nodes
-        chains = [[chain[0].source, *(hop.target for hop in chain)] for chain in chains_of(hops)]
+        chains = chain_nodes(hops)
         return list(
             dict.fromkeys(
                 (node, other)

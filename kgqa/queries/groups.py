@@ -74,12 +74,12 @@ def required(plan: Plan) -> set[NodeRef | HopRef] | None:
         else:
             counted.add(("node", root(ref.node)))
     hops = {number for number in range(len(plan.hops)) if part_of_hop(number) not in counted}
-    nodes = {*groups, *(end for number in hops for end in _ends(plan, number))}
+    nodes = {*groups, *(end for number in hops for end in plan.hops[number].ends)}
     # what is left has to hang together
     joined = {min(nodes)}
     for _ in hops:
         for number in hops:
-            ends = set(_ends(plan, number))
+            ends = set(plan.hops[number].ends)
             if ends & joined:
                 joined |= ends
     if joined != nodes or any(_mixed(plan, one, nodes) for one in plan.without):
@@ -87,12 +87,6 @@ def required(plan: Plan) -> set[NodeRef | HopRef] | None:
     return {*map(NodeRef, nodes), *map(HopRef, hops)}
 
 
-def _ends(plan: Plan, number: int) -> tuple[int, int]:
-    return plan.hops[number].source, plan.hops[number].target
-
-
 def _mixed(plan: Plan, without: Without, nodes: set[int]) -> bool:
-    ends = {
-        end for hop in without.hops for end in (hop.source, hop.target) if end < plan.pattern_size
-    }
+    ends = {end for hop in without.hops for end in hop.ends if end < plan.pattern_size}
     return not ends <= nodes

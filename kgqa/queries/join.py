@@ -27,7 +27,7 @@ from kgqa.queries.plan import (
     NodeRef,
     Plan,
     PropertyRef,
-    chains_of,
+    chain_nodes,
     owners,
     refs_of,
 )
@@ -67,7 +67,7 @@ class Solutions:
     columns: dict[NodeRef | HopRef, IntArray] = field(default_factory=dict)
 
     def take(self, places: IntArray | BoolArray) -> Solutions:
-        """Return the solutions at ``rows``."""
+        """Return the solutions at ``places``."""
         columns = {ref: column[places] for ref, column in self.columns.items()}
         count = int(places.sum()) if places.dtype == np.bool_ else len(places)
         return Solutions(count, columns)
@@ -100,8 +100,7 @@ class Solver:
         self._apart = {
             (NodeRef(node), NodeRef(other))
             for hops in [plan.hops, *(part.hops for part in plan.without)]
-            for chain in chains_of(hops)
-            for nodes in [[chain[0].source, *(hop.target for hop in chain)]]
+            for nodes in chain_nodes(hops)
             for node in nodes
             for other in nodes
             if node < other

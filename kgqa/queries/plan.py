@@ -136,6 +136,11 @@ class Hop:
     repeated: bool = False
     either: bool = False
 
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The nodes at both ends, the source first."""
+        return self.source, self.target
+
 
 @dataclass(frozen=True, slots=True)
 class Without:
@@ -324,6 +329,11 @@ def chains_of(hops: tuple[Hop, ...]) -> tuple[tuple[Hop, ...], ...]:
         else:
             chains.append([hop])
     return tuple(map(tuple, chains))
+
+
+def chain_nodes(hops: tuple[Hop, ...]) -> list[list[int]]:
+    """Return the nodes of each chain of hops, in order."""
+    return [[chain[0].source, *(hop.target for hop in chain)] for chain in chains_of(hops)]
 
 
 def default_group(

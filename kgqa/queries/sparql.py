@@ -35,7 +35,7 @@ from kgqa.queries.plan import (
     NodeRef,
     Plan,
     PropertyRef,
-    chains_of,
+    chain_nodes,
     leaves,
     owners,
     refs_of,
@@ -274,7 +274,7 @@ class _Query:
                 path = class_path(self.writer.record)
                 path = "a" if path == iri(RDF_TYPE) else self.writer.shorter(path)
                 block.lines.append(f"{self.nodes[node]} {path} {self.writer.term(class_)} .")
-            elif not held and not any(node in self._ends(hop) for hop in hops):
+            elif not held and not any(node in self.plan.all_hops[hop].ends for hop in hops):
                 raise NotOneStatementError
             if not held:
                 free.append(self.nodes[node])
@@ -313,10 +313,6 @@ class _Query:
             raise NotOneStatementError  # such names are in no index
         return self.writer.called(texts)
 
-    def _ends(self, number: int) -> tuple[int, int]:
-        hop = self.plan.all_hops[number]
-        return hop.source, hop.target
-
     def _step(self, number: int) -> str:
         hop = self.plan.all_hops[number]
         name = self.writer.term(hop.relation)
@@ -339,8 +335,7 @@ class _Query:
         classes = self.plan.nodes
         pairs = {
             tuple(sorted((node, other)))
-            for chain in chains_of(hops)
-            for nodes in [[chain[0].source, *(hop.target for hop in chain)]]
+            for nodes in chain_nodes(hops)
             for place, other in enumerate(nodes)
             for node in nodes[:place]
             if node != other and {node, other} <= bound
@@ -353,7 +348,7 @@ class _Query:
         part = self.plan.without[number]
         inner = _Block(block)
         hops = self.plan.hops_without(number)
-        ends = dict.fromkeys(end for hop in hops for end in self._ends(hop))
+        ends = dict.fromkeys(end for hop in hops for end in self.plan.all_hops[hop].ends)
         new = [node for node in ends if node >= self.plan.pattern_size]
         self._bind(inner, new, hops, [])
         inner.lines = [line for line in inner.lines if " != " not in line]

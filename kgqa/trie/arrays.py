@@ -81,7 +81,7 @@ class Sequences:
         return Sequences(tokens, offsets_of(lengths))
 
     def shared_prefix(self, first: IntArray, other: IntArray) -> IntArray:
-        """Return the common prefix's length of each row of ``one`` and that of ``other``."""
+        """Return the common prefix's length of each row of ``first`` and that of ``other``."""
         places = np.empty(len(first), np.int64)
         for start in range(0, len(first), _COMPARED):  # in pieces that stay in the caches
             part = slice(start, start + _COMPARED)

@@ -57,7 +57,7 @@ class Segments(ABC):
 
     @abstractmethod
     def follow(self, ends: Iterable[tuple[Segment, int]]) -> None:
-        """Set in ``following`` the segments that may follow each leaf, for all leaves at once."""
+        """Set the segments that may follow each leaf of ``ends``, for all leaves at once."""
 
     def ended(self, segment: Segment, leaf: int) -> IntArray:
         """Return the rows of the paths with the text of ``leaf`` that may end there."""
