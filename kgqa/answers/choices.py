@@ -151,7 +151,7 @@ def choice_paths(
             f"There are more than {MOST_PATHS:,} paths to the choices; only the shortest ones are "
             "used."
         )
-    return ordered(table), notes
+    return ordered(table, store), notes
 
 
 def rank_choices(

@@ -67,7 +67,7 @@ def paths_along(
         if depth < len(steps) - 1:  # walks end at values
             onward = kind != Kind.VALUE
             topic, taken = topic[onward], taken[onward]
-    table = ordered(PathTable(topic, np.full(len(topic), len(steps), np.int64), taken))
+    table = ordered(PathTable(topic, np.full(len(topic), len(steps), np.int64), taken), store)
     _, firsts = np.unique(table.ends(), return_index=True)
     return table.take(firsts) if len(firsts) <= most else None
 

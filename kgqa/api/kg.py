@@ -268,7 +268,7 @@ class KG:
                 f"most {hops} hops.",
                 "Ask for fewer with `hops`.",
             )
-        table = ordered(walked)
+        table = ordered(walked, store)
         first = table.take(
             keys_array(range(min(offset, len(table)), min(offset + limit, len(table))))
         )

@@ -288,6 +288,12 @@ class SparqlStore:
         """Return the predicates that the survey found."""
         return self._relations
 
+    def by_id(self, keys: IntArray) -> IntArray:
+        """Return distinct keys in the order of their ids. Raises EntityNotFoundError."""
+        listed = keys_array(keys).tolist()
+        pairs = sorted(zip(self._known(listed), listed, strict=True))
+        return keys_array([key for _, key in pairs])
+
     # ── queries ─────────────────────────────────────────────────────────────────────────────
 
     def called(self, texts: Sequence[str]) -> list[str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -103,6 +105,25 @@ class LiveStore(Protocol):
 
     def remarks(self) -> list[str]:
         """Return the notes that an answer from this state should carry."""
+
+
+@runtime_checkable
+class HashedStore(Protocol):
+    """A ``GraphStore`` whose keys are hashes: their order says nothing, that of ids does."""
+
+    def by_id(self, keys: IntArray) -> IntArray:
+        """Return distinct keys in the order of their ids. Raises EntityNotFoundError."""
+
+
+def in_id_order(store: GraphStore, keys: IntArray) -> IntArray:
+    """Return distinct keys in the order that every store of the same graph gives its entities.
+
+    Keys of a loaded KG are in the order of ids already.
+    """
+    if isinstance(store, HashedStore):
+        return store.by_id(keys)
+    ordered: IntArray = np.sort(keys)
+    return ordered
 
 
 @runtime_checkable

@@ -36,6 +36,7 @@ from kgqa.answers.unused import UNSURE
 from kgqa.display import first_of, said_entity, said_name
 from kgqa.errors import EmptyLanguageError
 from kgqa.graph.model import keys_array
+from kgqa.graph.store import HashedStore, in_id_order
 from kgqa.graph.names import normalise
 from kgqa.graph.store import schema_version
 from kgqa.linking.neighbourhood_features import stems_of
@@ -354,7 +355,7 @@ class Rank(Method[RankOptions]):
         whole = self._weigh(words, asked, topic, paths, -OTHER_STEP * other)
         if paths.steps[int(np.argmax(whole.probability))] != (hop,):
             return whole
-        ends = np.unique(paths.table.ends()[paths.of == best])[:_ENDS]
+        ends = in_id_order(words.store, np.unique(paths.table.ends()[paths.of == best]))[:_ENDS]
         entities = words.store.entities(keys_array(ends.tolist()))
         absent = 1.0
         for row, key in enumerate(entities.keys.tolist()):  # what that leads to may lack the rest
@@ -547,11 +548,13 @@ def lacking_odds(signs: Sequence[float], weights: Sequence[float]) -> float:
 def _best_first(store: GraphStore, scores: Mapping[int, float]) -> list[int]:
     """Return the keys of answers, the best first; of equals the one whose name comes first.
 
-    Keys of a loaded KG are in the order of ids. Those of a database are places that it gives to new
-    nodes when old ones are gone: the same graph loaded again has others.
+    Loaded KGs and endpoints have ids of the graph's own, whose order stands in place of names. Keys
+    of a database are places that it gives to new nodes when old ones are gone: the same graph
+    loaded again has others.
     """
-    order = sorted(scores, key=lambda key: (-scores[key], key))
-    if store.info.loader != "attach":
+    keys = in_id_order(store, keys_array(list(scores))).tolist()
+    order = sorted(keys, key=lambda key: -scores[key])
+    if store.info.loader != "attach" or isinstance(store, HashedStore):
         return order
     first = store.entities(keys_array(order[:_NAMED_FIRST]))
     named = {

@@ -73,11 +73,11 @@ def relation_paths(store: GraphStore, topic: int, rules: WalkRules) -> tuple[Rel
         for hops in range(rules.hops, 1, -1):
             table, over = walk(store, topics, replace(rules, hops=hops), MOST_PATHS)
             if not len(over):
-                return _grouped(table), hops
+                return _grouped(store, table), hops
     near = PathTable(
         np.full(len(one_hop.row), topic), np.ones(len(one_hop.row), np.int64), one_hop.hop[:, None]
     )
-    batch = _grouped(near)
+    batch = _grouped(store, near)
     if rules.hops == 1 or not batch.steps:
         return batch, rules.hops
     # evenly by relation: a rare one must not be lost beside one with a million tails
@@ -90,7 +90,7 @@ def relation_paths(store: GraphStore, topic: int, rules: WalkRules) -> tuple[Rel
         sampled.append(rows[: max(1, int(np.searchsorted(edges, quota, "right")))])
     seen: set[tuple[Hop, ...]] = set()
     for part in _parts(store, batch.table.take(np.concatenate(sampled))):
-        seen.update(_grouped(_further(store, part, rules)).steps)
+        seen.update(_grouped(store, _further(store, part, rules)).steps)
     steps = (*batch.steps, *sorted(seen))
     return replace(batch, steps=steps, closed=frozenset(range(len(batch.steps), len(steps)))), 2
 
@@ -124,15 +124,15 @@ def opened(
                 left = 0
         else:
             closed.difference_update(wanted.values())
-    every = _grouped(joined_tables(tables))
+    every = _grouped(store, joined_tables(tables))
     place = {steps: at for at, steps in enumerate(paths.steps)}
     of = np.array([place[steps] for steps in every.steps])[every.of]
     return RelationPaths(every.table, paths.steps, of, frozenset(closed))
 
 
-def _grouped(table: PathTable) -> RelationPaths:
+def _grouped(store: GraphStore, table: PathTable) -> RelationPaths:
     """Return paths, in order, by their relation paths."""
-    table = ordered(table)
+    table = ordered(table, store)
     steps = table.hops[:, :, (FIRST, SECOND)].reshape(len(table), 2 * table.hops.shape[1])
     base, codes = int(steps.max(initial=0)) + 2, np.zeros(len(steps), np.int64)
     if base ** steps.shape[1] < 1 << 63:  # numbers are sorted ten times as fast as rows

@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from kgqa.graph.model import Kind
-from kgqa.paths.walk import FIRST, SECOND, TAIL, WalkRules, hops_out_of
+from kgqa.graph.store import HashedStore, in_id_order
+from kgqa.paths.walk import (
+    FIRST,
+    SECOND,
+    TAIL,
+    Hops,
+    PathTable,
+    WalkRules,
+    hops_out_of,
+    order_of,
+    ranges,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -22,6 +33,7 @@ if TYPE_CHECKING:
 Hop: TypeAlias = "tuple[int, int]"
 """A relation as it is walked: its first step, and its second one or -1."""
 
+_LISTED = 200_000  # entities of a KG up to which all are listed to take a sample of them
 _SAMPLE = 4_000  # entities whose hops are looked at
 _BLOCKS = 80  # places of a large KG where they are taken
 _TOGETHER = 500  # of them in one call of the store
@@ -43,6 +55,10 @@ class Schema:
         ends: dict[Hop, list[int]] = {}
         for keys in _sampled(store):
             hops = hops_out_of(store, keys, rules)
+            if isinstance(store, HashedStore):
+                lengths = np.ones(len(hops.row), np.int64)
+                order = order_of(PathTable(keys[hops.row], lengths, hops.hop[:, None]), store)
+                hops = Hops(hops.row[order], hops.hop[order], hops.kind[order])
             pairs = hops.hop[:, (FIRST, SECOND)]
             starts = hops.offsets(len(keys))
             for row in range(len(keys)):
@@ -104,8 +120,20 @@ class Schema:
 
 
 def _sampled(store: GraphStore) -> Iterator[IntArray]:
-    """Yield keys of entities in blocks that are spread over the KG."""
+    """Yield keys of entities in blocks that are spread over the KG, in the order of ids.
+
+    Stores that hold the same graph give the same entities, unless it is too large to be listed.
+    """
     count = store.info.next_key
+    if count <= _LISTED or isinstance(store, HashedStore):
+        topics = in_id_order(store, store.topic_keys(-1, _LISTED))
+        if len(topics) > _SAMPLE:
+            places = np.linspace(0, len(topics), _BLOCKS, endpoint=False).astype(np.int64)
+            topics = topics[ranges(places, np.full(_BLOCKS, _SAMPLE // _BLOCKS))]
+        for start in range(0, len(topics), _TOGETHER):
+            keys = topics[start : start + _TOGETHER]
+            yield keys[store.degrees(keys) <= _MOST_EDGES]
+        return
     blocks = 1 if count <= _SAMPLE else _BLOCKS
     seen = -1
     for place in np.linspace(0, count, blocks, endpoint=False).astype(np.int64).tolist():

@@ -16,6 +16,7 @@ import numpy as np
 from kgqa.deadline import check_deadline
 from kgqa.errors import GraphError, UsageError
 from kgqa.graph.model import DIRECTIONS, Direction, Kind
+from kgqa.graph.store import HashedStore
 from kgqa.registry import Mediators as Mediators  # noqa: TC001 - others import it from here
 
 if TYPE_CHECKING:
@@ -273,12 +274,29 @@ def _sum_by(keys: IntArray, amounts: IntArray) -> tuple[IntArray, IntArray]:
     return np.bincount(position, weights=amounts, minlength=len(unique)).astype(np.int64), unique
 
 
-def ordered(table: PathTable) -> PathTable:
-    """Return the paths of ``table`` sorted by their ids, so that "the first" means the same."""
-    columns = [
-        table.hops[:, level, part] for level in range(table.hops.shape[1]) for part in range(4)
-    ]
-    return table.take(np.lexsort([*reversed(columns), table.topic]))
+def ordered(table: PathTable, store: GraphStore | None = None) -> PathTable:
+    """Return the paths of ``table`` in :func:`order_of`."""
+    return table.take(order_of(table, store))
+
+
+def order_of(table: PathTable, store: GraphStore | None = None) -> IntArray:
+    """Return the rows of paths sorted by their ids, so that "the first" means the same.
+
+    Without the ``store`` that they are of they are sorted by keys.
+    """
+    hops, topic = table.hops, table.topic
+    if isinstance(store, HashedStore):
+        nodes = hops[:, :, (MEDIATOR, TAIL)]
+        keys = np.unique(np.concatenate([topic, nodes[nodes >= 0]]))
+        places = np.empty(len(keys), np.int64)
+        places[np.searchsorted(keys, store.by_id(keys))] = np.arange(len(keys))
+        hops, topic = hops.copy(), places[np.searchsorted(keys, topic)]
+        for part in (MEDIATOR, TAIL):
+            there = hops[:, :, part] >= 0
+            hops[there, part] = places[np.searchsorted(keys, hops[there, part])]
+    columns = [hops[:, level, part] for level in range(hops.shape[1]) for part in range(4)]
+    order: IntArray = np.lexsort([*reversed(columns), topic])
+    return order
 
 
 @dataclass(frozen=True, slots=True)
