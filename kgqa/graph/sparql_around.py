@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from kgqa.graph.literals import LONG_TEXT
 from kgqa.graph.names import is_storable
 from kgqa.graph.sparql_client import id_of, iri, term_of
-from kgqa.graph.sparql_pages import MOST_ROWS, TooManyRowsError, all_rows
+from kgqa.graph.sparql_pages import MOST_ROWS, TooManyRowsError, all_rows, number
 from kgqa.graph.sparql_profiles import (
     ALIASES,
     class_path,
@@ -45,6 +45,24 @@ class About:
     types: list[str] = field(default_factory=list)
     literals: Edges = field(default_factory=list)  # of any length
     names: list[tuple[int, str]] = field(default_factory=list)  # with their ranks
+
+
+def counted_degrees(client: SparqlClient, record: Attachment, ids: Sequence[str]) -> dict[str, int]:
+    """Return how many edges touch each of some nodes and literals. Raises GraphError."""
+    degrees = dict.fromkeys(ids, 0)
+    taken, walked = taken_filter(record), walked_literal(record)
+    for start in range(0, len(ids), BATCH):
+        terms = {id_: term_of(id_, record.prefix) for id_ in ids[start : start + BATCH]}
+        sides = [query("degrees_in", nodes=" ".join(terms.values()), taken_predicate=taken)]
+        if nodes := " ".join(term for id_, term in terms.items() if id_[:1] != '"'):
+            sides.append(
+                query("degrees_out", nodes=nodes, taken_predicate=taken, walked_literal=walked)
+            )
+        parts = " UNION ".join(f"{{ {side} }}" for side in sides)
+        for row in all_rows(client, f"SELECT ?s ?n\nWHERE {{ {parts} }}"):
+            if "s" in row:
+                degrees[id_of(row["s"], record.prefix)] += number(row)
+    return degrees
 
 
 class Around:

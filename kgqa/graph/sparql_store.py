@@ -22,18 +22,17 @@ from kgqa.graph.literals import XSD, cast_values, read_value, value_name
 from kgqa.graph.model import Adjacency, Entities, EntityDetails, Kind, Relations, keys_array
 from kgqa.graph.names import is_storable, last_part, name_form
 from kgqa.graph.schema import Facts, GraphSchema, Value
-from kgqa.graph.sparql_around import BATCH, FEW, Around
+from kgqa.graph.sparql_around import BATCH, FEW, Around, counted_degrees
 from kgqa.graph.sparql_client import SparqlClient, id_of, iri, is_term, literal, term_of
 from kgqa.graph.sparql_keys import KeyFile, key_of
 from kgqa.graph.sparql_pages import PAGE, all_rows, number, pages
 from kgqa.graph.sparql_profiles import (
     ALIASES,
+    COUNTED,
     chosen_name,
     class_path,
     rank_of,
     settings_of,
-    taken_filter,
-    walked_literal,
     wanted_language,
 )
 from kgqa.graph.sparql_survey import (
@@ -196,6 +195,11 @@ class SparqlStore:
         wanted = [
             i for i in dict.fromkeys(ids) if is_storable(i) and is_term(i, self.record.prefix)
         ]
+        if self._whole:  # what the survey names is in a triple
+            kept = self._file.keys_of(wanted).tolist()
+            self._there.update(
+                id_ for id_, key in zip(wanted, kept, strict=True) if key == key_of(id_)
+            )
         there = [id_ for id_ in wanted if id_ in self._there or self._around.has(id_)]
         wanted = [id_ for id_ in wanted if id_ not in there]
         for start in range(0, len(wanted), BATCH):
@@ -294,6 +298,11 @@ class SparqlStore:
         pairs = sorted(zip(self._known(listed), listed, strict=True))
         return keys_array([key for _, key in pairs])
 
+    def foresee(self, keys: IntArray) -> None:
+        """Read all about a few entities at once, since parts of it will be asked for."""
+        if len(keys) <= FEW:
+            self._around.load(self._known(keys_array(keys).tolist()), "both", PAGE)
+
     # ── queries ─────────────────────────────────────────────────────────────────────────────
 
     def called(self, texts: Sequence[str]) -> list[str]:
@@ -369,6 +378,11 @@ class SparqlStore:
         """Return the number of edges that touch each key."""
         listed = keys_array(keys).tolist()
         ids = self._known(listed)
+        if self._whole and self._total <= COUNTED:
+            named = self._file.by_keys("t.id, t.degree", "node", keys_array(listed))
+            for row, id_, degree in named:
+                if id_ == ids[row]:
+                    self._degrees[id_] = degree
         wanted = [id_ for id_ in dict.fromkeys(ids) if id_ not in self._degrees]
         if len(wanted) <= FEW and self._around.load(wanted, "both", PAGE):
             for id_ in wanted:
@@ -376,24 +390,8 @@ class SparqlStore:
                 edges = [*out, *(edge for edge in into if edge[1] != id_)]
                 self._degrees[id_] = sum(self._step(relation) >= 0 for relation, _ in edges)
             wanted = []
-        for start in range(0, len(wanted), BATCH):
-            self._count(wanted[start : start + BATCH])
+        self._degrees |= counted_degrees(self.client, self.record, wanted)
         return keys_array([self._degrees[id_] for id_ in ids])
-
-    def _count(self, ids: Sequence[str]) -> None:
-        self._degrees |= dict.fromkeys(ids, 0)
-        taken, walked = taken_filter(self.record), walked_literal(self.record)
-        iris = [id_ for id_ in ids if id_[:1] != '"']
-        sides = [query("degrees_in", nodes=" ".join(map(self._term, ids)), taken_predicate=taken)]
-        if iris:
-            nodes = " ".join(map(self._term, iris))
-            sides.append(
-                query("degrees_out", nodes=nodes, taken_predicate=taken, walked_literal=walked)
-            )
-        parts = " UNION ".join(f"{{ {side} }}" for side in sides)
-        for row in all_rows(self.client, f"SELECT ?s ?n\nWHERE {{ {parts} }}"):
-            if "s" in row:
-                self._degrees[self._id_of(row["s"])] += number(row)
 
     # ── the property graph ──────────────────────────────────────────────────────────────────
 

@@ -26,6 +26,7 @@ from kgqa.graph.backend import is_kg_name
 from kgqa.graph.model import KGInfo, Kind
 from kgqa.graph.names import is_storable, normalise
 from kgqa.graph.schema import GraphSchema
+from kgqa.graph.sparql_around import counted_degrees
 from kgqa.graph.sparql_client import SparqlClient, iri, is_term, literal
 from kgqa.graph.sparql_keys import KeyFile, key_of
 from kgqa.graph.sparql_pages import all_rows, count_of, number, pages, short
@@ -340,12 +341,15 @@ def _names(client: SparqlClient, record: Attachment, total: int) -> list[Node]:
             break
     if counted is not None and got != counted and len(held) < NAMED:
         raise short(client, got, counted)
-    nodes: list[Node] = []
-    for id_, texts in held.items():
-        name, others = chosen_name(texts)
-        if is_storable(id_) and name:
-            nodes.append((key_of(id_), id_, name, Kind.ENTITY, 1, others))
-    return nodes
+    chosen = {id_: chosen_name(texts) for id_, texts in held.items() if is_storable(id_)}
+    named = {id_: (name, others) for id_, (name, others) in chosen.items() if name}
+    degrees = dict.fromkeys(named, 1)  # of a part of the names it is asked for later
+    if counted is not None and len(named) < NAMED:
+        degrees = counted_degrees(client, record, list(named))
+    return [
+        (key_of(id_), id_, name, Kind.ENTITY, degrees[id_], others)
+        for id_, (name, others) in named.items()
+    ]
 
 
 def _searches_words(client: SparqlClient, record: Attachment, nodes: Sequence[Node]) -> bool:

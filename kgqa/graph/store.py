@@ -108,11 +108,14 @@ class LiveStore(Protocol):
 
 
 @runtime_checkable
-class HashedStore(Protocol):
-    """A ``GraphStore`` whose keys are hashes: their order says nothing, that of ids does."""
+class EndpointStore(Protocol):
+    """A ``GraphStore`` whose calls are requests, and whose keys are hashes, in no order."""
 
     def by_id(self, keys: IntArray) -> IntArray:
         """Return distinct keys in the order of their ids. Raises EntityNotFoundError."""
+
+    def foresee(self, keys: IntArray) -> None:
+        """Read all about a few entities at once, since parts of it will be asked for."""
 
 
 def in_id_order(store: GraphStore, keys: IntArray) -> IntArray:
@@ -120,7 +123,7 @@ def in_id_order(store: GraphStore, keys: IntArray) -> IntArray:
 
     Keys of a loaded KG are in the order of ids already.
     """
-    if isinstance(store, HashedStore):
+    if isinstance(store, EndpointStore):
         return store.by_id(keys)
     ordered: IntArray = np.sort(keys)
     return ordered

@@ -53,11 +53,10 @@ def resolve_entity(store: GraphStore, text: str) -> Resolution:
     asked = text.strip()
     if not asked:
         raise EntityNotFoundError("The entity is empty.", "Give an id or a name, such as Paris.")
-    by_id = store.keys_of(_spellings(asked))
-    by_id = by_id[by_id >= 0]
-    if len(by_id) > 0:
-        entity = store.entities(by_id[:1])
-        return Resolution(int(by_id[0]), entity.ids[0], entity.label(0), "id")
+    for spelling in _spellings(asked):
+        if (by_id := store.keys_of([spelling]))[0] >= 0:
+            entity = store.entities(by_id)
+            return Resolution(int(by_id[0]), entity.ids[0], entity.label(0), "id")
     form = name_form(asked)
     keys = store.find_names([form])[1] if form else store.keys_of([])
     if len(keys) == 0:

@@ -36,9 +36,8 @@ from kgqa.answers.unused import UNSURE
 from kgqa.display import first_of, said_entity, said_name
 from kgqa.errors import EmptyLanguageError
 from kgqa.graph.model import keys_array
-from kgqa.graph.store import HashedStore, in_id_order
 from kgqa.graph.names import normalise
-from kgqa.graph.store import schema_version
+from kgqa.graph.store import EndpointStore, in_id_order, schema_version
 from kgqa.linking.neighbourhood_features import stems_of
 from kgqa.methods.base import MOST_ANSWERS, LinkedQuestion, Method
 from kgqa.methods.options import RankOptions
@@ -554,7 +553,7 @@ def _best_first(store: GraphStore, scores: Mapping[int, float]) -> list[int]:
     """
     keys = in_id_order(store, keys_array(list(scores))).tolist()
     order = sorted(keys, key=lambda key: -scores[key])
-    if store.info.loader != "attach" or isinstance(store, HashedStore):
+    if store.info.loader != "attach" or isinstance(store, EndpointStore):
         return order
     first = store.entities(keys_array(order[:_NAMED_FIRST]))
     named = {

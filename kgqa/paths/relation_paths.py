@@ -14,6 +14,7 @@ import numpy as np
 
 from kgqa.deadline import check_deadline
 from kgqa.graph.model import Kind
+from kgqa.graph.store import EndpointStore
 from kgqa.paths.walk import (
     FIRST,
     SECOND,
@@ -67,9 +68,12 @@ def relation_paths(store: GraphStore, topic: int, rules: WalkRules) -> tuple[Rel
     """
     topics = np.array([topic])
     one_hop = hops_out_of(store, topics, rules)
-    # what a bidirectional KG leads to can be counted before it is read
-    beyond = store.degrees(np.unique(one_hop.hop[:, TAIL])).sum()
-    if rules.direction != "both" or beyond <= 3 * MOST_PATHS:
+    if isinstance(store, EndpointStore):
+        store.foresee(np.unique(one_hop.hop[:, TAIL]))
+    beyond = 0
+    if rules.direction == "both" and rules.hops > 1:  # it can be counted before it is read
+        beyond = store.degrees(np.unique(one_hop.hop[:, TAIL])).sum()
+    if beyond <= 3 * MOST_PATHS:
         for hops in range(rules.hops, 1, -1):
             table, over = walk(store, topics, replace(rules, hops=hops), MOST_PATHS)
             if not len(over):

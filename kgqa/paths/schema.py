@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from kgqa.graph.model import Kind
-from kgqa.graph.store import HashedStore, in_id_order
+from kgqa.graph.store import EndpointStore, in_id_order
 from kgqa.paths.walk import (
     FIRST,
     SECOND,
@@ -55,7 +55,7 @@ class Schema:
         ends: dict[Hop, list[int]] = {}
         for keys in _sampled(store):
             hops = hops_out_of(store, keys, rules)
-            if isinstance(store, HashedStore):
+            if isinstance(store, EndpointStore):
                 lengths = np.ones(len(hops.row), np.int64)
                 order = order_of(PathTable(keys[hops.row], lengths, hops.hop[:, None]), store)
                 hops = Hops(hops.row[order], hops.hop[order], hops.kind[order])
@@ -125,7 +125,7 @@ def _sampled(store: GraphStore) -> Iterator[IntArray]:
     Stores that hold the same graph give the same entities, unless it is too large to be listed.
     """
     count = store.info.next_key
-    if count <= _LISTED or isinstance(store, HashedStore):
+    if count <= _LISTED or isinstance(store, EndpointStore):
         topics = in_id_order(store, store.topic_keys(-1, _LISTED))
         if len(topics) > _SAMPLE:
             places = np.linspace(0, len(topics), _BLOCKS, endpoint=False).astype(np.int64)

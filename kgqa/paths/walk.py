@@ -16,7 +16,7 @@ import numpy as np
 from kgqa.deadline import check_deadline
 from kgqa.errors import GraphError, UsageError
 from kgqa.graph.model import DIRECTIONS, Direction, Kind
-from kgqa.graph.store import HashedStore
+from kgqa.graph.store import EndpointStore
 from kgqa.registry import Mediators as Mediators  # noqa: TC001 - others import it from here
 
 if TYPE_CHECKING:
@@ -285,7 +285,7 @@ def order_of(table: PathTable, store: GraphStore | None = None) -> IntArray:
     Without the ``store`` that they are of they are sorted by keys.
     """
     hops, topic = table.hops, table.topic
-    if isinstance(store, HashedStore):
+    if isinstance(store, EndpointStore):
         nodes = hops[:, :, (MEDIATOR, TAIL)]
         keys = np.unique(np.concatenate([topic, nodes[nodes >= 0]]))
         places = np.empty(len(keys), np.int64)

@@ -434,45 +434,83 @@ def test_a_virtuoso_that_cuts_its_replies_is_read_to_the_end(tmp_path: Path) -> 
         assert len(store.topic_keys()) == len(near) + 1
 
 
-@pytest.mark.parametrize("serve", [serving, pytest.param(serving_virtuoso, marks=pytest.mark.long)])
-def test_the_bundled_sample_is_the_same_graph_from_an_endpoint(
-    serve: Callable[..., Any], tmp_path: Path
-) -> None:
-    """Paths of the questions' topics; types of mediators are the server's alone."""
+QUESTIONS = [
+    json.loads(line)
+    for line in (files("kgqa") / "data/freebase/questions.jsonl").read_text().splitlines()
+]
+
+
+@pytest.fixture(
+    scope="module", params=[serving, pytest.param(serving_virtuoso, marks=pytest.mark.long)]
+)
+def both(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[kgqa.KG, kgqa.KG]]:
+    """The bundled sample behind an endpoint, and loaded."""
     pyoxigraph = pytest.importorskip("pyoxigraph")
-    sample = files("kgqa") / "data/freebase/sample.nt.gz"
-    sound = tmp_path / "sample.nt"
+    folder = tmp_path_factory.mktemp("both")
+    sound = folder / "sample.nt"
     with sound.open("wb") as file:
-        for line in gzip.decompress(sample.read_bytes()).splitlines(keepends=True):
+        lines = gzip.decompress((files("kgqa") / "data/freebase/sample.nt.gz").read_bytes())
+        for line in lines.splitlines(keepends=True):
             try:  # the sample has lines that are no RDF, on purpose
                 if list(pyoxigraph.parse(line, pyoxigraph.RdfFormat.N_TRIPLES)):
                     file.write(line)
             except SyntaxError:
                 continue
-    lines = (files("kgqa") / "data/freebase/questions.jsonl").read_text().splitlines()
-    topics = {id_ for line in lines for id_ in json.loads(line)["topic_entities"]}
     with (
-        serve(tmp_path, sound) as url,
-        kgqa.ingest("freebase", sound, kg="file", home=tmp_path) as file_kg,
-        kgqa.attach(url, kg="endpoint", home=tmp_path) as endpoint,
+        request.param(folder, sound) as url,
+        kgqa.ingest("freebase", sound, kg="file", home=folder) as file_kg,
+        kgqa.attach(url, kg="endpoint", home=folder) as endpoint,
     ):
-        for topic in sorted(topics)[:12]:
-            given, expected = (
-                {path.text for path in kg.paths(topic, hops=2, limit=100_000).paths}
-                for kg in (endpoint, file_kg)
-            )
-            assert given == expected, topic
-        film, director = "[film.film]", "[film.director]"
-        for plan in (
-            f"{film} [film.film.directed_by]> {director} | desc count {film} | limit 3 "
-            f"| give {director}, count {film}",
-            "[people.person] | desc [people.person].[people.person.height_meters] | limit 1",
-        ):
-            one, two = endpoint.query(plan), file_kg.query(plan)
-            assert one.sparql
-            assert (one.rows, one.tied, one.runners_up) == (two.rows, two.tied, two.runners_up)
-            behind = [[set(kg.evidence(row).facts) for row in range(len(kg))] for kg in (one, two)]
-            assert behind[0] == behind[1]
+        yield endpoint, file_kg
+
+
+def test_the_bundled_sample_is_the_same_graph_from_an_endpoint(
+    both: tuple[kgqa.KG, kgqa.KG],
+) -> None:
+    """Paths of the questions' topics; types of mediators are the server's alone."""
+    endpoint, file_kg = both
+    topics = {id_ for question in QUESTIONS for id_ in question["topic_entities"]}
+    for topic in sorted(topics)[:12]:
+        given, expected = (
+            [path.text for path in kg.paths(topic, hops=2, limit=100_000).paths]
+            for kg in (endpoint, file_kg)
+        )
+        assert given == expected, topic
+    film, director = "[film.film]", "[film.director]"
+    for plan in (
+        f"{film} [film.film.directed_by]> {director} | desc count {film} | limit 3 "
+        f"| give {director}, count {film}",
+        "[people.person] | desc [people.person].[people.person.height_meters] | limit 1",
+    ):
+        one, two = endpoint.query(plan), file_kg.query(plan)
+        assert one.sparql
+        assert (one.rows, one.tied, one.runners_up) == (two.rows, two.tied, two.runners_up)
+        behind = [[set(kg.evidence(row).facts) for row in range(len(kg))] for kg in (one, two)]
+        assert behind[0] == behind[1]
+
+
+@pytest.mark.parametrize(
+    ("method", "some"),
+    [
+        ("rank", 8),
+        ("auto", 12),
+        *(pytest.param(name, 1, marks=pytest.mark.long) for name in ("rank", "auto")),
+    ],
+)
+def test_questions_have_the_same_answers_from_an_endpoint(
+    both: tuple[kgqa.KG, kgqa.KG], method: str, some: int
+) -> None:
+    """The very answers, paths, facts and confidence, all in the same order."""
+    for question in QUESTIONS[::some]:
+        given, expected = (kg.ask(question["question"], method=method) for kg in both)
+        assert [(one.id, one.name) for one in given.answers] == [
+            (one.id, one.name) for one in expected.answers
+        ], question
+        assert [path.text for path in given.paths] == [path.text for path in expected.paths]
+        assert given.facts() == expected.facts()
+        assert given.confidence == pytest.approx(expected.confidence, abs=1e-4)
 
 
 @pytest.mark.parametrize(
