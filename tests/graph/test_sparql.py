@@ -495,7 +495,6 @@ def test_the_bundled_sample_is_the_same_graph_from_an_endpoint(
     ("method", "some"),
     [
         ("rank", 8),
-        ("auto", 12),
         *(pytest.param(name, 1, marks=pytest.mark.long) for name in ("rank", "auto")),
     ],
 )
