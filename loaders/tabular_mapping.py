@@ -71,7 +71,7 @@ def words(name: str) -> list[str]:
     (['customer', 'name'], ['date', 'hired'])
     """
     found = [word.lower() for word in _WORD.findall(name)] or [name.lower()]
-    return [word for one in found for word in ABBREVIATIONS.get(one, one).split(" ")]
+    return [word for part in found for word in ABBREVIATIONS.get(part, part).split(" ")]
 
 
 def shortens(short: str, word: str) -> bool:

@@ -87,7 +87,7 @@ def status(home: str | Path | Home | None = None, *, verify: bool = False) -> di
         missing.append(str(error))
     encoder = cache(partial(_encoder, home, missing)) if model else lambda: None
     kgs = [_kg(home, info, encoder, missing, verify=verify) for info in infos]
-    missing += filter(None, (left_out(home.folder(one.name)) for one in infos))
+    missing += filter(None, (left_out(home.folder(info.name)) for info in infos))
     missing += [
         f"No index of {kg['name']} fits the model, so paths are composed on the fly. "
         f"Build one: kgqa precompute-tries --kg {kg['name']}"

@@ -239,7 +239,13 @@ def known_plan(file: Path, name: str, device: str | None) -> dict[str, Any] | No
             shown = {part: plan[part] for part in _PLANNED}
             if model == name and (device is None or device.partition(":")[0] == kind):
                 return {"device": kind, **shown}
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):  # damaged: it is measured again
+    except (
+        OSError,
+        ValueError,
+        TypeError,
+        KeyError,
+        AttributeError,
+    ):  # damaged: it is measured again
         pass
     return None
 

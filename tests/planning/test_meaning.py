@@ -56,7 +56,7 @@ def test_what_is_compared_or_denied(
     library: kgqa.KG, method: str, question: str, names: set[str]
 ) -> None:
     answer = library.ask(question, method=method)
-    assert {one.name for one in answer.answers} == names, answer.notes
+    assert {ranked.name for ranked in answer.answers} == names, answer.notes
 
 
 @pytest.mark.model
@@ -93,7 +93,7 @@ def test_hops_to_what_must_not_be_there_come_last() -> None:
     assert last == {0, 2}
     turned, compared = with_last(pattern, where, last)
     assert turned.nodes == ("Man", "Dog", "House", "Town")
-    assert [one.relation for one in turned.hops] == ["has", "owns", "lies in"]
+    assert [hop.relation for hop in turned.hops] == ["has", "owns", "lies in"]
     assert [one.left for one in compared] == [NodeRef(3), NodeRef(1)]
     assert absence(hops, {3}, {0, 1}) == {2}
     assert absence(hops, {0}, set()) is None
@@ -109,7 +109,7 @@ def test_hops_to_what_must_not_be_there_come_last() -> None:
 )
 def test_what_is_spent_is_a_sum(library: kgqa.KG, question: str, names: set[str]) -> None:
     answer = library.ask(question)
-    assert {one.name for one in answer.answers} == names
+    assert {ranked.name for ranked in answer.answers} == names
     assert answer.plan is not None
     assert "sum Loan.fee" in str(answer.plan)
 
@@ -123,7 +123,7 @@ def test_what_is_counted_by_its_kind_is_no_topic(tmp_path_factory: pytest.TempPa
     triples += [(name, "instance of", "being") for name in kinds]
     home = tmp_path_factory.mktemp("home")
     with kgqa.ingest("triples", triples, kg="beings", home=home) as kg:
-        assert [one.name for one in kg.ask("How many golems are there?").answers] == ["3"]
+        assert [ranked.name for ranked in kg.ask("How many golems are there?").answers] == ["3"]
 
 
 HUTS = {
@@ -160,4 +160,4 @@ def huts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
 def test_columns_are_found_by_what_people_call_them(
     huts: kgqa.KG, question: str, names: set[str]
 ) -> None:
-    assert {one.name for one in huts.ask(question).answers} == names
+    assert {ranked.name for ranked in huts.ask(question).answers} == names
