@@ -173,6 +173,17 @@ def test_rows_do_not_depend_on_whether_transformers_tokenises(
     assert one == other
 
 
+def test_status_imports_nothing_that_runs_a_model(whole: Path) -> None:
+    code = """if True:
+        import sys, kgqa
+        status = kgqa.status(sys.argv[1])
+        fits = [index["fits"] for kg in status["kgs"] for index in kg["indexes"]]
+        print(fits, *({"torch", "transformers", "neo4j"} & set(sys.modules)))"""
+    command = [sys.executable, "-c", code, str(whole)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert said.strip() == "[True]"
+
+
 def test_status_says_what_it_verified(kgqa: Kgqa, whole: Path) -> None:
     said = kgqa("status", "--verify", "--home", whole).out
     assert re.search(r"verified freebase: \d+ shards, 0\.\d MB: intact \(\d+\.\d\d s\)", said)

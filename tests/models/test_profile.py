@@ -57,6 +57,7 @@ def test_a_plan_is_made_once_and_then_read(tiny: KgLLM, tmp_path: Path) -> None:
         assert not seen
     finally:
         hook.remove()
+    assert llm.plans
     for device in (None, "cpu"):
         assert known_plan(llm.plans, llm.name, device) == {"device": "cpu", **in_json(plan)}
     assert known_plan(llm.plans, llm.name, "cuda") is None
