@@ -108,7 +108,7 @@ def build_index(home: Home, store: GraphStore, given: dict[str, Any]) -> IndexBu
     require_llm_packages("An index, which stores the tokens of a language model,")
     from kgqa.methods.base import path_format
     from kgqa.models.kg_llm import load_encoder
-    from kgqa.models.tokenizer import bare_encoder
+    from kgqa.models.tokenizer import BareEncoder
     from kgqa.trie.index.manifest import IndexKey
     from kgqa.trie.index.writer import IndexWriter
     from kgqa.trie.lexicon import PathLexicon
@@ -118,9 +118,9 @@ def build_index(home: Home, store: GraphStore, given: dict[str, Any]) -> IndexBu
     loaded = load_encoder(model, adapter, cache=settings.cache_folder, progress=home.progress)
     card = preset_card or loaded.card
     form, rules = path_format(card), _rules(info, card, options)
-    encoder = bare_encoder(loaded.encoder) or partial(
-        _slow_encoder, model, adapter, settings.cache_folder
-    )
+    encoder: TokenEncoder | Callable[[], TokenEncoder] = loaded.encoder
+    if not isinstance(encoder, BareEncoder):  # a worker loads its own
+        encoder = partial(_slow_encoder, model, adapter, settings.cache_folder)
     resources = partial(
         _resources, store_backend(home.url).full_url, info.name, home.account, form, encoder
     )

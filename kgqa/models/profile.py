@@ -71,13 +71,6 @@ def plan_for(kg_llm: KgLLM, *, progress: Progress, budget: int | None = None) ->
     return plan if budget is None else dataclasses.replace(plan, budget=budget)
 
 
-def known_plan(file: Path, name: str, device: torch.device) -> Plan | None:
-    """Return the plan of the model called ``name`` on ``device``, None if none was made yet."""
-    wanted = [name, _device_name(device)]
-    plans = [plan for key, plan in _read(file).items() if key.split("|")[:2] == wanted]
-    return plans[-1] if plans else None
-
-
 def _measured(kg_llm: KgLLM) -> Plan:
     try:
         return measured_plan(kg_llm.model)
