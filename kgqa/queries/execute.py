@@ -582,7 +582,7 @@ class Execution:
         heads, relations, tails = (keys_array(column) for column in zip(*edges, strict=True))
         if not self.store.has_edges(heads, relations, tails).all():
             raise GraphError(
-                "A fact behind this row is no longer in the graph.", "Ask the question again."
+                "A fact behind this row has been removed from the graph.", "Ask the question again."
             )
 
 

@@ -245,19 +245,23 @@ class TestAsItIs:
     def test_the_schema(self, films: Neo4jServer, tmp_path: Path) -> None:
         with opened(films, tmp_path) as store:
             schema = store.schema()
-            film = next(one for one in schema.types if one.name == "Film")
+            film = next(type_ for type_ in schema.types if type_.name == "Film")
             assert (film.count, film.id_property, film.names) == (1, "uid", ("title",))
-            held = {one.name: (one.type, one.many, one.walked) for one in film.properties}
+            held = {
+                property_.name: (property_.type, property_.many, property_.walked)
+                for property_ in film.properties
+            }
             assert held["released"] == ("date", False, True)
             assert held["tags"] == ("text", True, True)
             assert not held["plot"][2]
             played = {
-                (one.head, one.tail): [each.name for each in one.properties]
-                for one in schema.relations
-                if one.relation == "PLAYED"
+                (relation.head, relation.tail): [each.name for each in relation.properties]
+                for relation in schema.relations
+                if relation.relation == "PLAYED"
             }
             assert played["Actor", "Film"] == ["role", "scenes"]
-            assert {(one.head, one.relation, one.tail) for one in schema.relations} >= {
+            joins = {(each.head, each.relation, each.tail) for each in schema.relations}
+            assert joins >= {
                 ("Actor", "KNOWS", "Director"), ("Director", "DIRECTED", "Film"),
             }  # fmt: skip
             assert len(store.instances("Actor")) == 2
@@ -313,7 +317,7 @@ class TestAsItIs:
             assert "Bill.freight (float, 1 not)" in said
             assert "Bill.freight (1)" in said.partition("NULL")[2]
             with AttachedStore(connection, tmp_path / "films") as store:
-                types = {one.name: one for one in store.schema().types}
+                types = {type_.name: type_ for type_ in store.schema().types}
                 held = {each.name: (each.type, each.as_text) for each in types["Bill"].properties}
                 assert held["freight"] == ("float", True)
                 assert held["day"] == ("date", True)
@@ -365,7 +369,7 @@ class TestAsItIs:
                 named.append(attach(connection, tmp_path, None, TAKEN, Silent()).kg)
         assert named == ["neo4j", "neo4j-2", "neo4j"]
         records = [read_attachment(tmp_path / name) for name in named[:2]]
-        assert [(one.url, one.database) for one in records] == [
+        assert [(record.url, record.database) for record in records] == [
             (films.uri, "neo4j"), (other, "neo4j"),
         ]  # fmt: skip
         with (
@@ -764,7 +768,7 @@ class TestLive:
             )
             store.refresh()
             assert store.entities(store.keys_of(["Film:2"])).names == ["2"]
-            (found,) = (one for one in store.schema().types if one.name == "Film")
+            (found,) = (type_ for type_ in store.schema().types if type_.name == "Film")
             assert found.also == ("movie",)
             assert "rating" not in str(edges(store, "Film:2"))
             assert len(store.find_names(["2"])[0]) == 1

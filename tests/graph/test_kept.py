@@ -112,14 +112,14 @@ def test_a_second_process_reads_schema_and_classes_and_computes_neither(
 
 def test_a_change_is_seen_and_what_was_kept_of_before_is_not_read(tmp_path: Path) -> None:
     with kgqa.ingest("triples", triples(60), kg="people", home=tmp_path) as kg:
-        before = sum(one.count for one in kg.schema().relations)
+        before = sum(relation.count for relation in kg.schema().relations)
     more = tmp_path / "more.tsv"
     more.write_text("Person 1\tlives in\tTown 3\n")
     with kgqa.open("people", home=tmp_path) as kg:
         kg.update(more)
-        assert sum(one.count for one in kg.schema().relations) == before + 1
+        assert sum(relation.count for relation in kg.schema().relations) == before + 1
     with kgqa.open("people", home=tmp_path) as kg:
-        assert sum(one.count for one in kg.schema().relations) == before + 1
+        assert sum(relation.count for relation in kg.schema().relations) == before + 1
 
 
 def test_what_is_kept_goes_with_a_kg_in_a_file(tmp_path: Path) -> None:
