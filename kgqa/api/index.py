@@ -94,7 +94,7 @@ def _rules(info: KGInfo, card: AdapterCard, options: PathOptions) -> WalkRules:
 
 def build_index(home: Home, store: GraphStore, given: dict[str, Any]) -> IndexBuild:
     """Build the index of a KG, or go on with one that was stopped; see :meth:`kgqa.KG.index`."""
-    from kgqa.graph.files import writing
+    from kgqa.files import writing
     from kgqa.graph.open import store_backend
     from kgqa.models.adapter import preset as card_of
 

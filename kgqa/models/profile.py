@@ -22,6 +22,7 @@ from kgqa.decoding.capabilities import measured_plan
 from kgqa.decoding.engine import Engine, Plan
 from kgqa.decoding.model import TreeModel
 from kgqa.errors import ModelError
+from kgqa.files import write_cache
 from kgqa.progress import Progress, Silent
 
 if TYPE_CHECKING:
@@ -122,7 +123,4 @@ def _keep(file: Path | None, key: str, plan: Plan) -> None:
     content.pop(key, None)
     content[key] = plan  # the latest last
     with contextlib.suppress(OSError):  # a cache that cannot be written is not a question's fault
-        file.parent.mkdir(parents=True, exist_ok=True)
-        partial = file.with_name(f"{file.name}.{os.getpid()}")
-        partial.write_bytes(_plans_json().dump_json(content, indent=1))
-        partial.replace(file)
+        write_cache(file, _plans_json().dump_json(content, indent=1))

@@ -94,6 +94,14 @@ def test_the_same_graph_in_every_form(load: Any, write: Any, name: str, loader: 
     assert not loaded.rejects
 
 
+def test_a_text_that_only_looks_like_a_number_stays_one(load: Any, write: Any) -> None:
+    texts = {"a": "nan", "b": "007", "c": "1.50", "d": "+5", "e": "9" * 400}
+    rows = [f"{id_},:Code,{text},,," for id_, text in texts.items()]
+    loaded = load("graph", write("codes.csv", "_id,_labels,code,_start,_end,_type", *rows))
+    held = {id_: json.loads(loaded.entities[id_]["properties"])["code"] for id_ in texts}
+    assert held == texts
+
+
 def write_node_link(graph: Any, path: Path) -> None:
     path.write_text(json.dumps(nx.node_link_data(graph)))
 
@@ -264,3 +272,21 @@ def test_a_graph_file_beside_others_is_read_by_its_form(load: Load, tmp_path: Pa
     table.write_text("id,name,country\n1,Lund,Sweden\n2,York,England\n", encoding="utf-8")
     assert {"Ann", "Bob", "Lund"} <= {*load("triples", graph, triples).names().values()}
     assert {"Ann", "Lund", "York"} <= {*load("tables", table, graph).names().values()}
+
+
+@pytest.mark.parametrize("called", ["LINK", "RELATES_TO", "hasRelation"])
+def test_a_general_type_leaves_the_relation_to_its_property(
+    load: Any, write: Any, called: str
+) -> None:
+    text = (
+        '<graphml><graph><node id="a"/><node id="b"/>'
+        f'<edge source="a" target="b" label="{called}"><data key="type">founded</data></edge>'
+        '<edge source="b" target="a" label="HAS_ADDRESS"><data key="type">home</data></edge>'
+        "</graph></graphml>"
+    )
+    loaded = load("graph", write("g.graphml", text))
+    assert loaded.edges == {("a", "founded", "b"), ("b", "HAS_ADDRESS", "a")}
+    nodes = write("nodes.csv", ":ID,name,:LABEL", "a,Ann,P", "b,Bo,P")
+    rows = [f"a,{called},founded,b", f"b,{called},supplies,a"]
+    write("links.csv", ":START_ID,:TYPE,kind,:END_ID", *rows)
+    assert load("tables", nodes.parent).edges >= {("a", "founded", "b"), ("b", "supplies", "a")}
