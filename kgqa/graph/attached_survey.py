@@ -367,11 +367,17 @@ class _Reading:
                 for row in self._rows("labels_beside", label, limit=_ALL_NODES)
             }
         self.labels = sorted(labels - self._hidden)
-        only = set(taken["types"])
-        self.types = sorted((only & types if only else types) - set(taken["untaken"]))
         self.sampled = (
             tokens[0]["nodes"] > _ALL_NODES or tokens[0]["relationships"] > _ALL_RELATIONSHIPS
         )
+        only = set(taken["types"])
+        if self._only and not only and not self.sampled:  # a statement for each other type is slow
+            types = {
+                row["type"]
+                for label in sorted(self._only & labels)
+                for row in self._rows("types_from", label)
+            }
+        self.types = sorted((only & types if only else types) - set(taken["untaken"]))
         self._limit = _COUNTED if self.sampled else max(_ALL_NODES, _ALL_RELATIONSHIPS)
 
     def schema(self, kg: str, task: Task) -> tuple[Survey, dict[str, Naming], dict[str, Called]]:
