@@ -70,7 +70,7 @@ def foreign_language(question: str) -> str | None:
 
 
 def _is_only_foreign(word: str) -> bool:
-    """Return whether a question word of another language is no English word, by its letters."""
+    """Return whether a question word of another language is not an English one, by its letters."""
     return not word.isascii() or (len(word) >= _MIN_LETTERS and word not in _ENGLISH_TOO)
 
 
