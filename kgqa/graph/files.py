@@ -55,6 +55,28 @@ def write_whole(path: Path, content: bytes) -> None:
     partial.replace(path)
 
 
+def own_partial(path: Path) -> Path:
+    """Return where this process alone writes ``path`` until it is whole; there is no file yet.
+
+    What processes left there that were killed is removed. Raises OSError.
+    """
+    for left in path.parent.glob(f".{path.name}.*.partial"):
+        if not _runs(left.name.split(".")[-2]):
+            left.unlink(missing_ok=True)
+    return path.with_name(f".{path.name}.{os.getpid()}.partial")
+
+
+def _runs(process: str) -> bool:
+    """Whether another process of this id runs; False for a malformed id."""
+    try:
+        os.kill(int(process), 0)
+    except PermissionError:
+        return True
+    except (ValueError, OSError, OverflowError):
+        return False
+    return int(process) != os.getpid()
+
+
 def sync(path: Path) -> None:
     """Wait until a file's content, or a folder's names, are on the disk. Raises OSError."""
     if path.is_dir() and os.name == "nt":

@@ -824,9 +824,9 @@ def test_what_a_killed_survey_left_is_removed_by_the_next(tmp_path: Path) -> Non
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     left, running = (
-        tmp_path / f".survey-{process}.partial" for process in (ended.pid, os.getppid())
+        tmp_path / f".survey.sqlite.{process}.partial" for process in (ended.pid, os.getppid())
     )
-    for file in (left, running, tmp_path / ".survey-x.partial"):
+    for file in (left, running, tmp_path / ".survey.sqlite.x.partial"):
         file.touch()
     with contextlib.suppress(ZeroDivisionError), new_survey(tmp_path):
         raise ZeroDivisionError
