@@ -1,6 +1,4 @@
-"""Files that people and commands write: JSON lines, and TOML or JSON of one object.
-
-JSON lines hold one record a line, whatever its texts hold, and a torn line harms no other.
+"""JSON lines: one record a line, whatever its texts hold, and a torn line harms no other.
 
 U+2028, U+2029 and U+0085 are text in JSON and ends of lines to many readers, ``str.splitlines``
 among them; so they are written as escapes, and lines are read by their line feeds alone.
@@ -11,15 +9,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import tomllib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-_MOST = 16 << 20  # bytes of a file that people write
-_DEEP = re.compile(r"(?<![\w\"'.-])(?:[\w\"'-]+[ \t]*\.[ \t]*){100}")  # a.b.c…, as a key of TOML
 _BREAKS = re.compile("[\x7f\x85\u2028\u2029\ud800-\udfff]")
 
 
@@ -66,26 +61,3 @@ def read_records(path: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
             except ValueError:
                 record = None
             yield number, record if isinstance(record, dict) else None
-
-
-def read_settings(path: Path) -> Any:
-    """Return the content of a file of TOML, or of JSON if it is called so, as people write them.
-
-    Raises OSError, and ValueError that says what is wrong: it may also be a pipe, a device or a
-    file that would take too long to read.
-    """
-    if path.exists() and not (path.is_file() or path.is_dir()):
-        raise ValueError("it is a pipe or a device")
-    with path.open("rb") as file:
-        content = file.read(_MOST + 1)
-    if len(content) > _MOST:
-        raise ValueError(f"it has more than {_MOST >> 20} MB")
-    text = content.decode("utf-8-sig")
-    try:
-        if path.suffix == ".json":
-            return json.loads(text)
-        if _DEEP.search(text):  # which would be read in the square of its length
-            raise RecursionError
-        return tomllib.loads(text)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None

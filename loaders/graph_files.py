@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from xml.etree import ElementTree
 
 from kgqa.errors import DumpMalformedError
+from kgqa.graph.amounts import number_in
 from kgqa.loaders.base import Rejects, Report
 from kgqa.loaders.blocks import read_blocks, unpacked
 from kgqa.loaders.forms import APOC_CSV, APOC_JSON, GEXF, GRAPHML, NODE_LINK, OBO
@@ -429,13 +430,8 @@ def _apoc_csv(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
 
 def _number(text: str) -> Any:
     """Return a text as the number that it is written as: not ``007`` and not ``1E5``."""
-    for kind in (int, float):
-        try:
-            if str(kind(text)) == text:
-                return kind(text)
-        except ValueError:
-            continue
-    return text
+    number = number_in(text)
+    return number if str(number) == text else text
 
 
 # ── OBO ─────────────────────────────────────────────────────────────────────────────────────

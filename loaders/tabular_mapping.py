@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from kgqa.errors import UsageError
-from kgqa.graph.files import toml_key, toml_value
+from kgqa.files import read_settings, toml_key, toml_value
 from kgqa.graph.names import ABBREVIATIONS
 from kgqa.graph.schema import ValueType
-from kgqa.records import read_settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,8 +17,8 @@ from typer.core import TyperCommand
 
 from kgqa.display import json_text
 from kgqa.errors import UsageError, without_secrets
+from kgqa.files import read_settings
 from kgqa.permissions import mask_of
-from kgqa.records import read_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -14,16 +14,16 @@ import sqlite3
 from dataclasses import asdict, field, replace
 from typing import TYPE_CHECKING
 
+from filelock import FileLock, Timeout
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from kgqa.errors import GraphError, KgqaError, StoreUnavailableError, without_secrets
-from kgqa.graph.files import own_partial, stamp_of, toml_key, toml_value, write_whole
+from kgqa.files import own_partial, read_settings, stamp_of, toml_key, toml_value, write_whole
 from kgqa.graph.model import Direction, KGInfo, Kind, Relations
 from kgqa.graph.names import name_form
 from kgqa.graph.schema import GraphSchema  # noqa: TC001 - pydantic reads it
 from kgqa.graph.sqlite_file import SqliteReader, prepare
-from kgqa.records import read_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -233,6 +233,16 @@ class Survey:
     all_relations: bool = True
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Attached:
+    """What was attached."""
+
+    kg: str
+    record: Attachment
+    survey: Survey
+    seconds: float
+
+
 # key, id, name, kind, degree, other names
 Node = tuple[int, str, str | None, Kind, int, list[str]]
 _SURVEY = TypeAdapter(Survey)
@@ -356,3 +366,35 @@ class SurveyWriter:
     def finish(self, survey: Survey) -> None:
         """Take what was found."""
         self._db.execute("INSERT INTO survey VALUES (?)", [_SURVEY.dump_json(survey).decode()])
+
+
+@contextlib.contextmanager
+def folder_alone(folder: Path) -> Iterator[None]:
+    """Let nobody else survey into the KG's folder; a failure leaves nothing in a new one.
+
+    Raises GraphError if somebody does, StoreUnavailableError if it cannot be written.
+    """
+    made = not folder.exists()
+    lock = FileLock(folder / ".attach.lock", timeout=0)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with lock:
+            yield
+        made = False
+    except Timeout:
+        raise GraphError(
+            f"Another process is surveying the database of {folder.name}.", "Try again soon."
+        ) from None
+    except (sqlite3.Error, OSError) as error:
+        if isinstance(error, GraphError):  # a StoreUnavailableError is an OSError too
+            raise
+        raise StoreUnavailableError(
+            f"The survey cannot be written to {folder}: {error}.",
+            "See that the disk has room and that you may write there, or choose another `home`.",
+        ) from None
+    finally:
+        if made and folder.is_dir():  # a failure leaves nothing behind
+            for path in folder.iterdir():
+                path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                folder.rmdir()

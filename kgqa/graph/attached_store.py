@@ -19,6 +19,7 @@ from filelock import FileLock
 from kgqa import cypher
 from kgqa.cypher.attached import attached
 from kgqa.errors import GraphError, KgqaError
+from kgqa.files import stamp_of
 from kgqa.graph.attached import (
     FILE_NAME,
     RECORD_NAME,
@@ -41,7 +42,6 @@ from kgqa.graph.attached_reader import (
     walked,
 )
 from kgqa.graph.attached_survey import settings_of, spoken_names, survey_database, version_of
-from kgqa.graph.files import stamp_of
 from kgqa.graph.literals import cast_values
 from kgqa.graph.model import Adjacency, EntityDetails, Kind, keys_array
 from kgqa.graph.neo4j_store import CHUNK, list_literal

@@ -14,7 +14,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from kgqa.errors import GraphError, KgqaError, StoreUnavailableError, UsageError
-from kgqa.graph.files import write_whole
+from kgqa.files import write_whole
 from kgqa.graph.neo4j_files import (
     ARRAY_DELIMITER,
     ImportFiles,

@@ -22,9 +22,9 @@ from kgqa.errors import (
     UsageError,
     without_secrets,
 )
+from kgqa.files import stamp_of
 from kgqa.graph.backend import StoreBackend, StoreOptions, check_kg_name, choose_kg
 from kgqa.graph.columns import MOST_EDGES, EdgeColumns
-from kgqa.graph.files import stamp_of
 from kgqa.graph.kept import KEPT
 from kgqa.graph.model import Adjacency, EntityDetails, KGInfo, Kind, Relations, keys_array
 from kgqa.graph.properties import StoredPropertyGraph

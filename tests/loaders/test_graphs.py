@@ -94,6 +94,14 @@ def test_the_same_graph_in_every_form(load: Any, write: Any, name: str, loader: 
     assert not loaded.rejects
 
 
+def test_a_text_that_only_looks_like_a_number_stays_one(load: Any, write: Any) -> None:
+    texts = {"a": "nan", "b": "007", "c": "1.50", "d": "+5", "e": "9" * 400}
+    rows = [f"{id_},:Code,{text},,," for id_, text in texts.items()]
+    loaded = load("graph", write("codes.csv", "_id,_labels,code,_start,_end,_type", *rows))
+    held = {id_: json.loads(loaded.entities[id_]["properties"])["code"] for id_ in texts}
+    assert held == texts
+
+
 def write_node_link(graph: Any, path: Path) -> None:
     path.write_text(json.dumps(nx.node_link_data(graph)))
 
