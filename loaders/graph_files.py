@@ -11,12 +11,14 @@ import json
 import os
 import re
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 from xml.etree import ElementTree
 
 from kgqa.errors import DumpMalformedError
 from kgqa.graph.amounts import number_in
+from kgqa.lexicon.english import says_relation
 from kgqa.loaders.base import Rejects, Report
 from kgqa.loaders.blocks import read_blocks, unpacked
 from kgqa.loaders.forms import APOC_CSV, APOC_JSON, GEXF, GRAPHML, NODE_LINK, OBO
@@ -124,7 +126,7 @@ def _short(type_: str) -> str:
 
 
 def _edge(head: str, tail: str, given: Mapping[str, Any], relation: str = "") -> Edge:
-    """Return an edge; without a ``relation`` one of its attributes names it, if any does."""
+    """Return an edge; one of its attributes may name it, if its ``relation`` says nothing."""
     properties = {key: value for key, value in given.items() if value not in (None, "")}
     if isinstance(properties.get(_KEY), int):
         del properties[_KEY]  # it only counts the edges between two nodes
@@ -136,7 +138,21 @@ def _edge(head: str, tail: str, given: Mapping[str, Any], relation: str = "") ->
         if properties[key].strip().casefold() not in _KINDS_OF_EDGE:
             relation = properties.pop(key).strip()
             break
+    for key, value in properties.items() if relation else ():
+        if isinstance(value, str) and value.strip() and _says(key, relation):
+            rest = {name: each for name, each in properties.items() if name != key}
+            return Edge(head, value.strip(), tail, rest)
     return Edge(head, relation, tail, properties)
+
+
+@cache
+def _says(key: str, relation: str) -> bool:
+    """Whether an attribute of edges says the relation, where ``relation`` is a general one."""
+    header, type_ = (
+        re.sub(r"(?<=[a-z])(?=[A-Z])|[\W_]+", " ", name).casefold().split()
+        for name in (key, relation)
+    )
+    return says_relation(header, type_)
 
 
 # ── XML ─────────────────────────────────────────────────────────────────────────────────────
@@ -371,35 +387,17 @@ def _apoc_json(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
                 yield _labelled(str(record["id"]), record.get("properties"), record.get("labels"))
                 continue
             head, tail = str(record["start"]["id"]), str(record["end"]["id"])
-            edge = Edge(head, str(record["label"]), tail, record.get("properties") or {})
+            held = record.get("properties") or {}
+            edge = _edge(head, tail, held if isinstance(held, dict) else {}, str(record["label"]))
         except (ValueError, KeyError, TypeError, RecursionError):
             rejects.add(str(path), number, "neither a node nor a relationship", line)
             continue
-        yield _named_by_property(edge)
+        yield edge
 
 
 def _labelled(id_: str, properties: Any, labels: Any) -> Node:
     given = properties if isinstance(properties, dict) else {}
     return _node(id_, given, [str(label) for label in labels or ()])
-
-
-_GENERAL = {
-    *("LINK", "LINKS", "EDGE", "RELATION", "RELATIONSHIP"),
-    *("RELATES_TO", "RELATED_TO", "CONNECTED_TO"),
-}
-_SAYS_RELATION = ("name", "type", "relation", "predicate", "kind", "label")
-
-
-def _named_by_property(edge: Edge) -> Edge:
-    """Return an edge under the relation that a property names, if its own type says nothing."""
-    if edge.relation.upper() not in _GENERAL:
-        return edge
-    for name in _SAYS_RELATION:
-        value = edge.properties.get(name)
-        if isinstance(value, str) and value.strip():
-            rest = {key: each for key, each in edge.properties.items() if key != name}
-            return Edge(edge.head, value.strip(), edge.tail, rest)
-    return edge
 
 
 def _apoc_csv(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
@@ -420,7 +418,7 @@ def _apoc_csv(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
                 labels = [label for label in (row.get("_labels") or "").split(":") if label]
                 yield _labelled(row["_id"], given, labels)
             elif row.get("_start") and row.get("_end") and row.get("_type"):
-                yield _named_by_property(Edge(row["_start"], row["_type"], row["_end"], given))
+                yield _edge(row["_start"], row["_end"], given, row["_type"])
             else:
                 text = ",".join(str(value) for value in row.values())
                 rejects.add(str(path), number, "neither a node nor a relationship", text)

@@ -62,8 +62,13 @@ class Naming:
 
 @dataclass(frozen=True, slots=True, config=_STRICT)
 class Called:
-    """What people call a relation, and what it means."""
+    """What people call a relation, and what it means.
 
+    ``relation``: the property of a relationship type that says which relation each relationship
+    is, "" for none; None if the survey is to choose.
+    """
+
+    relation: str | None = None
     also: tuple[str, ...] = ()
     description: str = ""
     properties: dict[str, Words] = field(default_factory=dict)
@@ -166,7 +171,10 @@ def as_toml(record: Attachment) -> str:
         ]
         lines += _called(type_)
     for name, called in record.relations.items():
-        lines += ["", f"[relations.{toml_key(name)}]", *_called(called)]
+        lines += ["", f"[relations.{toml_key(name)}]"]
+        if called.relation is not None:
+            lines.append(f"relation = {toml_value(called.relation)}")
+        lines += _called(called)
     return "\n".join(lines) + "\n"
 
 

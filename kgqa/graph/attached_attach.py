@@ -116,7 +116,7 @@ def _with(record: Attachment, taken: Taken) -> Attachment:
 def _check(taken: Taken, record: Attachment, survey: Survey) -> None:
     """Raise UsageError if a label, type or property that was named is not in the database."""
     labels = {type_.name: {each.name for each in type_.properties} for type_ in survey.schema.types}
-    types = {relation.relation for relation in survey.schema.relations}
+    types = {relation.relationship_type for relation in survey.schema.relations}
     known = [*labels, *sorted(types)]
     for label, property_ in taken.name.items():
         if label not in labels:
@@ -171,6 +171,12 @@ def described(attached: Attached) -> list[str]:
     if shown:
         rest = len(relations) - len(shown)
         lines.append(f"  relations: {', '.join(shown)}" + (f" and {rest} more" if rest else ""))
+    kinds = {(each.relationship_type, each.kind) for each in schema.relations if each.kind}
+    lines += [
+        f"  {type_}: what its property {kind} says is the relation "
+        f'(relation = "" in {RECORD_NAME} leaves it a property)'
+        for type_, kind in sorted(kinds)
+    ]
     lines += _texts(schema)
     if schema.sampled:
         lines.append(f"  The database is large: properties are {about}those of a sample.")

@@ -436,6 +436,75 @@ class TestNamesAndValuesAsPeopleKeepThem:
             assert store.entities(keys).names == ["Heart"] * 3
             assert "sub class of" in store.relations().names
 
+    def test_a_property_of_a_general_type_says_the_relation(
+        self, films: Neo4jServer, tmp_path: Path
+    ) -> None:
+        run(
+            films,
+            f"CREATE (a:{MARK}:Firm {{name: 'Arn'}}), (b:{MARK}:Firm {{name: 'Bel'}}), "
+            f"(c:{MARK}:Firm {{name: 'Cor'}}) CREATE (a)-[:LINK {{type: 'founded'}}]->(b), "
+            "(c)-[:LINK {type: 'founded', year: 1990}]->(b), (c)-[:LINK {type: 'supplies'}]->(b), "
+            "(a)-[:HAS_ADDRESS {type: 'home'}]->(c)",
+        )
+        with opened(films, tmp_path, Taken(only=["Firm"])) as store:
+            said = {each.relation: each.kind for each in store.schema().relations}
+            assert said == {"founded": "type", "supplies": "type", "HAS_ADDRESS": ""}
+            use(store)
+
+            def rows(plan: str) -> list[list[str]]:
+                read = parse_plan(plan)
+                found = sorted([node.name for node in row] for row in run_plan(read, store).rows)
+                text = cypher_of(read, store.schema()).text
+                assert len(store.run(text, {})) == len(found), text
+                return found
+
+            assert rows("Firm founded> Firm#2 | give Firm, Firm#2") == [
+                ["Arn", "Bel"],
+                ["Cor", "Bel"],
+            ]
+            assert rows("Firm supplies> Firm#2 | give Firm, Firm#2") == [["Cor", "Bel"]]
+            assert rows("Firm founded> Firm#2 | founded.year = 1990 | give Firm") == [["Cor"]]
+            assert rows("Firm founded*> Firm#2 | give Firm") == [["Arn"], ["Cor"]]
+            arn, bel, cor = store.find_names(["Arn", "Bel", "Cor"])[1].tolist()
+            ids = store.entities(keys_array([arn, bel, cor])).ids
+            for relation, drawn in (("supplies", 1), ("founded", 1), ("LINK", 2)):
+                text = store.drawing([(ids[2], relation, ids[1])])
+                assert len(store.run(text, {})) == drawn
+            # a relation that the survey does not know is one of the type, not lost
+            run(films, f"MATCH (a:{MARK} {{name: 'Arn'}}), (c:{MARK} {{name: 'Cor'}}) "
+                "CREATE (a)-[:LINK {type: 'owns'}]->(c)")  # fmt: skip
+            near = store.neighbours(keys_array([arn]), "out")
+            assert store.has_edges(
+                keys_array([arn] * len(near.row)), near.step >> 1, near.target
+            ).all()
+            record = store.record
+            relations = {**record.relations, "LINK": Called(relation="")}
+            dataclasses.replace(record, relations=relations).write(store.folder)
+            store.refresh()
+            assert "founded" not in store.relations().ids
+            assert rows('Firm LINK> Firm#2 | LINK.type = "supplies" | give Firm') == [["Cor"]]
+
+    @pytest.mark.parametrize(
+        ("facts", "why"),
+        [
+            ("[:LINK {type: 'KNOWS'}]->(b), (a)-[:KNOWS]->(b)", "a type has that name"),
+            ("[:LINK {type: 7}]->(b)", "it is no text"),
+            ("[:LINK]->(b), (b)-[:LINK {type: 'rare'}]->(a), (a)-[:LINK]->(a)", "most have none"),
+            ("[:LINK {type: ' '}]->(b)", "it is blank"),
+        ],
+    )
+    def test_a_property_that_says_no_relation_stays_one(
+        self, films: Neo4jServer, tmp_path: Path, facts: str, why: str
+    ) -> None:
+        run(
+            films,
+            f"CREATE (a:{MARK}:Firm {{name: 'Arn'}}), (b:{MARK}:Firm {{name: 'Bel'}}), (a)-{facts}",
+        )
+        with opened(films, tmp_path, Taken(only=["Firm"])) as store:
+            assert not [each for each in store.schema().relations if each.kind], why
+            assert "LINK" in store.relations().ids
+            use(store)
+
     def test_amounts_and_moments_are_compared_as_such(
         self, films: Neo4jServer, tmp_path: Path
     ) -> None:

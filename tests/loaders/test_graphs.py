@@ -272,3 +272,21 @@ def test_a_graph_file_beside_others_is_read_by_its_form(load: Load, tmp_path: Pa
     table.write_text("id,name,country\n1,Lund,Sweden\n2,York,England\n", encoding="utf-8")
     assert {"Ann", "Bob", "Lund"} <= {*load("triples", graph, triples).names().values()}
     assert {"Ann", "Lund", "York"} <= {*load("tables", table, graph).names().values()}
+
+
+@pytest.mark.parametrize("called", ["LINK", "RELATES_TO", "hasRelation"])
+def test_a_general_type_leaves_the_relation_to_its_property(
+    load: Any, write: Any, called: str
+) -> None:
+    text = (
+        '<graphml><graph><node id="a"/><node id="b"/>'
+        f'<edge source="a" target="b" label="{called}"><data key="type">founded</data></edge>'
+        '<edge source="b" target="a" label="HAS_ADDRESS"><data key="type">home</data></edge>'
+        "</graph></graphml>"
+    )
+    loaded = load("graph", write("g.graphml", text))
+    assert loaded.edges == {("a", "founded", "b"), ("b", "HAS_ADDRESS", "a")}
+    nodes = write("nodes.csv", ":ID,name,:LABEL", "a,Ann,P", "b,Bo,P")
+    rows = [f"a,{called},founded,b", f"b,{called},supplies,a"]
+    write("links.csv", ":START_ID,:TYPE,kind,:END_ID", *rows)
+    assert load("tables", nodes.parent).edges >= {("a", "founded", "b"), ("b", "supplies", "a")}
