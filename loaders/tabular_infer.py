@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgqa.lexicon.english import is_part_of_name, says_relation
+from kgqa.lexicon.english import is_part_of_name
 from kgqa.lexicon.english import words as said
 from kgqa.loaders.tabular_mapping import (
     CLASS_WORDS,
@@ -139,22 +139,6 @@ class _Plan:
         return [name for name in self.columns if name in self.links or name in self.untold]
 
 
-def _named_by_property(table: Table, mapping: TableMapping) -> TableMapping:
-    """Return a table of edges with the column that says the relation, if its types do not."""
-    edge = mapping.edge
-    if edge is None or not edge.types:
-        return mapping
-    types = [str(value) for value in pc.unique(table.columns[edge.types]).to_pylist()]
-    for column, each in mapping.columns.items():
-        texts = each.property and each.type == "text" and not table.columns[column].null_count
-        if texts and all(says_relation(words(each.property), words(type_)) for type_ in types):
-            columns = {**mapping.columns, edge.types: ColumnMapping(skip=True)}
-            del columns[column]
-            edge = edge.model_copy(update={"types": column})
-            return mapping.model_copy(update={"edge": edge, "columns": columns})
-    return mapping
-
-
 def infer(tables: Sequence[Table]) -> dict[str, TableMapping]:
     """Return what each table means, by its name. Keys of several columns become columns."""
     named = {table.name: table for table in tables}
@@ -168,9 +152,6 @@ def infer(tables: Sequence[Table]) -> dict[str, TableMapping]:
         for t in tables
         if (table_mapping := from_header(t.name, list(t.columns)))
     }
-    for table in tables:
-        if table.name in mapping:
-            mapping[table.name] = _named_by_property(table, mapping[table.name])
     plans = {
         table.name: _Plan(
             table, {name: _profile(table, name) for name in table.columns}, type_words(table.name)

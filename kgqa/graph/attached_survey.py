@@ -53,6 +53,8 @@ _MOST = 100  # characters that a name has on average, at most
 _NAMED_BY_END = 50.0  # rank of "vendorName", "jobTitle": a first and a last name say more
 _SAID = 0.95  # part of a type's relationships that must say their relation
 _MOST_SAID = 500  # relations that a property may say
+_WORDED = 0.9  # part of an id's values that must be words, to be names too
+_WORDS = re.compile(r"[^\W\d_]{2,}(?:[-'’.][^\W\d_]+)*(?: [^\W_]+(?:[-'’.][^\W\d_]+)*)*")
 _LETTERS = 0.5  # part of an unnamed property's characters that must be letters, to be a name
 
 
@@ -67,6 +69,7 @@ class Column:
     nulls: int = 0  # texts that stand for no value
     characters: int = 0
     letters: int = 0
+    worded: int = 0  # texts that are words, as codes and numbers are not
     types: Counter[ValueType] = field(default_factory=Counter)  # as they are kept
     read: Counter[ValueType] = field(default_factory=Counter)  # of texts, as what they say
     distinct: Counter[Any] = field(default_factory=Counter)
@@ -94,6 +97,7 @@ class Column:
                 self.instants |= needs_reading(member)
                 self.characters += len(member)
                 self.letters += sum(map(str.isalpha, member))
+                self.worded += _WORDS.fullmatch(member) is not None
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -204,8 +208,13 @@ def chosen_naming(
         if (rank := _name_rank(columns[name], own, columns, rows, name in constraints)) > 0
     )
     parts = _parts_of_name(columns, rows)
-    if parts and (not ranked or -ranked[0][0] <= _NAMED_BY_END):
+    full = (
+        ranked and -ranked[0][0] > _NAMED_BY_END and columns[ranked[0][2]].words[-1:] == ("name",)
+    )
+    if parts and not full:  # a title beside them is the person's, as a job title is
         return Naming((), id_, parts=parts)
+    if not ranked and id_ and columns[id_].worded >= _WORDED * rows:
+        return Naming((id_,), id_)
     names = [name for _, _, name in ranked[:1]]
     names += sorted(
         name

@@ -429,6 +429,30 @@ class TestNamesAndValuesAsPeopleKeepThem:
             assert [row[0].name for row in run_plan(plan, store).rows] == ["Ada Moss"]
             assert len(store.run(text, {})) == 1
 
+    def test_a_title_beside_a_first_and_a_last_name_is_no_name(
+        self, films: Neo4jServer, tmp_path: Path
+    ) -> None:
+        run(films, f"CREATE (:{MARK}:Clerk {{forename: 'Ida', surname: 'Orr', title: 'Manager'}})")
+        with opened(films, tmp_path, Taken(only=["Clerk"])) as store:
+            assert store.entities(store.instances("Clerk")).names == ["Ida Orr"]
+
+    @pytest.mark.parametrize(
+        ("ids", "names"),
+        [
+            (["Asthma", "Type 2 Diabetes", "Crohn's"], ["Asthma", "Type 2 Diabetes", "Crohn's"]),
+            (["user-1", "user-2"], ["Illness user-1", "Illness user-2"]),
+            (["a1b2", "c3d4"], ["Illness a1b2", "Illness c3d4"]),
+        ],
+    )
+    def test_an_id_of_words_is_a_name(
+        self, films: Neo4jServer, tmp_path: Path, ids: list[str], names: list[str]
+    ) -> None:
+        run(films, f"UNWIND $ids AS id CREATE (:{MARK}:Illness {{id: id}})", ids=ids)
+        with opened(films, tmp_path, Taken(only=["Illness"])) as store:
+            keys = store.instances("Illness")
+            assert sorted(store.entities(keys).names) == sorted(names)
+            assert store.keys_of([f"Illness:{id_}" for id_ in ids]).min() >= 0
+
     def test_a_title_or_a_vendor_is_no_name_beside_a_label(
         self, films: Neo4jServer, tmp_path: Path
     ) -> None:

@@ -99,7 +99,18 @@ def test_columns_give_what_the_file_gives(folder: Path) -> None:
     with SqliteStore(folder / "graph.sqlite") as file, SqliteStore(folder / "graph.sqlite") as made:
         keys = np.array([*range(-1, file.info.next_key + 2), 3, 3], np.int64)
         rows = [file.neighbours(keys, direction) for direction in ("out", "in", "both")]
-        degrees = file.degrees(keys)
+        degrees, every = file.degrees(keys), file.instances("")
+        ascending = keys[:-2]
+        asked = [
+            (some, np.array(relations), inverse)
+            for some in (ascending, ascending[::5], ascending[40:60])
+            for relations in ([0], [2, 1], [])
+            for inverse in (False, True)
+        ]
+        of_relations = [
+            file.edges_of(some, relations.astype(np.int64), inverse=inverse)
+            for some, relations, inverse in asked
+        ]
         made.prepare()
         assert made._columns is not None
         for direction, row in zip(("out", "in", "both"), rows, strict=True):
@@ -107,6 +118,11 @@ def test_columns_give_what_the_file_gives(folder: Path) -> None:
             for name in COLUMNS:
                 np.testing.assert_array_equal(getattr(again, name), getattr(row, name))
         np.testing.assert_array_equal(made.degrees(keys), degrees)
+        np.testing.assert_array_equal(made.instances(""), every)
+        for (some, relations, inverse), row in zip(asked, of_relations, strict=True):
+            again = made.edges_of(some, relations.astype(np.int64), inverse=inverse)
+            for name in COLUMNS:
+                np.testing.assert_array_equal(getattr(again, name), getattr(row, name))
 
 
 def test_a_second_process_reads_schema_and_classes_and_computes_neither(

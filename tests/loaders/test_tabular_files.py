@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -191,3 +191,36 @@ def test_a_reject_is_one_line_whatever_files_and_columns_are_called(tmp_path: Pa
     rejects.close()
     lines = (tmp_path / "rejects.tsv").read_text("utf-8").splitlines()
     assert [len(line.split("\t")) for line in lines] == [4, 4]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '[{"name": "Ann", "city": "York"}, {"name": "Bob", "n": 12345678901234567890}]',
+        '[\n  {"name": "Ann", "city": "York"},\n  {"name": "Bob", "n": 12345678901234567890}\n]\n',
+    ],
+)
+def test_an_array_of_json_objects_is_a_table(load: Any, tmp_path: Path, content: str) -> None:
+    (tmp_path / "people.json").write_text(content)
+    (tmp_path / "package.json").write_text('{"name": "no table"}')
+    loaded = load("tables", tmp_path)
+    assert {each["name"] for each in loaded.entities.values()} >= {"Ann", "Bob"}
+    assert "12345678901234567890" in str(loaded.entities)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "what"),
+    [
+        ("a.csv", "name,city\n", "a header and no row"),
+        ("a.csv", "name,city", "one line, and no row"),
+        ("a.json", '["a", "b"]', "one line, and no row"),
+        ("a.json", '[{"a": 1},', "a JSON array with a fault"),
+        ("a.csv", "", "is empty"),
+    ],
+)
+def test_a_file_without_a_row_is_refused_by_what_it_is(
+    load: Any, tmp_path: Path, name: str, content: str, what: str
+) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(DumpMalformedError, match=what):
+        load("tables", tmp_path / name)
