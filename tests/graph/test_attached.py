@@ -354,12 +354,24 @@ class TestAsItIs:
         monkeypatch.setattr("kgqa.graph.attached_survey._ALL_NODES", 2)
         monkeypatch.setattr("kgqa.graph.attached_survey._COUNTED", 4)
         with connect(films) as connection:
-            found = attach(connection, tmp_path, "films", TAKEN, Silent())
+            taken = Taken(only=[MARK, "DIRECTED"])  # no other test's relationships
+            found = attach(connection, tmp_path, "films", taken, Silent())
             assert any("of a sample" in line for line in described(found))
             with AttachedStore(connection, tmp_path / "films") as store:
                 assert store.schema().sampled
                 _, keys = store.find_names(["Ron Howard"])
                 assert store.entities(keys).names == ["Ron Howard"]
+
+    def test_relationships_between_nodes_that_are_not_taken_are_no_relations(
+        self, films: Neo4jServer, tmp_path: Path
+    ) -> None:
+        run(films, "CREATE (:Stranger)-[:STRANGE]->(:Stranger)")
+        try:
+            with opened(films, tmp_path, TAKEN) as store:
+                assert {"KNOWS", "LIVES"} <= {*store.relations().ids}
+                assert "STRANGE" not in store.relations().ids
+        finally:
+            run(films, "MATCH (n:Stranger) DETACH DELETE n")
 
     def test_databases_are_kgs_of_their_own(self, films: Neo4jServer, tmp_path: Path) -> None:
         other = films.uri.replace("bolt://", "neo4j://")
@@ -865,7 +877,7 @@ class TestOpening:
         types = {**record.types, "Film": Naming(("uid",), "uid", ("movie",))}
         dataclasses.replace(record, types=types).write(home / "films")
         with connect(films) as connection:
-            found = attach(connection, home, None, Taken(), Silent())
+            found = attach(connection, home, None, TAKEN, Silent())
             again = attach(connection, home, "films", Taken(), Silent())
             assert found.kg == connection.database, "named after the database"
         assert again.record.types["Film"] == types["Film"]
