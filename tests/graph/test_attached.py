@@ -7,6 +7,7 @@ import dataclasses
 import json
 import os
 import tomllib
+from collections import Counter
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -347,6 +348,24 @@ class TestAsItIs:
                 paid = store.relations().ids.index("PAID")
                 facts = store.facts(keys_array([key]), [paid], inverse=False).fact
                 assert store.property_values(facts, "part")[1] == [10]
+
+    def test_a_survey_says_how_far_it_is(self, films: Neo4jServer, tmp_path: Path) -> None:
+        """A step for each label and each type of relationships, of as many as there are."""
+        told: list[tuple[int | None, Counter[str]]] = []
+
+        class Told(Silent):
+            @contextmanager
+            def task(self, what: str, total: int | None = None, unit: str = "") -> Iterator[Any]:
+                steps = Counter[str]()
+                told.append((total, steps))
+                yield SimpleNamespace(
+                    advance=lambda amount=1: steps.update(steps=amount), tell=lambda text: None
+                )
+
+        with connect(films) as connection:
+            attach(connection, tmp_path, "films", TAKEN, Told())
+        total, steps = told[0]
+        assert total == steps["steps"] > 5
 
     def test_a_survey_says_that_it_sampled(
         self, films: Neo4jServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -929,9 +948,9 @@ def test_what_a_killed_survey_left_is_removed_by_the_next(tmp_path: Path) -> Non
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     left, running = (
-        tmp_path / f".survey-{process}.partial" for process in (ended.pid, os.getppid())
+        tmp_path / f".survey.sqlite.{process}.partial" for process in (ended.pid, os.getppid())
     )
-    for file in (left, running, tmp_path / ".survey-x.partial"):
+    for file in (left, running, tmp_path / ".survey.sqlite.x.partial"):
         file.touch()
     with contextlib.suppress(ZeroDivisionError), new_survey(tmp_path):
         raise ZeroDivisionError
