@@ -131,8 +131,10 @@ def test_questions_about_the_whole_graph_are_followed(
 
 @pytest.mark.usefixtures("minilm")
 def test_any_fact_between_two_things_says_that_one_has_the_other(bookshop: Any) -> None:
-    for question, names in [("Does Quayside have The Salt Garden?", ["yes"]),
-                            ("Does Quayside have Slate?", [])]:  # fmt: skip
+    for question, names in [
+        ("Does Quayside have The Salt Garden?", ["yes"]),
+        ("Does Quayside have Slate?", []),
+    ]:
         assert [ranked.name for ranked in bookshop.ask(question).answers] == names
 
 
