@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 MAPPING_FILE = "mapping.toml"
 SKIPPED = "column"
+_SHOWN = 20  # columns in a message
 OF_SCHEMA = "row of a table that describes the columns of the others"
 
 
@@ -77,7 +78,13 @@ class TablesLoader:
             return
         tables = read_tables(files, progress)
         if not any(len(table) for table in tables):
-            raise nothing_read("a row", sources, report)
+            headers = [", ".join(table.columns) for table in tables if table.columns]
+            if not headers:
+                raise nothing_read("a row", sources, report)
+            raise DumpMalformedError(
+                f"{tables[0].source} holds a header and no row: {headers[0][:80]}.",
+                "Give a table with a row of names and rows below it.",
+            )
         _check_not_triples(tables)
         for table in tables:
             report.lines += len(table) + len(table.broken)
@@ -139,8 +146,12 @@ def _report(table: Table, mapping: TableMapping | None, report: Report) -> None:
         return
     if not mapping.edge or mapping.type:
         report.taken[mapping.type or table.name] = found_by(mapping)
-    for name, column in mapping.columns.items():
-        if column.skip:
+    edge = mapping.edge
+    used = {*mapping.key, *mapping.name, *mapping.types}
+    used |= {edge.head, edge.tail, edge.types} if edge else set()
+    used |= {name for name, column in mapping.columns.items() if not column.skip}
+    for name in table.columns:
+        if name not in used:
             report.dropped[SKIPPED] += 1
             report.examples.setdefault(SKIPPED, f"{name} of {table.source}")
 
@@ -161,7 +172,8 @@ def _check_columns(
         ]
         if not lacking:
             continue
-        said = f"{path.name} names columns that {table.source} lacks: {', '.join(lacking)}."
+        shown = [*lacking[:_SHOWN], f"and {len(lacking) - _SHOWN:,} more"][: len(lacking)]
+        said = f"{path.name} names columns that {table.source} lacks: {', '.join(shown)}."
         hint = f"Its columns are: {', '.join(table.columns)}."
         if progress is None:
             raise UsageError(said, hint)

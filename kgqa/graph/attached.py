@@ -10,17 +10,16 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 import sqlite3
-import tomllib
 from dataclasses import asdict, field, replace
 from typing import TYPE_CHECKING
 
+from filelock import FileLock, Timeout
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from kgqa.errors import GraphError, KgqaError, StoreUnavailableError, without_secrets
-from kgqa.graph.files import stamp_of, toml_key, toml_value, write_whole
+from kgqa.files import own_partial, read_settings, stamp_of, toml_key, toml_value, write_whole
 from kgqa.graph.model import Direction, KGInfo, Kind, Relations
 from kgqa.graph.names import name_form
 from kgqa.graph.schema import GraphSchema  # noqa: TC001 - pydantic reads it
@@ -63,8 +62,13 @@ class Naming:
 
 @dataclass(frozen=True, slots=True, config=_STRICT)
 class Called:
-    """What people call a relation, and what it means."""
+    """What people call a relation, and what it means.
 
+    ``relation``: the property of a relationship type that says which relation each relationship
+    is, "" for none; None if the survey is to choose.
+    """
+
+    relation: str | None = None
     also: tuple[str, ...] = ()
     description: str = ""
     properties: dict[str, Words] = field(default_factory=dict)
@@ -125,8 +129,7 @@ def read_attachment(folder: Path) -> Attachment:
     """Return the record in a KG's folder. Raises GraphError that says what is wrong."""
     path = folder / RECORD_NAME
     try:
-        content = tomllib.loads(path.read_bytes().decode())
-        return TypeAdapter(Attachment).validate_python(content)
+        return TypeAdapter(Attachment).validate_python(read_settings(path))
     except OSError as error:
         raise GraphError(f"{path} cannot be read: {error.strerror or error}.") from None
     except ValidationError as error:
@@ -168,7 +171,10 @@ def as_toml(record: Attachment) -> str:
         ]
         lines += _called(type_)
     for name, called in record.relations.items():
-        lines += ["", f"[relations.{toml_key(name)}]", *_called(called)]
+        lines += ["", f"[relations.{toml_key(name)}]"]
+        if called.relation is not None:
+            lines.append(f"relation = {toml_value(called.relation)}")
+        lines += _called(called)
     return "\n".join(lines) + "\n"
 
 
@@ -233,6 +239,16 @@ class Survey:
     named: int
     called: dict[str, str] = field(default_factory=dict)
     all_relations: bool = True
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Attached:
+    """What was attached."""
+
+    kg: str
+    record: Attachment
+    survey: Survey
+    seconds: float
 
 
 # key, id, name, kind, degree, other names
@@ -315,25 +331,10 @@ def source_of(record: Attachment) -> str:
     return f"{record.url} ({what} {record.database})" if record.database else record.url
 
 
-def _runs(process: str) -> bool:
-    """Whether another process of this id runs; False for a malformed id."""
-    try:
-        os.kill(int(process), 0)
-    except PermissionError:
-        return True
-    except (ValueError, OSError, OverflowError):
-        return False
-    return int(process) != os.getpid()
-
-
 @contextlib.contextmanager
 def new_survey(folder: Path) -> Iterator[SurveyWriter]:
     """Give what writes a survey; it replaces the one in ``folder`` when the block ends."""
-    for left in folder.glob(".survey-*.partial"):  # by a process that was killed
-        if not _runs(left.name.removeprefix(".survey-").removesuffix(".partial")):
-            left.unlink(missing_ok=True)
-    path = folder / f".survey-{os.getpid()}.partial"
-    path.unlink(missing_ok=True)
+    path = own_partial(folder / FILE_NAME)
     try:
         with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
             prepare(db, APPLICATION_ID, USER_VERSION, TABLES)
@@ -373,3 +374,35 @@ class SurveyWriter:
     def finish(self, survey: Survey) -> None:
         """Take what was found."""
         self._db.execute("INSERT INTO survey VALUES (?)", [_SURVEY.dump_json(survey).decode()])
+
+
+@contextlib.contextmanager
+def folder_alone(folder: Path) -> Iterator[None]:
+    """Let nobody else survey into the KG's folder; a failure leaves nothing in a new one.
+
+    Raises GraphError if somebody does, StoreUnavailableError if it cannot be written.
+    """
+    made = not folder.exists()
+    lock = FileLock(folder / ".attach.lock", timeout=0)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with lock:
+            yield
+        made = False
+    except Timeout:
+        raise GraphError(
+            f"Another process is surveying the database of {folder.name}.", "Try again soon."
+        ) from None
+    except (sqlite3.Error, OSError) as error:
+        if isinstance(error, GraphError):  # a StoreUnavailableError is an OSError too
+            raise
+        raise StoreUnavailableError(
+            f"The survey cannot be written to {folder}: {error}.",
+            "See that the disk has room and that you may write there, or choose another `home`.",
+        ) from None
+    finally:
+        if made and folder.is_dir():  # a failure leaves nothing behind
+            for path in folder.iterdir():
+                path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                folder.rmdir()

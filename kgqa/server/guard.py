@@ -10,7 +10,6 @@ from __future__ import annotations
 import ipaddress
 import logging
 import secrets
-import tomllib
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +19,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 
 from kgqa.errors import KgqaError, UsageError
+from kgqa.files import read_settings, stamp_of
 from kgqa.permissions import readable_note
 from kgqa.registry import Options, option, validated
 from kgqa.server.faults import RefusedError, error_json, status_of
@@ -75,13 +75,13 @@ class Keys:
     def __init__(self, key: str | None = None, file: str | Path | None = None) -> None:
         self._own = [ANYBODY.model_copy(update={"key": key, "name": "key"})] if key else []
         self._file = Path(file).expanduser() if file is not None else None
-        self._stamp = _stamp(self._file) if self._file else None
+        self._stamp = stamp_of(self._file) if self._file else None
         self._listed = _read(self._file) if self._file else []
 
     @property
     def clients(self) -> list[Client]:
         """Who may ask now."""
-        if self._file and (stamp := _stamp(self._file)) != self._stamp:
+        if self._file and (stamp := stamp_of(self._file)) != self._stamp:
             self._stamp, self._listed = stamp, []
             try:
                 self._listed = _read(self._file)
@@ -109,11 +109,13 @@ class Keys:
 def _read(file: Path) -> list[Client]:
     form = 'It has tables such as [alice], each with key = "…".'
     try:
-        tables = tomllib.loads(file.read_text("utf-8"))
+        tables = read_settings(file)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not TOML"
         raise UsageError(f"The file of keys {file} cannot be read: {why}.", form) from None
-    if not tables or not all(isinstance(table, dict) for table in tables.values()):
+    if not (tables and isinstance(tables, dict)) or not all(
+        isinstance(table, dict) for table in tables.values()
+    ):
         raise UsageError(f"The file of keys {file} has no table for each client.", form)
     clients: list[Client] = []
     for name, table in tables.items():
@@ -130,15 +132,6 @@ def _read(file: Path) -> list[Client]:
     if note := readable_note(file):
         _LOG.warning("%s Everybody who reads it can ask as its clients: chmod 600 it.", note)
     return clients
-
-
-def _stamp(file: Path) -> tuple[int, ...] | None:
-    """Return a stamp of the file's state; None without a file."""
-    try:
-        status = file.stat()
-    except OSError:
-        return None
-    return status.st_ino, status.st_mtime_ns, status.st_size, status.st_mode
 
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")

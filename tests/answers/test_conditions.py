@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from kgqa.graph.sqlite import SqliteStore
 
 SHOPS = [
-    ("mill", "1998-04-25", "12 t", "Bonn"), ("shop", "2014-02-20", "900 kg", "Kiel"),
-    ("farm", "2014-11-01", "3 t", "Bonn"), ("yard", "1975", "4.5 t", "Kiel"),
-]  # fmt: skip
+    ("mill", "1998-04-25", "12 t", "Bonn"),
+    ("shop", "2014-02-20", "900 kg", "Kiel"),
+    ("farm", "2014-11-01", "3 t", "Bonn"),
+    ("yard", "1975", "4.5 t", "Kiel"),
+]
 ROLES = [("cast 1", "Ada", "Captain Gray", "1999"), ("cast 2", "Bo", "The Cook", "2001")]
 EDGES = [("Acme", "owns", name) for name, *_ in SHOPS]
 for name, opened, stock, city in SHOPS:
@@ -39,11 +41,11 @@ RULES = WalkRules(1, "both")
 def store(tmp_path_factory: pytest.TempPathFactory) -> SqliteStore:
     names = sorted({end for head, _, tail in EDGES for end in (head, tail)})
     rows = [
-        entity(one, None if one in KINDS else one, kind=KINDS.get(one, Kind.ENTITY))
-        for one in names
-        if KINDS.get(one) != Kind.VALUE
+        entity(name, None if name in KINDS else name, kind=KINDS.get(name, Kind.ENTITY))
+        for name in names
+        if KINDS.get(name) != Kind.VALUE
     ]
-    rows += [entity(one, one, kind=Kind.VALUE) for one in names if KINDS.get(one) == Kind.VALUE]
+    rows += [entity(name, name, kind=Kind.VALUE) for name in names if KINDS.get(name) == Kind.VALUE]
     return store_of(tables_of(rows, EDGES, direction="both"), tmp_path_factory.mktemp("shops"))
 
 
@@ -61,7 +63,7 @@ def asked(store: SqliteStore, topic: str, relation: str, question: str, about: s
     return narrow(
         store, [table], [np.full(len(table), 0.8)], scores, RULES, PathFormat(), named,
         value_conditions(question),
-        lambda _, steps: [0.9 if names[one[0] // 2] == about else 0.05 for one in steps],
+        lambda _, steps: [0.9 if names[step[0] // 2] == about else 0.05 for step in steps],
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -13,6 +13,7 @@ from pyarrow import feather, parquet
 
 from kgqa.errors import DumpMalformedError
 from kgqa.loaders import tabular_table
+from kgqa.loaders.base import Rejects, Report
 from kgqa.loaders.tabular_files import read_tables, table_files
 from kgqa.loaders.tabular_table import unique_names
 from kgqa.progress import Silent
@@ -182,3 +183,44 @@ def test_names_of_columns_are_made_unique() -> None:
     names, said = unique_names(["a", "a", "a", " ", "a 2"])
     assert names == ["a", "a 2", "a 3", "column 4", "a 2 2"]
     assert said[0] == '3 columns are called "a"'
+
+
+def test_a_reject_is_one_line_whatever_files_and_columns_are_called(tmp_path: Path) -> None:
+    rejects = Rejects(tmp_path / "rejects.tsv", Report())
+    rejects.add("a\nb.csv", 3, "no\tkey\u2028", "x\x85y\tz")
+    rejects.close()
+    lines = (tmp_path / "rejects.tsv").read_text("utf-8").splitlines()
+    assert [len(line.split("\t")) for line in lines] == [4, 4]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '[{"name": "Ann", "city": "York"}, {"name": "Bob", "n": 12345678901234567890}]',
+        '[\n  {"name": "Ann", "city": "York"},\n  {"name": "Bob", "n": 12345678901234567890}\n]\n',
+    ],
+)
+def test_an_array_of_json_objects_is_a_table(load: Any, tmp_path: Path, content: str) -> None:
+    (tmp_path / "people.json").write_text(content)
+    (tmp_path / "package.json").write_text('{"name": "no table"}')
+    loaded = load("tables", tmp_path)
+    assert {each["name"] for each in loaded.entities.values()} >= {"Ann", "Bob"}
+    assert "12345678901234567890" in str(loaded.entities)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "what"),
+    [
+        ("a.csv", "name,city\n", "a header and no row"),
+        ("a.csv", "name,city", "one line, and no row"),
+        ("a.json", '["a", "b"]', "one line, and no row"),
+        ("a.json", '[{"a": 1},', "a JSON array with a fault"),
+        ("a.csv", "", "is empty"),
+    ],
+)
+def test_a_file_without_a_row_is_refused_by_what_it_is(
+    load: Any, tmp_path: Path, name: str, content: str, what: str
+) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(DumpMalformedError, match=what):
+        load("tables", tmp_path / name)

@@ -70,7 +70,9 @@ def shops(tmp_path_factory: pytest.TempPathFactory) -> SqliteStore:
     edges = [(name, "owner", f"Owner {name[-1]}") for name in names]
     edges += [(name, "city", f"City {name[-1]}") for name in names]
     nodes = sorted({end for head, _, tail in edges for end in (head, tail)})
-    tables = tables_of([entity(one, one) for one in nodes], edges, direction="both", name="shops")
+    tables = tables_of(
+        [entity(node, node) for node in nodes], edges, direction="both", name="shops"
+    )
     return store_of(tables, tmp_path_factory.mktemp("shops"))
 
 
@@ -120,10 +122,9 @@ def test_what_is_learnt_is_kept_only_if_it_is_better(
     save_path_ranker(start, RankerCard(encoder=str(encoder), hop_bias=(0.0, -9.0)), {})
     file = tmp_path / "questions.jsonl"
     rows = [
-        {"id": q.id, "question": q.question, "topic_entities": q.topics,
-         "answers": q.answers}
+        {"id": q.id, "question": q.question, "topic_entities": q.topics, "answers": q.answers}
         for q in questions()
-    ]  # fmt: skip
+    ]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     given = {
         "questions": file, "start_from": str(start), "learning_rate": rate, "encoder": str(encoder)

@@ -37,7 +37,7 @@ RIGHT = {
 
 def test_a_batch_says_which_path_is_right(practice: Path) -> None:
     batch = Domain(practice).checks()
-    assert not any("does not fit" in one for one in batch.questions)
+    assert not any("does not fit" in question for question in batch.questions)
     for question, candidates, (gold,) in zip(
         batch.questions, batch.candidates, batch.gold, strict=True
     ):
@@ -65,8 +65,9 @@ def test_a_fitted_ranker_prefers_what_is_right_and_is_saved_as_it_is(
     elsewhere = relations_elsewhere(after, [Domain(practice)], groups=2)
     save_path_ranker(tmp_path / "made", fitted.card, fitted.changes, elsewhere)
     again = load_path_ranker(str(tmp_path / "made"), encoder=name, **where)  # type: ignore[arg-type]
-    saved, held = (one.logits(["who saw x?"], checks.paths, [1] * len(checks.paths))
-                   for one in (again, after))  # fmt: skip
+    saved, held = (
+        one.logits(["who saw x?"], checks.paths, [1] * len(checks.paths)) for one in (again, after)
+    )
     np.testing.assert_allclose(saved, held, atol=0.2)  # written as float16
     assert again.elsewhere is not None
     np.testing.assert_allclose(again.elsewhere, elsewhere, atol=0.02)
@@ -82,7 +83,9 @@ def test_an_adapter_is_fitted_to_what_the_graph_allows(
 ) -> None:
     llm, domain = load_tiny(), Domain(practice)
     lexicon = PathLexicon(llm.encoder, PathFormat())
-    made = [branching(domain, one, lexicon, llm.prompt_ids, None) for one in domain.questions]
+    made = [
+        branching(domain, question, lexicon, llm.prompt_ids, None) for question in domain.questions
+    ]
     expected = []
     for one in made:
         with torch.inference_mode():
