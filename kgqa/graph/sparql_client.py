@@ -212,7 +212,7 @@ class SparqlClient:
         reused = self._connection is not None
         try:
             if self._connection is None:
-                self._connection = self._connected()
+                self._connection = self._new_connection()
             self._connection.request("POST", path, body, headers)
             return self._connection.getresponse()
         except (http.client.RemoteDisconnected, ConnectionError):
@@ -224,7 +224,7 @@ class SparqlClient:
             self.close()
             raise
 
-    def _connected(self) -> http.client.HTTPConnection:
+    def _new_connection(self) -> http.client.HTTPConnection:
         parts = urlsplit(self.url)
         kind = (
             http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection

@@ -240,8 +240,9 @@ class TestAsItIs:
             run(films, f"MATCH (f:{MARK}:Film)-[r]-() DELETE r SET f.year = 1996 REMOVE f.tags")
             kept = store.has_edges(heads, relations, tails)
             assert set(np.array(store.relations().ids)[relations[kept]]) == {
-                "released", "rating",
-            }  # fmt: skip
+                "released",
+                "rating",
+            }
 
     def test_the_schema(self, films: Neo4jServer, tmp_path: Path) -> None:
         with opened(films, tmp_path) as store:
@@ -263,8 +264,9 @@ class TestAsItIs:
             assert played["Actor", "Film"] == ["role", "scenes"]
             joins = {(each.head, each.relation, each.tail) for each in schema.relations}
             assert joins >= {
-                ("Actor", "KNOWS", "Director"), ("Director", "DIRECTED", "Film"),
-            }  # fmt: skip
+                ("Actor", "KNOWS", "Director"),
+                ("Director", "DIRECTED", "Film"),
+            }
             assert len(store.instances("Actor")) == 2
             knows = store.relations().ids.index("KNOWS")
             facts = store.facts(store.instances("Director"), [knows], inverse=True)
@@ -276,8 +278,9 @@ class TestAsItIs:
         with opened(films, tmp_path) as store:
             details = store.details(int(store.keys_of(["Film:2"])[0]))
             assert (details.types, details.properties["released"]) == (
-                ["Film", MARK], "1995-06-30",
-            )  # fmt: skip
+                ["Film", MARK],
+                "1995-06-30",
+            )
             assert len(details.properties["plot"]) == 5000
             json.dumps(details.properties)
 
@@ -331,8 +334,9 @@ class TestAsItIs:
                 text = cypher_of(parse_plan("Bill | give sum Bill.freight"), store.schema()).text
                 assert [*store.run(text, {})[0].values()] == [sum(values)]  # type: ignore[arg-type]
                 assert {
-                    ("Bill 10", "freight", "2.5"), ("Bill 10", "day", "1996-07-04"),
-                } <= edges(store, "Bill:10")  # fmt: skip
+                    ("Bill 10", "freight", "2.5"),
+                    ("Bill 10", "day", "1996-07-04"),
+                } <= edges(store, "Bill:10")
                 assert ("Bill 7", "freight", "free") in edges(store, "Bill:7")
                 key = int(store.keys_of(["Bill:10"])[0])
                 assert store.details(key).properties["freight"] == 2.5
@@ -401,8 +405,9 @@ class TestAsItIs:
         assert named == ["neo4j", "neo4j-2", "neo4j"]
         records = [read_attachment(tmp_path / name) for name in named[:2]]
         assert [(record.url, record.database) for record in records] == [
-            (films.uri, "neo4j"), (other, "neo4j"),
-        ]  # fmt: skip
+            (films.uri, "neo4j"),
+            (other, "neo4j"),
+        ]
         with (
             Reader(films.uri, films.username, films.password, "nothere") as connection,
             pytest.raises(StoreUnavailableError, match="no database nothere"),
@@ -647,8 +652,9 @@ class TestNothingIsWritten:
             found = attach(connection, tmp_path, "films", TAKEN, progress)
             assert found.record.types["Film"].name == ("title",)
             assert [note.split(":")[0] for note in progress.notes] == [
-                "The constraints cannot be listed", "The indexes cannot be listed",
-            ]  # fmt: skip
+                "The constraints cannot be listed",
+                "The indexes cannot be listed",
+            ]
             with AttachedStore(connection, tmp_path / "films") as store:
                 use(store)
 

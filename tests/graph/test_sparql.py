@@ -122,10 +122,12 @@ class TestAsItIs:
                 for property_ in types[f"{X}Work"].properties
             }
             assert held == {
-                f"{X}cast": ("integer", True), f"{X}length": ("integer", False),
-                f"{X}note": ("text", False), f"{X}seen": ("integer", False),
+                f"{X}cast": ("integer", True),
+                f"{X}length": ("integer", False),
+                f"{X}note": ("text", False),
+                f"{X}seen": ("integer", False),
                 f"{X}year": ("integer", False),
-            }  # fmt: skip
+            }
             assert store.property_values(keys_array([apollo]), f"{X}length")[1] == [140]
 
     def test_language_and_label_property(self, films: str, tmp_path: Path) -> None:
@@ -197,13 +199,16 @@ def test_wikidata_is_read_by_its_profile(tmp_path: Path) -> None:
                 for step, end in zip(near.step.tolist(), ends.names, strict=True)
             ]
             assert sorted(edges, key=str) == [
-                ("instance of", "human"), ("position held", "President"), ("position held", None),
-            ]  # fmt: skip
+                ("instance of", "human"),
+                ("position held", "President"),
+                ("position held", None),
+            ]
             fact = near.target[near.kind == Kind.MEDIATOR]
             qualified = store.neighbours(fact, "out")
             assert {names[step // 2] for step in qualified.step.tolist()} == {
-                "position held", "start time",
-            }  # fmt: skip
+                "position held",
+                "start time",
+            }
             classes = {type_.name: type_.also for type_ in store.schema().types if type_.name}
             assert classes == {"http://www.wikidata.org/entity/Q5": ("human",)}
         with kgqa.open(kg="films", home=tmp_path) as kg:

@@ -505,3 +505,16 @@ def test_years_before_and_after_the_year_1_are_numbers(tmp_path: Path) -> None:
     text = "name,year\nHill,44 BC\nFord,218 B.C.\nGate,AD 9\nPass,451\n"
     read = read_tables(tmp_path, {"battles.csv": text})
     assert {read.properties(id_)["year"] for id_ in read.entities} == {-44, -218, 9, 451}
+
+
+def test_ids_that_are_no_key_of_their_table_are_not_of_its_type(tmp_path: Path) -> None:
+    read = read_tables(
+        tmp_path,
+        {
+            "teams.csv": "yearID,teamID,name\n2000,HAL,Herons\n2001,HAL,Herons\n2000,ORS,Owls\n",
+            "batting.csv": "playerID,yearID,teamID\nc1,2000,HAL\nc1,2001,HAL\nt1,2000,ORS\n",
+        },
+    )
+    types = [each["types"] for each in read.entities.values()]
+    assert types.count(["Team"]) == 3
+    assert types.count(["TeamId"]) == 2
