@@ -173,7 +173,11 @@ name: feeds on"""
 
 def test_obo(load: Any, write: Any) -> None:
     loaded = load("graph", write("fish.obo", *OBO.splitlines()))
-    assert loaded.edges == {("FI:2", "is a", "FI:1"), ("FI:2", "feeds on", "FI:3")}
+    assert loaded.edges == {
+        ("FI:2", "is a", "FI:1"),
+        ("FI:2", "feeds on", "FI:3"),
+        ("FI:2", "created_by", '"Ann"'),
+    }
     assert loaded.entities["FI:2"]["name"] == "salmon"
     assert loaded.entities["FI:2"]["aliases"] == ["lax", "FI:22"]
     assert "FI:9" not in loaded.entities
