@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Hop: TypeAlias = "tuple[int, int]"
 """A relation as it is walked: its first step, and its second one or -1."""
 
-_LISTED = 200_000  # entities of a KG up to which all are listed to take a sample of them
+_LISTED = 200_000  # entities of an endpoint that are listed to take a sample of them
 _SAMPLE = 4_000  # entities whose hops are looked at
 _BLOCKS = 80  # places of a large KG where they are taken
 _TOGETHER = 500  # of them in one call of the store
@@ -132,12 +132,8 @@ class Schema:
 
 
 def _sampled(store: GraphStore) -> Iterator[IntArray]:
-    """Yield keys of entities in blocks that are spread over the KG, in the order of ids.
-
-    Stores that hold the same graph give the same entities, unless it is too large to be listed.
-    """
-    count = store.info.next_key
-    if count <= _LISTED or isinstance(store, EndpointStore):
+    """Yield keys of entities in blocks that are spread over the KG, in the order of ids."""
+    if isinstance(store, EndpointStore):
         topics = in_id_order(store, store.topic_keys(-1, _LISTED))
         if len(topics) > _SAMPLE:
             places = np.linspace(0, len(topics), _BLOCKS, endpoint=False).astype(np.int64)
@@ -146,6 +142,7 @@ def _sampled(store: GraphStore) -> Iterator[IntArray]:
             keys = topics[start : start + _TOGETHER]
             yield keys[store.degrees(keys) <= _MOST_EDGES]
         return
+    count = store.info.next_key
     blocks = 1 if count <= _SAMPLE else _BLOCKS
     seen = -1
     for place in np.linspace(0, count, blocks, endpoint=False).astype(np.int64).tolist():

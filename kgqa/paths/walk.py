@@ -279,7 +279,7 @@ def ordered(table: PathTable, store: GraphStore | None = None) -> PathTable:
     return table.take(order_of(table, store))
 
 
-def order_of(table: PathTable, store: GraphStore | None = None) -> IntArray:
+def order_of(table: PathTable, store: GraphStore | EndpointStore | None = None) -> IntArray:
     """Return the rows of paths sorted by their ids, so that "the first" means the same.
 
     Without the ``store`` that they are of they are sorted by keys.
