@@ -247,11 +247,19 @@ def _find_weak_key(plan: _Plan, plans: dict[str, _Plan]) -> None:
 
 
 def _is_pointed_at(column: _Column, plan: _Plan, plans: dict[str, _Plan]) -> bool:
-    """Return whether another table has a column of the same name with mostly its values."""
+    """Return whether another table has a column with mostly its values.
+
+    That of the same name may have others, too, and one of another name must be text.
+    """
     if "".join(column.words) in _GENERIC:
         return False
     return any(
-        other.words == column.words and _share(other, column) >= _SAME_NAME
+        (other.words == column.words and _share(other, column) >= _SAME_NAME)
+        or (
+            (column.kind, other.kind) == ("text", "text")
+            and len(other.values) > 1
+            and _share(other, column) >= _LINK
+        )
         for to in plans.values()
         if to is not plan
         for other in to.columns.values()
@@ -336,7 +344,7 @@ def _find_links(plan: _Plan, plans: dict[str, _Plan]) -> None:
 
 def _pair(column: _Column, plan: _Plan, plans: dict[str, _Plan]) -> tuple[str, str] | None:
     """Return what both columns of a table of pairs point to: courses, and what they build on."""
-    other = next((one for one in plan.columns if one != column.name), "")
+    other = next((column_name for column_name in plan.columns if column_name != column.name), "")
     if len(plan.columns) != 2 or other not in plan.links:
         return None
     to, at = plan.links[other]

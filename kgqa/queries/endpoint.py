@@ -257,13 +257,13 @@ class _Asked(Execution):
     def _read_ahead(self) -> None:
         """All that rows are made of was fetched with them."""
 
-    def _sort_values(self, item: Item, descending: bool) -> dict[int, Any]:
+    def _sort_values(self, item: Item, rows: list[int], descending: bool) -> dict[int, Any]:
         best = (item, descending)
         cells = self.fetched[best if best in self.fetched else item]
         if isinstance(item, NodeRef):
             names = self._described(set(cells))
             cells = [names[key].name for key in cells]
-        return {row: (0, sort_key(cell)) for row, cell in enumerate(cells) if cell is not None}
+        return {row: (0, sort_key(cells[row])) for row in rows if cells[row] is not None}
 
     # -- evidence ----------------------------------------------------------------------------
 

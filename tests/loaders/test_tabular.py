@@ -441,3 +441,20 @@ def test_signs_of_measured_values_are_no_relations(tmp_path: Path) -> None:
     read = read_tables(tmp_path, files)
     assert not {relation for _, relation, _, _ in read.edges} & {"=", "<", "~"}
     assert read.report.rejected == 0
+
+
+def test_the_key_is_the_text_that_others_point_to_by_another_name(tmp_path: Path) -> None:
+    read = read_tables(
+        tmp_path,
+        {
+            "airports.csv": "faa,name\nAAA,Alder\nBBB,Birch\nCCC,Cedar\n",
+            "trips.csv": "no,origin\n1,AAA\n2,BBB\n3,AAA\n4,CCC\n",
+        },
+    )
+    assert ("Trip 1", "Alder") in read.triples("origin")
+
+
+def test_years_before_and_after_the_year_1_are_numbers(tmp_path: Path) -> None:
+    text = "name,year\nHill,44 BC\nFord,218 B.C.\nGate,AD 9\nPass,451\n"
+    read = read_tables(tmp_path, {"battles.csv": text})
+    assert {read.properties(id_)["year"] for id_ in read.entities} == {-44, -218, 9, 451}
