@@ -67,30 +67,18 @@ class Part(NamedTuple):
 
 
 class PlanScores(NamedTuple):
-    """Log-odds ``[parts, roles of its kind]`` of each part, log-probabilities of the whole.
-
-    ``unasked``: what a plan's hop costs, and a word of its names that the question lacks.
-    """
+    """Log-odds ``[parts, roles of its kind]`` of each part, log-probabilities of the whole."""
 
     parts: list[Array]
     whole: dict[str, dict[str, float]]
-    unasked: tuple[float, float] = (0.0, 0.0)
-
-
-_Cost = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=False)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CONFIG)
 class ScorerCard:
-    """The training data of a scorer, and the temperature of its sums.
-
-    ``unasked``: what a plan's hop takes from its sum, and a word of its names that the question
-    lacks, as scripts.planner.fit_costs fits them.
-    """
+    """The training data of a scorer, and the temperature of its sums."""
 
     encoder: Annotated[str, Field(min_length=1)]
     temperature: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)] = 1.0
-    unasked: Annotated[tuple[_Cost, _Cost], Field(strict=False)] = (0.0, 0.0)
     described: dict[str, Any] = Field(default_factory=dict)  # data, settings, figures
     weights: WeightsName = "scorer.safetensors"
     format_version: int = FORMAT_VERSION
@@ -172,7 +160,7 @@ class PlanScorer:
             logits = np.mean([logits_of[name] for logits_of in wholes], 0)
             logits -= np.logaddexp.reduce(logits)
             whole[name] = dict(zip(values, map(float, logits), strict=True))
-        return PlanScores(roles, whole, self.card.unasked)
+        return PlanScores(roles, whole)
 
     @np.errstate(all="ignore")
     def _head(self, name: str, state: Array) -> Array:

@@ -75,7 +75,7 @@ class PlanSearch:
                     if one.plan not in found or found[one.plan].score < one.score:
                         found[one.plan] = replace(one, denied=state.denied)
         weighed = [
-            replace(one, score=one.score + vain - self._cost(one.plan), vain=vain)
+            replace(one, score=one.score + vain, vain=vain)
             for one in found.values()
             for vain in [self._in_vain(one.plan, one.denied)]
         ]
@@ -163,19 +163,6 @@ class PlanSearch:
                 nodes[hop.target] = ""
         wide = replace(plan, nodes=tuple(nodes)) if nodes != list(plan.nodes) else plan
         return wide if self._fits(wide) else plan
-
-    def unasked(self, plan: Plan) -> tuple[int, int]:
-        """Return the number of a plan's hops, and of its names' words that the question lacks."""
-        hops = len(plan.hops) + (len(plan.first.hops) if plan.first else 0)
-        words = {word for name in self._names(plan) if name for word in stems(name)}
-        return hops, len(words.difference(self._read.mentions.words))
-
-    def _cost(self, plan: Plan) -> float:
-        """Return the fitted cost of hops and unasked words, of graphs whose classes have names."""
-        if self._read.plain:
-            return 0.0
-        costs = zip(self._read.scores.unasked, self.unasked(plan), strict=True)
-        return sum(cost * number for cost, number in costs)
 
     def _in_vain(self, plan: Plan, denied: int = 0) -> float:
         """Penalty for cues that the plan does not realise."""
