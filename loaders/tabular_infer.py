@@ -339,7 +339,10 @@ def _find_links(plan: _Plan, plans: dict[str, _Plan]) -> None:
         elif _is_untold(column, plan) and (pair := _pair(column, plan, plans)):
             plan.links[column.name] = pair
         elif _is_untold(column, plan):
-            plan.untold[column.name] = type_name(type_words(relation_of(column.name)))
+            type_ = type_name(type_words(relation_of(column.name)))
+            of_table = type_ in {type_name(other.words) for other in plans.values()}
+            # what has a table of its own, which this id does not lead to, is not called as its rows
+            plan.untold[column.name] = type_name(column.words) if of_table else type_
 
 
 def _pair(column: _Column, plan: _Plan, plans: dict[str, _Plan]) -> tuple[str, str] | None:

@@ -833,6 +833,7 @@ def _counted(result: QueryResult, most: int) -> set[str | None]:
 
 
 def _counts(item: object) -> TypeGuard[Aggregate]:
+    """Return whether a given item is a count of nodes."""
     counts = isinstance(item, Aggregate) and item.kind == "count"
     return counts and isinstance(cast("Aggregate", item).of, NodeRef)
 
