@@ -1,4 +1,4 @@
-// The relationships that leave some nodes: type, number, other end, whether that is a mediator or a
+// The relationships that leave some nodes: type, kind, number, other end, whether that is a mediator or a
 // value by its label, and the properties of types that have some. Those and the nodes' labels
 // and properties are given once for each row of $ids that is taken.
 // :param ids => ['4:00000000-0000-0000-0000-000000000000:0']
@@ -7,6 +7,7 @@
 // :param types => []
 // :param untaken => []
 // :param reified => []
+// :param kinds => {LINK: 'type'}
 // :param walking => true
 // :param unwalked => []
 // :param mediator => {label: '', property: '', pattern: ''}
@@ -21,7 +22,7 @@ RETURN row, labels(n) AS labels,
     WHERE (size($labels) = 0 OR any(label IN labels(m) WHERE label IN $labels))
   AND none(label IN labels(m) WHERE label IN $hidden)
       AND (size($types) = 0 OR type(r) IN $types) AND NOT type(r) IN $untaken
-    | [type(r), toInteger(split(elementId(r), ':')[2]), toInteger(split(elementId(m), ':')[2]),
+    | [type(r), r[$kinds[type(r)]], toInteger(split(elementId(r), ':')[2]), toInteger(split(elementId(m), ':')[2]),
        CASE WHEN $value IN labels(m) THEN 2
             WHEN $mediator.label IN labels(m)
               OR coalesce(m[$mediator.property] =~ $mediator.pattern, false) THEN 1

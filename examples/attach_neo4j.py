@@ -22,8 +22,10 @@ def main() -> None:
     parser.add_argument("--only", action="append", help="a label; other nodes are left out")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as home, kgqa.attach(home=home, only=options.only) as kg:
-        for one in kg.store.schema().types:
-            print(f"{one.name}: {one.count:,} nodes, called by {', '.join(one.names) or 'id'}")
+        for type_ in kg.store.schema().types:
+            print(
+                f"{type_.name}: {type_.count:,} nodes, called by {', '.join(type_.names) or 'id'}"
+            )
         if options.question:
             answer = kg.ask(options.question, k=3)
             print(answer)

@@ -93,7 +93,8 @@ def nothing_read(
         " …" if len(sources) > 3 else ""
     )
     if not report.lines:
-        return DumpMalformedError(f"{names} is empty.", f"Give a file that holds {what}.")
+        what_is = f"holds nothing that is {what}" if any(map(_has_text, sources)) else "is empty"
+        return DumpMalformedError(f"{names} {what_is}.", f"Give a file that holds {what}.")
     common = report.reasons.most_common(1)
     why = f" (mostly: {common[0][0]})" if common else ""
     hint = "Save it as UTF-8." if "not UTF-8" in why else hint
@@ -101,6 +102,13 @@ def nothing_read(
         f"None of the {report.lines:,} lines of {names} has the form of {what}{why}.",
         hint,
     )
+
+
+def _has_text(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    with unpacked(path) as stream:
+        return bool(stream.read(4_096).removeprefix(b"\xef\xbb\xbf").strip())
 
 
 def ending_of(path: Path) -> str:

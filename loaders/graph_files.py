@@ -11,11 +11,14 @@ import json
 import os
 import re
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 from xml.etree import ElementTree
 
 from kgqa.errors import DumpMalformedError
+from kgqa.graph.amounts import number_in
+from kgqa.lexicon.english import says_relation
 from kgqa.loaders.base import Rejects, Report
 from kgqa.loaders.blocks import read_blocks, unpacked
 from kgqa.loaders.forms import APOC_CSV, APOC_JSON, GEXF, GRAPHML, NODE_LINK, OBO
@@ -32,7 +35,9 @@ _LARGEST = 1 << 30  # bytes of a JSON document that is read as a whole
 _NAMES = ("name", "label", "title", "displayname", "preflabel", "display_name", "full_name")
 _TYPES = ("type", "types", "category", "categories", "kind", "class", "labels", "node_type")
 _RELATIONS = ("relation", "predicate", "relationship", "rel_type", "edge_type", "interaction")
-_LESS_SURE = ("label", "type", "name", "kind", "key", "title")  # of an edge, if none of those is
+_KEY = "networkx_key"  # of an edge of a multigraph, as networkx writes GEXF
+_LESS_SURE = ("label", "type", "name", "kind", "key", "title", _KEY)  # if none of those is there
+_FIRST_EDGES = 1_000  # of GraphML, whose ids show whether ids are relations
 _KINDS_OF_EDGE = {"directed", "undirected", "mutual"}  # which Gephi calls types
 
 
@@ -121,8 +126,10 @@ def _short(type_: str) -> str:
 
 
 def _edge(head: str, tail: str, given: Mapping[str, Any], relation: str = "") -> Edge:
-    """Return an edge; without a ``relation`` one of its attributes names it, if any does."""
+    """Return an edge; one of its attributes may name it, if its ``relation`` says nothing."""
     properties = {key: value for key, value in given.items() if value not in (None, "")}
+    if isinstance(properties.get(_KEY), int):
+        del properties[_KEY]  # it only counts the edges between two nodes
     plain = {key.casefold(): key for key in properties}
     for name in (*_RELATIONS, *_LESS_SURE) if not relation else ():
         key = plain.get(name)
@@ -131,7 +138,21 @@ def _edge(head: str, tail: str, given: Mapping[str, Any], relation: str = "") ->
         if properties[key].strip().casefold() not in _KINDS_OF_EDGE:
             relation = properties.pop(key).strip()
             break
+    for key, value in properties.items() if relation else ():
+        if isinstance(value, str) and value.strip() and _says(key, relation):
+            rest = {name: each for name, each in properties.items() if name != key}
+            return Edge(head, value.strip(), tail, rest)
     return Edge(head, relation, tail, properties)
+
+
+@cache
+def _says(key: str, relation: str) -> bool:
+    """Whether an attribute of edges says the relation, where ``relation`` is a general one."""
+    header, type_ = (
+        re.sub(r"(?<=[a-z])(?=[A-Z])|[\W_]+", " ", name).casefold().split()
+        for name in (key, relation)
+    )
+    return says_relation(header, type_)
 
 
 # ── XML ─────────────────────────────────────────────────────────────────────────────────────
@@ -170,6 +191,42 @@ def _cast(text: str, kind: str) -> Any:
 
 
 def _graphml(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
+    """Yield nodes and edges; ids of edges that repeat are their relations.
+
+    Ids are unique in GraphML, but networkx writes the keys of a multigraph's edges as ids, and a
+    graph of relations has these as its keys.
+    """
+    held: list[tuple[str, Edge]] = []
+    named: bool | None = None
+    for id_, part in _graphml_parts(path, report, rejects):
+        if isinstance(part, Node):
+            yield part
+            continue
+        held.append((id_, part))
+        if named is None and len(held) < _FIRST_EDGES:
+            continue
+        named = _repeat(held) if named is None else named
+        yield from _named(held, named)
+        held.clear()
+    yield from _named(held, _repeat(held) if named is None else named)
+
+
+def _repeat(edges: list[tuple[str, Edge]]) -> bool:
+    """Return whether ids of edges are used more than once, and are more than numbers."""
+    ids = [id_ for id_, _ in edges if id_ and not id_.isdecimal()]
+    return len(set(ids)) < len(ids)
+
+
+def _named(edges: list[tuple[str, Edge]], named: bool) -> Iterator[Edge]:
+    """Yield edges; one without a relation has its id as its relation if ids are ``named``."""
+    for id_, edge in edges:
+        if named and not edge.relation:
+            edge.relation = id_
+        yield edge
+
+
+def _graphml_parts(path: Path, report: Report, rejects: Rejects) -> Iterator[tuple[str, Part]]:
+    """Yield nodes and edges with the id that the file gives, empty if it gives none."""
     keys: dict[str, tuple[str, str]] = {}
     default: dict[tuple[str, str], Any] = {}
     held: dict[str, Any] = {}
@@ -196,7 +253,10 @@ def _graphml(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
             given_here = {
                 name: value for (of, name), value in default.items() if of in (element.tag, "all")
             } | held
-            yield from _xml_part(path, element, given_here, rejects, report)
+            id_ = element.get("id", "")
+            yield from (
+                (id_, part) for part in _xml_part(path, element, given_here, rejects, report)
+            )
             element.clear()
         elif element.tag in ("hyperedge", "port"):
             report.dropped[f"{element.tag} of GraphML"] += 1
@@ -302,6 +362,8 @@ def _node_link(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
         data = record.get("attributes") or record.get("properties")
         skipped = ("source", "target", "from", "to", "start", "end", "attributes", "properties")
         given = {name: value for name, value in record.items() if name not in skipped}
+        if isinstance(given.get("key"), int) and graph.get("multigraph"):
+            del given["key"]
         given |= data if isinstance(data, dict) else {}
         yield _edge(str(ends[0]), str(ends[1]), given)
 
@@ -325,35 +387,17 @@ def _apoc_json(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
                 yield _labelled(str(record["id"]), record.get("properties"), record.get("labels"))
                 continue
             head, tail = str(record["start"]["id"]), str(record["end"]["id"])
-            edge = Edge(head, str(record["label"]), tail, record.get("properties") or {})
+            held = record.get("properties") or {}
+            edge = _edge(head, tail, held if isinstance(held, dict) else {}, str(record["label"]))
         except (ValueError, KeyError, TypeError, RecursionError):
             rejects.add(str(path), number, "neither a node nor a relationship", line)
             continue
-        yield _named_by_property(edge)
+        yield edge
 
 
 def _labelled(id_: str, properties: Any, labels: Any) -> Node:
     given = properties if isinstance(properties, dict) else {}
     return _node(id_, given, [str(label) for label in labels or ()])
-
-
-_GENERAL = {
-    *("LINK", "LINKS", "EDGE", "RELATION", "RELATIONSHIP"),
-    *("RELATES_TO", "RELATED_TO", "CONNECTED_TO"),
-}
-_SAYS_RELATION = ("name", "type", "relation", "predicate", "kind", "label")
-
-
-def _named_by_property(edge: Edge) -> Edge:
-    """Return an edge under the relation that a property names, if its own type says nothing."""
-    if edge.relation.upper() not in _GENERAL:
-        return edge
-    for name in _SAYS_RELATION:
-        value = edge.properties.get(name)
-        if isinstance(value, str) and value.strip():
-            rest = {key: each for key, each in edge.properties.items() if key != name}
-            return Edge(edge.head, value.strip(), edge.tail, rest)
-    return edge
 
 
 def _apoc_csv(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
@@ -374,7 +418,7 @@ def _apoc_csv(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
                 labels = [label for label in (row.get("_labels") or "").split(":") if label]
                 yield _labelled(row["_id"], given, labels)
             elif row.get("_start") and row.get("_end") and row.get("_type"):
-                yield _named_by_property(Edge(row["_start"], row["_type"], row["_end"], given))
+                yield _edge(row["_start"], row["_end"], given, row["_type"])
             else:
                 text = ",".join(str(value) for value in row.values())
                 rejects.add(str(path), number, "neither a node nor a relationship", text)
@@ -384,13 +428,8 @@ def _apoc_csv(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
 
 def _number(text: str) -> Any:
     """Return a text as the number that it is written as: not ``007`` and not ``1E5``."""
-    for kind in (int, float):
-        try:
-            if str(kind(text)) == text:
-                return kind(text)
-        except ValueError:
-            continue
-    return text
+    number = number_in(text)
+    return number if str(number) == text else text
 
 
 # ── OBO ─────────────────────────────────────────────────────────────────────────────────────

@@ -182,9 +182,9 @@ class StatementsReader:
         if place >= 0:
             rows = pa.array(iri & (which.to_numpy() == place))
             pairs = (subject.filter(rows).to_pylist(), _bare(objects.filter(rows)).to_pylist())
-            for one, other in zip(*pairs, strict=True):
-                self.inverses[one] = other
-                self.inverses.setdefault(other, one)
+            for relation, other in zip(*pairs, strict=True):
+                self.inverses[relation] = other
+                self.inverses.setdefault(other, relation)
 
 
 def statements(rows: Sequence[tuple[str, str, str, str | None]]) -> pa.RecordBatch:

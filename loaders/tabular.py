@@ -77,7 +77,13 @@ class TablesLoader:
             return
         tables = read_tables(files, progress)
         if not any(len(table) for table in tables):
-            raise nothing_read("a row", sources, report)
+            headers = [", ".join(table.columns) for table in tables if table.columns]
+            if not headers:
+                raise nothing_read("a row", sources, report)
+            raise DumpMalformedError(
+                f"{tables[0].source} holds a header and no row: {headers[0][:80]}.",
+                "Give a table with a row of names and rows below it.",
+            )
         _check_not_triples(tables)
         for table in tables:
             report.lines += len(table) + len(table.broken)

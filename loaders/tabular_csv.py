@@ -95,6 +95,11 @@ def read_csv(path: Path, header: Sequence[str] | None = None) -> Delimited:
         if isinstance(error, DumpMalformedError):
             raise
         straddles = "straddling" in str(error)
+        if straddles and len(sample.splitlines()) < 2:
+            raise DumpMalformedError(
+                f"{path.name} holds one line, and no row below it.",
+                "Give a table with a row of names and rows below it.",
+            ) from None
         reason = "a row has no end within 16 MB" if straddles else first_line(error)
         raise DumpMalformedError(
             f"{path.name} cannot be read as a table: {reason}.", "Check the file's last rows."

@@ -1,4 +1,4 @@
-"""Tables from where they lie: delimited files, Parquet, Arrow, JSON lines, workbooks, SQLite."""
+"""Tables from where they lie: delimited files, Parquet, Arrow, JSON, workbooks, SQLite."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kgqa.errors import (
 from kgqa.loaders.blocks import ending_of
 from kgqa.loaders.tabular_csv import header_of, read_csv
 from kgqa.loaders.tabular_excel import read_excel
-from kgqa.loaders.tabular_json import read_json_lines
+from kgqa.loaders.tabular_json import json_start, read_json_array, read_json_lines
 from kgqa.loaders.tabular_sql import read_sqlite
 from kgqa.loaders.tabular_table import Table, arrow_table, check_regular, check_size
 
@@ -90,7 +90,11 @@ def table_files(source: Path, progress: Progress) -> list[Path]:
     files = [
         path for path in sorted(source.iterdir()) if path.is_file() and path.name[0] not in "._"
     ]
-    tables = [path for path in files if ending_of(path) in known]
+    tables = [
+        path
+        for path in files
+        if ending_of(path) in known or (ending_of(path) == ".json" and json_start(path) == "[")
+    ]
     if others := [path.name for path in files if path not in tables]:
         progress.note(f"Not read, since they are not tables: {', '.join(others)}.")
     if not tables:
@@ -113,7 +117,9 @@ def _tables_of(path: Path, headers: Mapping[Path, Path]) -> Iterator[Table]:
             yield arrow_table(name, path.name, _parquet(path))
         elif ending in _ARROW:
             yield arrow_table(name, path.name, feather.read_table(path, memory_map=True))
-        elif ending in _LINES:
+        elif (start := "" if path in headers else json_start(path)) == "[":
+            yield read_json_array(path, name)
+        elif ending in _LINES or start:
             yield read_json_lines(path, name)
         else:
             given = header_of(headers[path]) if path in headers else None

@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgqa.loaders.tabular_mapping import ColumnMapping, EdgeMapping, TableMapping
+from kgqa.lexicon.english import says_relation
+from kgqa.loaders.tabular_mapping import ColumnMapping, EdgeMapping, TableMapping, words
 from kgqa.loaders.tabular_table import Table
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ _TYPES = ("category", "categories", "type", "kind", "class", "nodetype", "entity
 _SHARED = 0.85  # share of the values of an end that the key of the nodes has
 _PREFIX = r"^[A-Za-z][\w.-]*:"
 _MANY = 200  # relations; more are values
+_GENERAL = 5  # types that may say only that there is a relation
 
 
 def as_graph(tables: Sequence[Table]) -> tuple[list[Table], dict[str, TableMapping]]:
@@ -69,11 +71,26 @@ def _relation_columns(table: Table) -> Iterator[str]:
         column = table.columns[name]
         values = pc.unique(column).drop_null()
         kinds = {str(value).casefold() for value in values[:10].to_pylist()}
-        if not pa.types.is_string(column.type) or kinds <= _KINDS_OF_EDGE:
+        if not pa.types.is_string(column.type):
+            continue
+        if (other := _said_by_property(table, name)) != name:
+            yield other
+        if kinds <= _KINDS_OF_EDGE:
             continue
         said = _share(values, r"\p{L}{2}") == 1.0  # not ``=`` and ``<`` of measured values
         if len(values) <= _MANY and (said or not len(values)):
             yield name
+
+
+def _said_by_property(table: Table, relation: str) -> str:
+    """Return the column that says the relation where ``relation`` only says that there is one."""
+    values = pc.unique(table.columns[relation])
+    types = [words(str(value)) for value in values.to_pylist()] if len(values) <= _GENERAL else []
+    for name, column in table.columns.items() if types else ():
+        text = pa.types.is_string(column.type) and not column.null_count
+        if name != relation and text and all(says_relation(words(name), of) for of in types):
+            return name
+    return relation
 
 
 def _share(values: pa.Array, pattern: str) -> float:
@@ -177,8 +194,8 @@ def _edges_mapping(
     columns = {name: ColumnMapping(to=f"{nodes.name}.{key}") for name in (head, tail)}
     for column in table.columns:
         if column not in (head, tail, relation):
-            said = _property(table, column)
-            columns[column] = ColumnMapping(skip=True) if _says_nothing(table, column) else said
+            empty = _says_nothing(table, column) or _said_by_property(table, column) == relation
+            columns[column] = ColumnMapping(skip=True) if empty else _property(table, column)
     edge = EdgeMapping(head=head, tail=tail, types=relation)
     return TableMapping(edge=edge, columns=columns)
 

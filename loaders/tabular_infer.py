@@ -343,7 +343,7 @@ def _find_links(plan: _Plan, plans: dict[str, _Plan]) -> None:
 
 def _pair(column: _Column, plan: _Plan, plans: dict[str, _Plan]) -> tuple[str, str] | None:
     """Return what both columns of a table of pairs point to: courses, and what they build on."""
-    other = next((one for one in plan.columns if one != column.name), "")
+    other = next((column_name for column_name in plan.columns if column_name != column.name), "")
     if len(plan.columns) != 2 or other not in plan.links:
         return None
     to, at = plan.links[other]

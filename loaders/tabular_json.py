@@ -1,4 +1,4 @@
-"""JSON lines as a table: one object a line, of which nothing is rounded."""
+"""JSON as a table: one object a line, or an array of objects, of which nothing is rounded."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from kgqa.errors import DumpMalformedError
 from kgqa.loaders.tabular_table import MAX_TEXT, Budget, Table, arrow_table, check_size, typed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 _EXACT = 2.0**53  # beyond, a float is not every integer
 _MANY_KEYS, _KEY_BYTES = 1_000, 200  # in a file; of one that is counted
 _KEY = re.compile(rb'"([^"\\]{1,%d})"\s*:' % _KEY_BYTES)
+_LARGEST = 256 << 20  # bytes of an array
+_START = re.compile(rb'(?:\xef\xbb\xbf)?\s*(?:(\[)\s*[{\]]|(?=\{\s*")(\{))')
 _ENDINGS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 
 
@@ -45,18 +47,51 @@ def read_json_lines(path: Path, name: str) -> Table:
     return _by_lines(path, name) if rounded else arrow_table(name, path.name, table)
 
 
+def read_json_array(path: Path, name: str) -> Table:
+    """Read a file that is one JSON array of objects. Raises DumpMalformedError."""
+    with pa.input_stream(str(path), compression=_ENDINGS.get(path.suffix.lower())) as stream:
+        content = stream.read(_LARGEST + 1)
+    if len(content) > _LARGEST:
+        raise DumpMalformedError(
+            f"{path.name} is a JSON array of more than {_LARGEST >> 20} MB, which is read whole.",
+            "Give one object a line.",
+        )
+    try:
+        records = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise DumpMalformedError(
+            f"{path.name} is a JSON array with a fault: {str(error)[:200]}.", "Write it again."
+        ) from None
+    return _of_records(path, name, ((place, each, "") for place, each in enumerate(records, 1)))
+
+
+def json_start(path: Path) -> str:
+    """Return "[" for an array of objects, "{" for objects, "" for anything else."""
+    with pa.input_stream(str(path), compression=_ENDINGS.get(path.suffix.lower())) as stream:
+        match = _START.match(stream.read(4_096))
+    return (match[1] or match[2]).decode() if match else ""
+
+
 def _by_lines(path: Path, name: str) -> Table:
+    return _of_records(path, name, _records(path))
+
+
+def _records(path: Path) -> Iterator[tuple[int, Any, str]]:
+    for number, line in _lines(path):
+        try:
+            yield number, json.loads(line), line
+        except (ValueError, RecursionError):
+            yield number, None, line
+
+
+def _of_records(path: Path, name: str, records: Iterable[tuple[int, Any, str]]) -> Table:
     columns: dict[str, list[Any]] = {}
     rows: list[int] = []
     broken: list[tuple[int, str, str]] = []
     budget = Budget(path.name)
-    for number, line in _lines(path):
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            row = None
+    for number, row, line in records:
         if not isinstance(row, dict):
-            broken.append((number, "not a JSON object", line[:1_000]))
+            broken.append((number, "not a JSON object", (line or json.dumps(row))[:1_000]))
             continue
         for key, value in row.items():
             if key not in columns:
@@ -71,8 +106,8 @@ def _by_lines(path: Path, name: str) -> Table:
         cells += [None] * (len(rows) - len(cells))
     if not rows:
         raise DumpMalformedError(
-            f"{path.name} holds no line that is a JSON object.",
-            'Give one object a line, such as {"id": 1}.',
+            f"{path.name} holds no JSON object that could be a row.",
+            'Give one object a line, such as {"id": 1}, or an array of them.',
         )
     table = arrow_table(name, path.name, typed(columns), np.array(rows, dtype=np.int64))
     table.broken = broken

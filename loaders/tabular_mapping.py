@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from kgqa.errors import UsageError
-from kgqa.graph.files import toml_key, toml_value
+from kgqa.files import toml_key, toml_value
 from kgqa.graph.names import ABBREVIATIONS
 from kgqa.graph.schema import ValueType
 
@@ -72,7 +72,7 @@ def words(name: str) -> list[str]:
     (['customer', 'name'], ['date', 'hired'])
     """
     found = [word.lower() for word in _WORD.findall(name)] or [name.lower()]
-    return [word for one in found for word in ABBREVIATIONS.get(one, one).split(" ")]
+    return [word for part in found for word in ABBREVIATIONS.get(part, part).split(" ")]
 
 
 def shortens(short: str, word: str) -> bool:

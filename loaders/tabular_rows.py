@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from kgqa.errors import UsageError
 from kgqa.loaders.base import Rejects, edge_batch, entity_batch, relation_batch
 from kgqa.loaders.strings import json_objects, mask_of
-from kgqa.loaders.tabular_mapping import ARRAY, ColumnMapping, TableMapping, spoken
+from kgqa.loaders.tabular_mapping import ARRAY, ID_WORDS, ColumnMapping, TableMapping, spoken, words
 from kgqa.loaders.tabular_values import LONG, as_json, members
 
 if TYPE_CHECKING:
@@ -157,7 +157,15 @@ class Rows:
             aliases = pa.ListArray.from_arrays(starts, keys.filter(code))
         types = _types(part, mapped)
         named = mapped.name if len(mapped.name) == 1 else ()
-        properties, walked = self._properties(part, {*mapped.key, *named})
+        # a code of its own that people ask for: a SKU, a symbol; not ``customer_id``
+        asked = {
+            key
+            for key in (coded if mapped.name and len(mapped.key) == 1 else ())
+            if words(key)[-1] not in ID_WORDS
+            and (kind := mapped.columns.get(key)) is not None
+            and kind.type in (None, "text")
+        }
+        properties, walked = self._properties(part, {*mapped.key, *named} - asked)
         about = {"name": names, "aliases": aliases, "types": types, "properties": properties}
         good = ids.is_valid()
         about = {name: column.filter(good) for name, column in about.items() if column is not None}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def names_of(field: FieldInfo) -> list[str]:
     """The variables that a setting is read from."""
     assert isinstance(field.validation_alias, AliasChoices)
-    return [str(one) for one in field.validation_alias.choices]
+    return [str(choice) for choice in field.validation_alias.choices]
 
 
 @pytest.fixture

@@ -212,9 +212,9 @@ def test_only_what_stands_between_the_comments_is_replaced(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "script",
     sorted(
-        one.name
-        for one in (CHECKOUT / "scripts").glob("*_*")
-        if one.name.startswith(("bench_", "train_"))
+        path.name
+        for path in (CHECKOUT / "scripts").glob("*_*")
+        if path.name.startswith(("bench_", "train_"))
     ),
 )
 def test_every_script_that_measures_or_trains_can_be_imported(script: str) -> None:

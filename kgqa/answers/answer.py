@@ -335,7 +335,7 @@ class Answer(Tabular, Findings):
         link_seconds: float = 0.0,
     ) -> Answer:
         """Return the answer of ``method`` to ``question``; linking took ``link_seconds``."""
-        given = {one.name: getattr(findings, one.name) for one in fields(Findings)}
+        given = {finding.name: getattr(findings, finding.name) for finding in fields(Findings)}
         given["timings"] = replace(findings.timings, link=link_seconds)
         return cls(question=question, method=method, topic_entities=tuple(topics), **given)
 

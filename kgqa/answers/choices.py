@@ -179,7 +179,7 @@ def rank_choices(
                 shown.setdefault(number, (grounding.tail.id, grounding.tail.name))
     total = math.fsum(weight)
     ranked = []
-    for number in sorted(range(len(choices)), key=lambda one: (one not in shown, -weight[one])):
+    for number in sorted(range(len(choices)), key=lambda at: (at not in shown, -weight[at])):
         entity, name = shown.get(number, (None, choices[number].text))
         score = weight[number] / total if total else 0.0
         ranked.append(RankedAnswer(entity, name, score, number in shown))
@@ -192,8 +192,8 @@ def chosen_first(ranked: Sequence[RankedAnswer], choice: AnswerChoice) -> list[R
     It gets half of all probability beside half of its own: scores still sum to at most 1.
     """
 
-    def mine(one: RankedAnswer) -> bool:
-        return one.id in choice.ids if one.id is not None else one.name == choice.text
+    def mine(given: RankedAnswer) -> bool:
+        return given.id in choice.ids if given.id is not None else given.name == choice.text
 
     scored = [replace(answer, score=answer.score / 2 + 0.5 * mine(answer)) for answer in ranked]
     return sorted(scored, key=lambda answer: -answer.score)
@@ -221,7 +221,7 @@ def rank_by_score(
     ]
     total = math.fsum(weight) or 1.0
     ranked = []
-    for number in sorted(range(len(choices)), key=lambda one: -weight[one]):
+    for number in sorted(range(len(choices)), key=lambda at: -weight[at]):
         choice = choices[number]
         there = [
             (scores[key], id_)

@@ -173,7 +173,11 @@ def _over(
     ]
     entities = store.entities(np.unique(np.array([key for _, key in ended], np.int64)))
     days = {key: read_value(entities.label(row)) for row, key in enumerate(entities.keys.tolist())}
-    return {row for row, key in ended if (one := days[key]) and one.days and one.days[1] < today}
+    return {
+        row
+        for row, key in ended
+        if (moment := days[key]) and moment.days and moment.days[1] < today
+    }
 
 
 def _best_rows(table: PathTable, probability: NDArray[np.float64], wanted: IntArray) -> IntArray:

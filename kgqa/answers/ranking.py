@@ -422,9 +422,9 @@ def vote(paths: Sequence[ScoredPath], store: GraphStore | None = None) -> list[R
             name[key] = shown
     total = sum(weight.values())
     if total == 0.0:  # every path is too unlikely for a float: their order still stands
-        weight = {one: 1.0 / (1 + rank) for rank, one in enumerate(weight)}
+        weight = {key: 1.0 / (1 + rank) for rank, key in enumerate(weight)}
         total = sum(weight.values())
-    ranked = sorted(weight, key=lambda one: (-weight[one], name[one], one))
+    ranked = sorted(weight, key=lambda end: (-weight[end], name[end], end))
     return [
         RankedAnswer(
             None if text.startswith("\0") else text,

@@ -51,7 +51,7 @@ def with_unused(answer: Answer, is_there: Callable[[str], bool]) -> Answer:
     if not answer.answers:
         return answer
     best = answer.answers[0].name
-    named = " ".join(f"{one.name} {one.mention}" for one in answer.topic_entities)
+    named = " ".join(f"{entity.name} {entity.mention}" for entity in answer.topic_entities)
     if answer.answers[0].id and (subject := unknown_subject(answer.question, named)):
         reason = "no fact says this of" if is_there(subject) else "nothing there is called"
         note = f"{NOT_HERE}: {reason} {said_name(subject)}."
@@ -102,7 +102,9 @@ def unused_kin(question: str, shown: str) -> list[str]:
     known = {GENDERS.get(word, word) for word in re.findall(r"[a-z]+", shown.lower())}
     words = re.findall(r"[a-z]+", question.lower())
     return [
-        one for one in words if one in GENDERS and one not in _MARRIED and GENDERS[one] not in known
+        word
+        for word in words
+        if word in GENDERS and word not in _MARRIED and GENDERS[word] not in known
     ]
 
 

@@ -134,8 +134,8 @@ def delete(
     deleted where, null for what there was not. Raises KGNotFoundError, UsageError, GraphError, and
     IngestError while another command writes to the KG.
     """
+    from kgqa.files import writing
     from kgqa.graph.attached import RECORD_NAME, is_attached
-    from kgqa.graph.files import writing
     from kgqa.graph.open import store_backend
     from kgqa.graph.sqlite_file import FILE_NAME
 

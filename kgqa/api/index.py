@@ -94,7 +94,7 @@ def _rules(info: KGInfo, card: AdapterCard, options: PathOptions) -> WalkRules:
 
 def build_index(home: Home, store: GraphStore, given: dict[str, Any]) -> IndexBuild:
     """Build the index of a KG, or go on with one that was stopped; see :meth:`kgqa.KG.index`."""
-    from kgqa.graph.files import writing
+    from kgqa.files import writing
     from kgqa.graph.open import store_backend
     from kgqa.models.adapter import preset as card_of
 
@@ -108,7 +108,7 @@ def build_index(home: Home, store: GraphStore, given: dict[str, Any]) -> IndexBu
     require_llm_packages("An index, which stores the tokens of a language model,")
     from kgqa.methods.base import path_format
     from kgqa.models.kg_llm import load_encoder
-    from kgqa.models.tokenizer import bare_encoder
+    from kgqa.models.tokenizer import BareEncoder
     from kgqa.trie.index.manifest import IndexKey
     from kgqa.trie.index.writer import IndexWriter
     from kgqa.trie.lexicon import PathLexicon
@@ -118,9 +118,9 @@ def build_index(home: Home, store: GraphStore, given: dict[str, Any]) -> IndexBu
     loaded = load_encoder(model, adapter, cache=settings.cache_folder, progress=home.progress)
     card = preset_card or loaded.card
     form, rules = path_format(card), _rules(info, card, options)
-    encoder = bare_encoder(loaded.encoder) or partial(
-        _slow_encoder, model, adapter, settings.cache_folder
-    )
+    encoder: TokenEncoder | Callable[[], TokenEncoder] = loaded.encoder
+    if not isinstance(encoder, BareEncoder):  # a worker loads its own
+        encoder = partial(_slow_encoder, model, adapter, settings.cache_folder)
     resources = partial(
         _resources, store_backend(home.url).full_url, info.name, home.account, form, encoder
     )

@@ -304,12 +304,12 @@ class KG:
 
         Raises PlanError, and UsageError for a SPARQL endpoint.
         """
-        from kgqa.graph.sparql_store import SparqlStore
+        from kgqa.graph.open import is_endpoint
         from kgqa.queries.cypher import cypher_of
         from kgqa.queries.text import parse_plan
 
         store = self._property_graph()
-        if isinstance(store, SparqlStore):
+        if is_endpoint(store):
             raise UsageError(
                 f"{self.name} is a SPARQL endpoint, which does not run Cypher.",
                 "Ask for the plan as SPARQL: `kgqa query PLAN --sparql`, or `kg.sparql(plan)`.",
@@ -322,12 +322,12 @@ class KG:
 
         Raises PlanError, and UsageError for other stores than a SPARQL endpoint.
         """
-        from kgqa.graph.sparql_store import SparqlStore
+        from kgqa.graph.open import is_endpoint
         from kgqa.queries.endpoint import statement_of
         from kgqa.queries.text import parse_plan
 
         store = self._property_graph()
-        if not isinstance(store, SparqlStore):
+        if not is_endpoint(store):
             raise UsageError(
                 f"{self.name} is not a SPARQL endpoint.",
                 "Ask for the plan as Cypher: `kgqa query PLAN --cypher`, or `kg.cypher(plan)`.",

@@ -17,7 +17,7 @@ from kgqa.registry import LOADERS, Options, flag, option, taken
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kgqa.graph.attached_attach import Attached
+    from kgqa.graph.attached import Attached
     from kgqa.loading.sources import Sources
     from kgqa.models.general import GeneralLLM
     from kgqa.progress import Progress

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import asdict
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from kgqa.api.home import Home
@@ -80,18 +80,19 @@ def status(home: str | Path | Home | None = None, *, verify: bool = False) -> di
     missing = [str(fault) for fault in faults]
     if not infos and not faults:
         missing.append("No KG is ingested. Load one: kgqa ingest freebase")
-    encoder = None
+    model: dict[str, Any] | None = None
     try:
-        encoder = _encoder(home)
+        model = _model(home)
     except KgqaError as error:
         missing.append(str(error))
+    encoder = cache(partial(_encoder, home, missing)) if model else lambda: None
     kgs = [_kg(home, info, encoder, missing, verify=verify) for info in infos]
-    missing += filter(None, (left_out(home.folder(one.name)) for one in infos))
+    missing += filter(None, (left_out(home.folder(info.name)) for info in infos))
     missing += [
         f"No index of {kg['name']} fits the model, so paths are composed on the fly. "
         f"Build one: kgqa precompute-tries --kg {kg['name']}"
         for kg in kgs
-        if encoder and kg["indexes"] and not any(index["fits"] for index in kg["indexes"])
+        if kg["indexes"] and encoder() and not any(index["fits"] for index in kg["indexes"])
     ]
     dumps = settings.dumps_folder
     files = sorted(path.name for path in dumps.iterdir()) if dumps.is_dir() else []
@@ -99,16 +100,17 @@ def status(home: str | Path | Home | None = None, *, verify: bool = False) -> di
         "home": str(settings.home),
         "graph": without_secrets(str(home.url)),
         "kgs": kgs,
-        "kg_llm": None if encoder is None else _model(home, encoder),
+        "kg_llm": model,
         "general_llm": settings.general_model,
         "dumps": {"folder": str(dumps), "files": files},
         "missing": missing,
     }
 
 
-def _encoder(home: Home) -> LoadedEncoder:
+def _model(home: Home) -> dict[str, Any]:
+    """Return the KG-LLM and its measured plan; nothing that runs it is imported."""
     from kgqa.extras import require_llm_packages
-    from kgqa.models.kg_llm import load_encoder
+    from kgqa.models.kg_llm import PLANS_FILE, chosen, known_plan
     from kgqa.models.locate import SMOLLM, smollm_is_converted
 
     require_llm_packages("A language model (for the methods gcr and dog)")
@@ -118,27 +120,29 @@ def _encoder(home: Home) -> LoadedEncoder:
             f"The offline model {SMOLLM} is not prepared yet.",
             "Prepare it: kgqa setup --llm",
         )
-    return load_encoder(
-        settings.model, settings.adapter, cache=settings.cache_folder, progress=home.progress
+    folder, card, located = chosen(
+        settings.model, settings.adapter, settings.cache_folder, home.progress, fitting=False
     )
-
-
-def _model(home: Home, encoder: LoadedEncoder) -> dict[str, Any]:
-    """Return the KG-LLM and its measured plan on the device; None if it never ran."""
-    from kgqa.models.device import pick_device
-    from kgqa.models.kg_llm import PLANS_FILE, adapter_folder
-    from kgqa.models.profile import known_plan
-
-    settings = home.settings
-    device = pick_device(settings.device)
-    plan = known_plan(settings.cache_folder / PLANS_FILE, encoder.name, device)
-    folder = adapter_folder(settings.model, settings.adapter)
     return {
-        "model": encoder.name,
+        "model": located.name,
         "adapter": folder.name if folder else None,
-        "hops": encoder.card.hops,
-        "decoding": None if plan is None else {"device": device.type, **asdict(plan)},
+        "hops": card.hops,
+        "decoding": known_plan(settings.cache_folder / PLANS_FILE, located.name, settings.device),
     }
+
+
+def _encoder(home: Home, missing: list[str]) -> LoadedEncoder | None:
+    """Return the KG-LLM's tokenizer, which indexes are compared with; None if it is damaged."""
+    from kgqa.models.kg_llm import load_encoder
+
+    given = home.settings
+    try:
+        return load_encoder(
+            given.model, given.adapter, cache=given.cache_folder, progress=home.progress
+        )
+    except KgqaError as error:
+        missing.append(str(error))
+        return None
 
 
 def _card(home: Home, info: KGInfo, encoder: LoadedEncoder) -> AdapterCard:
@@ -156,7 +160,7 @@ def _card(home: Home, info: KGInfo, encoder: LoadedEncoder) -> AdapterCard:
 def _kg(
     home: Home,
     info: KGInfo,
-    encoder: LoadedEncoder | None,
+    loaded: Callable[[], LoadedEncoder | None],
     missing: list[str],
     *,
     verify: bool,
@@ -164,7 +168,8 @@ def _kg(
     from kgqa.trie.index.manifest import Manifest
     from kgqa.trie.index.reader import TrieIndex, all_manifests
 
-    wanted = None
+    wanted, manifests = None, list(all_manifests(home.tries(info.name)))
+    encoder = loaded() if manifests else None
     if encoder is not None:
         from kgqa.methods.base import path_format, walk_rules
         from kgqa.trie.index.manifest import IndexKey
@@ -177,7 +182,7 @@ def _kg(
         form, rules = path_format(card), walk_rules(info, card)
         wanted = IndexKey.of(info, encoder.encoder, form, rules)
     indexes: list[dict[str, Any]] = []
-    for folder, manifest in all_manifests(home.tries(info.name)):
+    for folder, manifest in manifests:
         if not isinstance(manifest, Manifest):
             indexes.append({"folder": str(folder), "fits": False, "faults": [str(manifest)]})
             continue

@@ -76,7 +76,7 @@ def learn(home: Home, store: GraphStore, given: dict[str, Any]) -> LearnReport:
     """Make the KG's own path ranker; see :meth:`kgqa.KG.learn`."""
     options: LearnOptions = validated(LearnOptions, given, "kgqa learn")
     require_llm_packages(_TRAINING)
-    from kgqa.graph.files import writing
+    from kgqa.files import writing
     from kgqa.models.path_ranker import universal_ranker
     from kgqa.training.rankers import learn
 

@@ -40,7 +40,7 @@ def update(
     """Change a KG; see :meth:`kgqa.KG.update`."""
     import json
 
-    from kgqa.graph.files import writing
+    from kgqa.files import writing
     from kgqa.graph.open import open_changer
     from kgqa.loaders.tabular import MAPPING_FILE
     from kgqa.loading.update import update as run

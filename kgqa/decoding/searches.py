@@ -334,8 +334,8 @@ def _best_first(constraint: Constraint, k: int, width: int) -> Search:
         try:
             scored = yield demand_of(prefixes)
         except ForwardPassesSpentError:
-            for one in wave:  # still open, so that the bound is true
-                heapq.heappush(frontier, one)
+            for waiting in wave:  # still open, so that the bound is true
+                heapq.heappush(frontier, waiting)
             break
         demands += 1
         ends = constraint.is_end(scored.moves.state.tolist()).tolist()
@@ -346,9 +346,9 @@ def _best_first(constraint: Constraint, k: int, width: int) -> Search:
             else:
                 ended += 1
                 heapq.heappush(frontier, (-hypothesis.log_probability, ended, hypothesis))
-        finished.sort(key=lambda one: -one.log_probability)
+        finished.sort(key=lambda kept: -kept.log_probability)
         del finished[k:]
-    certain = sum(one.log_probability >= bound() for one in finished)
+    certain = sum(hypothesis.log_probability >= bound() for hypothesis in finished)
     proven = certain == len(finished) and (len(finished) == k or not frontier)
     return SearchResult(finished, Certificate(proven, bound(), certain, demands))
 
@@ -379,7 +379,7 @@ def _sample(constraint: Constraint, k: int, noise: np.random.Generator) -> Searc
         scored = yield demand_of([draw.hypothesis for draw in running])
         kept = [draw for draw in kept if draw.ended]
         kept += _drawn_below(constraint, running, scored, noise)
-        kept.sort(key=lambda one: -one.noisy)
+        kept.sort(key=lambda drawn: -drawn.noisy)
         del kept[k:]
     return SearchResult([draw.hypothesis for draw in kept])
 

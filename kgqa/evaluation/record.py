@@ -38,7 +38,7 @@ from kgqa.evaluation.metrics import (
     strict_scores,
     triplets_of,
 )
-from kgqa.graph.files import write_whole
+from kgqa.files import write_whole
 from kgqa.graph.names import normalise
 from kgqa.questions.meanings import Meanings, known_topics, meanings_of
 from kgqa.records import record_line

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kgqa.display import visible
 from kgqa.errors import UsageError
 from kgqa.evaluation.record import Outcome, Record
-from kgqa.graph.files import write_whole
+from kgqa.files import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -16,11 +16,12 @@ import tomllib
 from dataclasses import asdict, field, replace
 from typing import TYPE_CHECKING
 
+from filelock import FileLock, Timeout
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from kgqa.errors import GraphError, KgqaError, StoreUnavailableError, without_secrets
-from kgqa.graph.files import stamp_of, toml_key, toml_value, write_whole
+from kgqa.files import stamp_of, toml_key, toml_value, write_whole
 from kgqa.graph.model import Direction, KGInfo, Kind, Relations
 from kgqa.graph.names import name_form
 from kgqa.graph.schema import GraphSchema  # noqa: TC001 - pydantic reads it
@@ -63,8 +64,13 @@ class Naming:
 
 @dataclass(frozen=True, slots=True, config=_STRICT)
 class Called:
-    """What people call a relation, and what it means."""
+    """What people call a relation, and what it means.
 
+    ``relation``: the property of a relationship type that says which relation each relationship
+    is, "" for none; None if the survey is to choose.
+    """
+
+    relation: str | None = None
     also: tuple[str, ...] = ()
     description: str = ""
     properties: dict[str, Words] = field(default_factory=dict)
@@ -168,7 +174,10 @@ def as_toml(record: Attachment) -> str:
         ]
         lines += _called(type_)
     for name, called in record.relations.items():
-        lines += ["", f"[relations.{toml_key(name)}]", *_called(called)]
+        lines += ["", f"[relations.{toml_key(name)}]"]
+        if called.relation is not None:
+            lines.append(f"relation = {toml_value(called.relation)}")
+        lines += _called(called)
     return "\n".join(lines) + "\n"
 
 
@@ -233,6 +242,16 @@ class Survey:
     named: int
     called: dict[str, str] = field(default_factory=dict)
     all_relations: bool = True
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Attached:
+    """What was attached."""
+
+    kg: str
+    record: Attachment
+    survey: Survey
+    seconds: float
 
 
 # key, id, name, kind, degree, other names
@@ -373,3 +392,35 @@ class SurveyWriter:
     def finish(self, survey: Survey) -> None:
         """Take what was found."""
         self._db.execute("INSERT INTO survey VALUES (?)", [_SURVEY.dump_json(survey).decode()])
+
+
+@contextlib.contextmanager
+def folder_alone(folder: Path) -> Iterator[None]:
+    """Let nobody else survey into the KG's folder; a failure leaves nothing in a new one.
+
+    Raises GraphError if somebody does, StoreUnavailableError if it cannot be written.
+    """
+    made = not folder.exists()
+    lock = FileLock(folder / ".attach.lock", timeout=0)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with lock:
+            yield
+        made = False
+    except Timeout:
+        raise GraphError(
+            f"Another process is surveying the database of {folder.name}.", "Try again soon."
+        ) from None
+    except (sqlite3.Error, OSError) as error:
+        if isinstance(error, GraphError):  # a StoreUnavailableError is an OSError too
+            raise
+        raise StoreUnavailableError(
+            f"The survey cannot be written to {folder}: {error}.",
+            "See that the disk has room and that you may write there, or choose another `home`.",
+        ) from None
+    finally:
+        if made and folder.is_dir():  # a failure leaves nothing behind
+            for path in folder.iterdir():
+                path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                folder.rmdir()

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import sqlite3
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from filelock import FileLock, Timeout
-
-from kgqa.errors import GraphError, StoreUnavailableError, UsageError
+from kgqa.errors import GraphError, UsageError
 from kgqa.graph.attached import (
     RECORD_NAME,
+    Attached,
     Attachment,
     Mediators,
     Naming,
     Survey,
+    folder_alone,
     is_attached,
     read_attachment,
     source_of,
@@ -25,7 +23,7 @@ from kgqa.graph.backend import is_kg_name
 from kgqa.graph.sqlite_file import FILE_NAME as LOADED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from kgqa.graph.model import Direction
@@ -46,16 +44,6 @@ class Taken:
     direction: Direction | None = None
     mediators: Mediators | None = None
     values: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Attached:
-    """What was attached."""
-
-    kg: str
-    record: Attachment
-    survey: Survey
-    seconds: float
 
 
 def attach(
@@ -128,7 +116,7 @@ def _with(record: Attachment, taken: Taken) -> Attachment:
 def _check(taken: Taken, record: Attachment, survey: Survey) -> None:
     """Raise UsageError if a label, type or property that was named is not in the database."""
     labels = {type_.name: {each.name for each in type_.properties} for type_ in survey.schema.types}
-    types = {relation.relation for relation in survey.schema.relations}
+    types = {relation.relationship_type for relation in survey.schema.relations}
     known = [*labels, *sorted(types)]
     for label, property_ in taken.name.items():
         if label not in labels:
@@ -150,38 +138,6 @@ def _check(taken: Taken, record: Attachment, survey: Survey) -> None:
 def _unknown(name: str, known: Sequence[str]) -> UsageError:
     shown = ", ".join(known[:20]) + (", …" if len(known) > 20 else "")
     return UsageError(f"{name} is not in the database.", f"There are: {shown}.")
-
-
-@contextlib.contextmanager
-def folder_alone(folder: Path) -> Iterator[None]:
-    """Let nobody else survey into the KG's folder; a failure leaves nothing in a new one.
-
-    Raises GraphError if somebody does, StoreUnavailableError if it cannot be written.
-    """
-    made = not folder.exists()
-    lock = FileLock(folder / ".attach.lock", timeout=0)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with lock:
-            yield
-        made = False
-    except Timeout:
-        raise GraphError(
-            f"Another process is surveying the database of {folder.name}.", "Try again soon."
-        ) from None
-    except (sqlite3.Error, OSError) as error:
-        if isinstance(error, GraphError):  # a StoreUnavailableError is an OSError too
-            raise
-        raise StoreUnavailableError(
-            f"The survey cannot be written to {folder}: {error}.",
-            "See that the disk has room and that you may write there, or choose another `home`.",
-        ) from None
-    finally:
-        if made and folder.is_dir():  # a failure leaves nothing behind
-            for path in folder.iterdir():
-                path.unlink(missing_ok=True)
-            with contextlib.suppress(OSError):
-                folder.rmdir()
 
 
 def described(attached: Attached) -> list[str]:
@@ -215,6 +171,12 @@ def described(attached: Attached) -> list[str]:
     if shown:
         rest = len(relations) - len(shown)
         lines.append(f"  relations: {', '.join(shown)}" + (f" and {rest} more" if rest else ""))
+    kinds = {(each.relationship_type, each.kind) for each in schema.relations if each.kind}
+    lines += [
+        f"  {type_}: what its property {kind} says is the relation "
+        f'(relation = "" in {RECORD_NAME} leaves it a property)'
+        for type_, kind in sorted(kinds)
+    ]
     lines += _texts(schema)
     if schema.sampled:
         lines.append(f"  The database is large: properties are {about}those of a sample.")

@@ -110,7 +110,7 @@ class NodeReader:
         self.selection = selection_of(
             record,
             labels | set(record.types),
-            {relation.relation for relation in survey.schema.relations},
+            {relation.relationship_type for relation in survey.schema.relations},
         )
         wanted = {
             name
@@ -387,12 +387,42 @@ class AttachedReader:
         wanted = [key for key in dict.fromkeys(keys) if key not in facts]
         for start in range(0, len(wanted), CHUNK):
             some = wanted[start : start + CHUNK]
-            for row in self.ask("facts", ids=self.refs(some), **self.taken, **self.taken_types):
+            for row in self.ask(
+                "facts", ids=self.refs(some), kinds=self.kinds, **self.taken, **self.taken_types
+            ):
                 if row["type"] in self._reified:
-                    held = self.typed([row["type"]], row["properties"])
-                    values = (row["head"], row["type"], row["tail"], held)
+                    relation = self.relation_of(row["type"], row["kind"])
+                    held = self.qualifiers(relation, row["properties"])
+                    values = (row["head"], relation, row["tail"], held)
                     facts[some[row["row"]]] = self._facts[some[row["row"]]] = values
         return facts
+
+    def relation_of(self, type_: str, kind: Any) -> str:
+        """Return the relation of a relationship: its type, or what its property says, if known."""
+        property_ = self.kinds.get(type_)
+        known = property_ is not None and isinstance(kind, str)
+        return kind if known and self._stored.get(kind) == (type_, property_) else type_
+
+    def stored(self, relation: str) -> tuple[str, str, str, list[str]]:
+        """Return how relationships of a relation are known: type, property, what it says.
+
+        The property is "" where the type is the relation. Where it says nothing that is known, the
+        last are the relations that it says of others.
+        """
+        if relation in self._stored:
+            return (*self._stored[relation], relation, [])
+        kind = self.kinds.get(relation, "")
+        known = [name for name, stored in self._stored.items() if stored == (relation, kind)]
+        return relation, kind, "", known
+
+    def is_reified(self, relation: str) -> bool:
+        """Return whether relationships of a relation have properties: they are facts."""
+        return self.stored(relation)[0] in self._reified
+
+    def qualifiers(self, relation: str, held: dict[str, Any]) -> dict[str, Any]:
+        """Return the properties of a relationship without the one that says its relation."""
+        kind = self.stored(relation)[1]
+        return self.typed([relation], {name: held[name] for name in held if name != kind})
 
     def intern(self, id_: str, name: str) -> int:
         """Return the key of a value, by which its id and name are known from now on."""
@@ -420,7 +450,15 @@ class AttachedReader:
 
     def _read_walked(self) -> None:
         schema = self.survey.schema
-        self._reified = frozenset(each.relation for each in schema.relations if each.properties)
+        self._reified = frozenset(
+            each.relationship_type for each in schema.relations if each.properties
+        )
+        self.kinds = {each.relationship_type: each.kind for each in schema.relations if each.kind}
+        self._stored = {
+            each.relation: (each.stored, each.kind)
+            for each in schema.relations
+            if each.relationship_type != each.relation
+        }
         self._of_labels = {
             type_.name: {each.name: each.walked for each in type_.properties}
             for type_ in schema.types
@@ -498,7 +536,7 @@ class AttachedReader:
         return [
             (name, value)
             for name, value in held.items()
-            if known.get(name, True) and not self.record.hides(type_, name)
+            if known.get(name, True) and not self.record.hides(self.stored(type_)[0], name)
         ]
 
     def shown(self, held: dict[str, Any]) -> dict[str, Any]:

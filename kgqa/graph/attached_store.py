@@ -19,6 +19,7 @@ from filelock import FileLock
 from kgqa import cypher
 from kgqa.cypher.attached import attached
 from kgqa.errors import GraphError, KgqaError
+from kgqa.files import stamp_of
 from kgqa.graph.attached import (
     FILE_NAME,
     RECORD_NAME,
@@ -41,7 +42,6 @@ from kgqa.graph.attached_reader import (
     walked,
 )
 from kgqa.graph.attached_survey import settings_of, spoken_names, survey_database, version_of
-from kgqa.graph.files import stamp_of
 from kgqa.graph.literals import cast_values
 from kgqa.graph.model import Adjacency, EntityDetails, Kind, keys_array
 from kgqa.graph.neo4j_store import CHUNK, list_literal
@@ -164,7 +164,8 @@ class AttachedStore(AttachedReader):
             "names are found as they are written; `kgqa attach` brings the survey up to date."
         )
         known = {type_.name for type_ in survey.schema.types} | set(self.record.skip)
-        types = {relation.relation for relation in survey.schema.relations} | set(self.record.skip)
+        types = {each.relationship_type for each in survey.schema.relations}
+        types |= set(self.record.skip)
         for what, new in (
             ("label", sorted(set(tokens["labels"]) - known)),
             ("relationship type", sorted(set(tokens["types"]) - types)),
@@ -245,6 +246,7 @@ class AttachedStore(AttachedReader):
             f"neighbours_{name}",
             ids=self.refs(keys),
             reified=sorted(self._reified),
+            kinds=self.kinds,
             walking=side == 0,
             unwalked=self.unwalked,
             mediator=self.nodes.mediator,
@@ -261,12 +263,14 @@ class AttachedStore(AttachedReader):
                     yield from (
                         (row, step, self.intern(*member), Kind.VALUE) for member in walked(value)
                     )
-            for type_, number, other, kind, held in record["edges"]:
-                step = self.step(type_) + side
+            for type_, said, number, other, kind, held in record["edges"]:
+                relation = self.relation_of(type_, said)
+                step = self.step(relation) + side
                 if type_ in self._reified:
                     fact = FACTS + number
                     ends = (key, other) if side == 0 else (other, key)
-                    self._facts[fact] = (ends[0], type_, ends[1], self.typed([type_], held or {}))
+                    qualifiers = self.qualifiers(relation, held or {})
+                    self._facts[fact] = (ends[0], relation, ends[1], qualifiers)
                     yield row, step, fact, Kind.MEDIATOR
                 else:
                     yield row, step, other, (Kind.ENTITY, Kind.MEDIATOR, Kind.VALUE)[kind]
@@ -299,7 +303,7 @@ class AttachedStore(AttachedReader):
                 continue
             asked = place, head, names[relation], tail
             if max(head, tail) < FACTS:
-                if names[relation] not in self._reified:
+                if not self.is_reified(names[relation]):
                     plain.append(asked)
             elif head >= FACTS or tail < VALUES:
                 facts.append(asked)
@@ -307,14 +311,18 @@ class AttachedStore(AttachedReader):
                 held.append(asked)
         for start in range(0, len(plain), CHUNK):
             some = plain[start : start + CHUNK]
+            stored = [self.stored(item[2]) for item in some]
             (answer,) = self.ask(
                 "has_edges",
                 heads=self.refs([item[1] for item in some]),
                 tails=self.refs([item[3] for item in some]),
-                wanted=[item[2] for item in some],
+                wanted=[each[0] for each in stored],
+                properties=[each[1] for each in stored],
+                kinds=[each[2] for each in stored],
+                known=[each[3] for each in stored],
                 **self.taken,
             )
-            taken = [some[row] for row in answer["rows"] if self._is_taken(some[row][2])]
+            taken = [some[row] for row in answer["rows"] if self._is_taken(stored[row][0])]
             there[[item[0] for item in taken]] = True
         self._have_facts(facts, there)
         self._have_values(held, there)
@@ -422,7 +430,7 @@ class AttachedStore(AttachedReader):
         for key, (_, type_, _, properties) in self.facts_of(
             [key for key in listed if FACTS <= key < VALUES]
         ).items():
-            if not self.record.hides(type_, name):
+            if not self.record.hides(self.stored(type_)[0], name):
                 read = self.number_forms([type_]).get(name)
                 held[key] = cast_values(values_of(properties.get(name)), read)
         rows: list[int] = []
@@ -449,18 +457,22 @@ class AttachedStore(AttachedReader):
                 "neighbours_in" if inverse else "neighbours_out",
                 ids=self.refs(some),
                 reified=[],
+                kinds=self.kinds,
                 walking=False,
                 unwalked=[],
                 mediator=self.nodes.mediator,
                 value=self.record.values,
                 **self.taken,
-                types=list(place),
+                types=sorted({self.stored(name)[0] for name in place}),
                 untaken=self.taken_types["untaken"],
             )
             for near in rows:
-                for type_, number, other, _, _ in near["edges"]:
+                for type_, said, number, other, _, _ in near["edges"]:
+                    relation = place.get(self.relation_of(type_, said))
+                    if relation is None:  # another of the same type
+                        continue
                     fact = FACTS + number if type_ in self._reified else -1
-                    edges += [(each, place[type_], other, fact) for each in at[some[near["row"]]]]
+                    edges += [(each, relation, other, fact) for each in at[some[near["row"]]]]
         table = np.array(sorted(edges), dtype=np.int64).reshape(-1, 4)
         return Facts(*(table[:, column] for column in range(4)))
 
@@ -492,8 +504,12 @@ class AttachedStore(AttachedReader):
             elif min(keys[head], keys[tail]) >= 0 and max(keys[head], keys[tail]) < FACTS:
                 drawn[keys[head], relation, keys[tail]] = None
         rows = [
-            [cypher.literal(part) for part in (*self.refs([head]), type_, *self.refs([tail]))]
-            for head, type_, tail in drawn
+            [
+                cypher.literal(part)
+                for part in (*self.refs([head]), type_, *self.refs([tail]), property_, said)
+            ]
+            for head, relation, tail in drawn
+            for type_, property_, said, _ in (self.stored(relation),)
         ]
         return attached("draw_edges").replace("$edges", list_literal(rows), 1)
 

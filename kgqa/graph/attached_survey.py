@@ -25,7 +25,7 @@ from kgqa.graph.model import KGInfo
 from kgqa.graph.moments import needs_reading
 from kgqa.graph.neo4j_native import plain
 from kgqa.graph.schema import EntityType, GraphSchema, Property, RelationPattern, ValueType
-from kgqa.lexicon.english import is_part_of_name
+from kgqa.lexicon.english import is_part_of_name, says_relation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from kgqa.progress import Progress, Task
 
     Pair = tuple[str, str]  # labels of head and tail
+    Triple = tuple[str, str, str]  # a relation and the labels of its head and tail
 
 _EXAMPLES = 3
 _NAMES = {"name": 100, "title": 90, "full name": 85, "display name": 85, "pref label": 80,
@@ -50,6 +51,10 @@ _PREFIX = re.compile(r"^[a-z][a-z0-9]*__(?=\w)")  # of a namespace, as neosemant
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_|\W")
 _MOST = 100  # characters that a name has on average, at most
 _NAMED_BY_END = 50.0  # rank of "vendorName", "jobTitle": a first and a last name say more
+_SAID = 0.95  # part of a type's relationships that must say their relation
+_MOST_SAID = 500  # relations that a property may say
+_WORDED = 0.9  # part of an id's values that must be words, to be names too
+_WORDS = re.compile(r"[^\W\d_]{2,}(?:[-'’.][^\W\d_]+)*(?: [^\W_]+(?:[-'’.][^\W\d_]+)*)*")
 _LETTERS = 0.5  # part of an unnamed property's characters that must be letters, to be a name
 
 
@@ -64,6 +69,7 @@ class Column:
     nulls: int = 0  # texts that stand for no value
     characters: int = 0
     letters: int = 0
+    worded: int = 0  # texts that are words, as codes and numbers are not
     types: Counter[ValueType] = field(default_factory=Counter)  # as they are kept
     read: Counter[ValueType] = field(default_factory=Counter)  # of texts, as what they say
     distinct: Counter[Any] = field(default_factory=Counter)
@@ -91,6 +97,7 @@ class Column:
                 self.instants |= needs_reading(member)
                 self.characters += len(member)
                 self.letters += sum(map(str.isalpha, member))
+                self.worded += _WORDS.fullmatch(member) is not None
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -201,8 +208,13 @@ def chosen_naming(
         if (rank := _name_rank(columns[name], own, columns, rows, name in constraints)) > 0
     )
     parts = _parts_of_name(columns, rows)
-    if parts and (not ranked or -ranked[0][0] <= _NAMED_BY_END):
+    full = (
+        ranked and -ranked[0][0] > _NAMED_BY_END and columns[ranked[0][2]].words[-1:] == ("name",)
+    )
+    if parts and not full:  # a title beside them is the person's, as a job title is
         return Naming((), id_, parts=parts)
+    if not ranked and id_ and columns[id_].worded >= _WORDED * rows:
+        return Naming((id_,), id_)
     names = [name for _, _, name in ranked[:1]]
     names += sorted(
         name
@@ -424,7 +436,7 @@ class _Reading:
             for each in properties
             if each.walked
         }
-        relations = tuple(sorted({*present, *walked}))
+        relations = tuple(sorted({*present, *(each.relation for each in patterns), *walked}))
         info = KGInfo(
             name=kg,
             source=source_of(record),
@@ -442,6 +454,11 @@ class _Reading:
             info, schema, naming, relations, indexed, texts, self.state, "", read, 0.0, 0
         )
         called = {type_: record.relations.get(type_, Called()) for type_ in present}
+        for each in patterns:
+            called.setdefault(each.relation, record.relations.get(each.relation, Called()))
+            if each.kind:
+                type_ = each.relationship_type
+                called[type_] = replace(called[type_], relation=each.kind)
         return survey, naming, {**record.relations, **called}
 
     def _patterns(
@@ -455,31 +472,86 @@ class _Reading:
         patterns: list[RelationPattern] = []
         for type_ in types:
             task.advance()
-            between: Counter[Pair] = Counter()
-            having: dict[Pair, Counter[str]] = defaultdict(Counter)
+            between: Counter[Triple] = Counter()
+            having: dict[Triple, Counter[str]] = defaultdict(Counter)
             rows = self._rows("patterns", type_, limit=self._limit)
             seen = sum(row["count"] for row in rows)
+            sample: list[Any] = []
+            if any(row["names"] for row in rows):
+                sample = self._rows("sample_relationships", type_, limit=_SAMPLE)
+            kind, said = self._said(type_, rows, sample)
+            rows = said or rows
             for row in filter(self._is_taken, rows):
                 for pair in _pairs(row, known):
-                    between[pair] += row["count"]
-                    having[pair].update(dict.fromkeys(row["names"], row["count"]))
-            samples: dict[Pair, list[dict[str, Any]]] = defaultdict(list)
-            if any(having.values()):
-                sample = self._rows("sample_relationships", type_, limit=_SAMPLE)
-                for row in filter(self._is_taken, sample):
-                    for pair in _pairs(row, known):
-                        samples[pair].append(row["properties"])
+                    at = (row["kind"] or type_ if kind else type_), *pair
+                    between[at] += row["count"]
+                    having[at].update({name: row["count"] for name in row["names"] if name != kind})
+            samples: dict[Triple, list[dict[str, Any]]] = defaultdict(list)
+            for row in filter(self._is_taken, sample):
+                held = row["properties"]
+                for pair in _pairs(row, known):
+                    samples[held.get(kind) or type_ if kind else type_, *pair].append(held)
             scale = amounts[type_] / seen if seen else 1.0
-            for pair, count in between.items():
-                keys = {(type_, naming[end].id or "") for end in pair if end}
-                properties = self._properties(
-                    type_, columns_of(samples[pair]), having[pair], keys, ()
+            for at, count in between.items():
+                keys = {(type_, naming[end].id or "") for end in at[1:] if end}
+                properties = self._properties(type_, columns_of(samples[at]), having[at], keys, ())
+                stored = type_ if at[0] != type_ else ""
+                patterns.append(
+                    RelationPattern(*at, round(count * scale), properties, stored=stored, kind=kind)
                 )
-                patterns.append(RelationPattern(type_, *pair, round(count * scale), properties))
         return sorted(
             patterns,
             key=lambda pattern: (-pattern.count, pattern.relation, pattern.head, pattern.tail),
         )
+
+    def _said(
+        self, type_: str, rows: Sequence[Any], sample: Sequence[Any]
+    ) -> tuple[str, list[Any]]:
+        """Return the property that says which relation each relationship of a type is.
+
+        With it come the rows of :meth:`_patterns` for each of its values; "" and none if the type
+        is the relation.
+        """
+        given = self._record.relations.get(type_, Called()).relation
+        columns = columns_of(row["properties"] for row in sample)
+        if given is None:
+            names = [
+                name
+                for name, column in sorted(columns.items())
+                if says_relation(column.words, words_of(type_))
+                and column.types.keys() == {"text"}
+                and not column.many
+                and column.rows >= _SAID * len(sample)
+                and len(column.distinct) <= max(20, len(sample) / 2)
+            ]
+        else:
+            names = [given] if given in columns else []
+        for name in names:
+            if self._record.hides(type_, name):
+                continue
+            answer, _ = self._connection.read_marked(
+                attached("kinds", type_, name), {"limit": self._limit}
+            )
+            said = {row["kind"] for row in answer} - {None}
+            taken = said & {*self._tokens["types"]}
+            if (
+                len(said) <= _MOST_SAID
+                and not taken
+                and all(
+                    isinstance(kind, str) and kind.strip() and kind not in NULLS for kind in said
+                )
+            ):
+                return name, answer
+            if given is not None:
+                self._progress.note(
+                    f"{type_}.{name} cannot say the relation: it says "
+                    + (
+                        f"{min(taken)}, a type of its own."
+                        if taken
+                        else "what is no text, or much."
+                    )
+                )
+        return "", []
 
     def _is_taken(self, row: Any, names: Iterable[str] = ("heads", "tails")) -> bool:
         """Return whether the nodes of a row, by their labels, are taken."""

@@ -11,7 +11,6 @@ import hashlib
 import json
 import logging
 import mmap
-import os
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -20,7 +19,7 @@ from zlib import crc32
 
 import numpy as np
 
-from kgqa.permissions import mask_of
+from kgqa.files import write_cache
 from kgqa.version import __version__
 
 if TYPE_CHECKING:
@@ -70,17 +69,10 @@ class Kept:
         header = {"mark": self._mark(made_by), "content": text, "sums": json.dumps(sums)}
         header["sum"] = str(crc32(text.encode()))
         path = self._folder / f"{name}.safetensors"
-        partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
         try:
-            mask = mask_of(self._folder.parent)
-            self._folder.mkdir(0o777 & ~mask, exist_ok=True)
-            partial.touch(0o666 & ~mask)
-            partial.write_bytes(save(packed, header))
-            partial.replace(path)
+            write_cache(path, save(packed, header))
         except OSError as error:
             _log(f"{name} is not kept in {self._folder}: {error}")
-            with suppress(OSError):
-                partial.unlink(missing_ok=True)
 
     def _mark(self, made_by: Sequence[str]) -> str:
         return f"{self._version} {_code(tuple(made_by))}"

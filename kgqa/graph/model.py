@@ -328,6 +328,12 @@ class Adjacency:
         order = np.lexsort((target, step, row))
         return cls(row[order], step[order], target[order], kind[order])
 
+    def take(self, kept: BoolArray) -> Adjacency:
+        """Return the edges that are ``kept``."""
+        if kept.all():
+            return self
+        return Adjacency(self.row[kept], self.step[kept], self.target[kept], self.kind[kept])
+
     @classmethod
     def merged(cls, one: Adjacency, other: Adjacency) -> Adjacency:
         """Return the edges of both directions, each of which is in order."""
@@ -341,10 +347,19 @@ class Adjacency:
         return cls(*(column[order] for column in columns))
 
 
+_DENSE = 8  # times as many numbers in the range of keys as there are keys
+
+
 def distinct(keys: IntArray) -> tuple[IntArray, IntArray]:
     """Return the different ``keys``, ascending, and which of them each is; no sort if they are."""
     if len(keys) and (keys[1:] > keys[:-1]).all():
         return keys, np.arange(len(keys))
+    low = int(keys.min(initial=0))
+    span = int(keys.max(initial=0)) - low + 1
+    if span <= _DENSE * len(keys):  # ticked off in a list of all numbers there may be
+        there = np.zeros(span, np.bool_)
+        there[keys - low] = True
+        return np.flatnonzero(there) + low, (np.cumsum(there) - 1)[keys - low]
     unique, back = np.unique(keys, return_inverse=True)
     return unique, back
 

@@ -14,7 +14,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from kgqa.errors import GraphError, KgqaError, StoreUnavailableError, UsageError
-from kgqa.graph.files import write_whole
+from kgqa.files import write_whole
 from kgqa.graph.neo4j_files import (
     ARRAY_DELIMITER,
     ImportFiles,
@@ -165,7 +165,7 @@ class ImportWriter:
             there += [f"{foreign:,} nodes that are not kgqa's"] if foreign else []
             raise UsageError(
                 f"The database that {self.url} serves holds {' and '.join(there)}; after an import "
-                "it is no longer served.",
+                "all of it is gone.",
                 "Load beside them with `method` bolt, or give them up with `replace_database`.",
             )
         same = self._bolt.same_content(source)

@@ -25,7 +25,7 @@ from pydantic import TypeAdapter
 from pydantic.dataclasses import dataclass
 
 from kgqa.errors import GraphError, IngestError
-from kgqa.graph.files import write_whole
+from kgqa.files import write_whole
 from kgqa.graph.model import Kind
 from kgqa.graph.neo4j_native import edge_properties, stored_type
 from kgqa.graph.neo4j_write import KIND_LABELS, RESERVED_LABELS, grouped_names, label_for

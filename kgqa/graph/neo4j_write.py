@@ -320,7 +320,7 @@ class Neo4jWriter:
 
     def _clean(self, progress: Progress) -> None:
         for old in self.run("dropping"):
-            with progress.task(f"Deleting what is no longer in use ({old['label']})"):
+            with progress.task(f"Deleting replaced content ({old['label']})"):
                 self.run("drop_text", of=old["label"])
                 self._delete_edges(old["label"])
                 for name in ("delete_nodes", "drop_id", "drop_key"):

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from kgqa.errors import KgqaError, UsageError, without_secrets
-from kgqa.graph.attached import RECORD_NAME, attached_kgs, is_attached, read_attachment
+from kgqa.graph.attached import RECORD_NAME, Attachment, attached_kgs, is_attached, read_attachment
 from kgqa.graph.backend import StoreBackend, check_kg_name, choose_kg, is_kg_name
 from kgqa.graph.kept import KEPT
 from kgqa.graph.properties import StoredPropertyGraph
@@ -30,10 +30,12 @@ if TYPE_CHECKING:
 
     from kgqa.graph.change import GraphChanger
     from kgqa.graph.model import KGInfo
+    from kgqa.graph.sparql_store import SparqlStore
     from kgqa.graph.store import GraphStore, GraphWriter
 
 __all__ = [
     "check_kg_name",
+    "is_endpoint",
     "list_kgs",
     "open_changer",
     "open_store",
@@ -140,9 +142,6 @@ def _attached_name(backend: StoreBackend, home: Path, kg: str | None) -> str | N
 
 
 def _open_attached(folder: Path, backend: StoreBackend, options: dict[str, Any]) -> GraphStore:
-    from kgqa.graph.attached_store import AttachedStore
-    from kgqa.graph.neo4j_backend import Neo4jStores
-
     record = read_attachment(folder)
     if record.is_endpoint:
         from kgqa.graph.sparql_backend import SparqlStores
@@ -154,6 +153,9 @@ def _open_attached(folder: Path, backend: StoreBackend, options: dict[str, Any])
         except BaseException:
             endpoint.close()
             raise
+    from kgqa.graph.attached_store import AttachedStore
+    from kgqa.graph.neo4j_backend import Neo4jStores
+
     server = backend
     if not isinstance(server, Neo4jStores) or server.url != record.url:
         # credentials in the URL are meant for its own server alone
@@ -164,6 +166,12 @@ def _open_attached(folder: Path, backend: StoreBackend, options: dict[str, Any])
     except BaseException:
         connection.close()
         raise
+
+
+def is_endpoint(store: object) -> TypeGuard[SparqlStore]:
+    """Return whether a store is a SPARQL endpoint, without importing what reads one."""
+    record = getattr(store, "record", None)
+    return isinstance(record, Attachment) and record.is_endpoint
 
 
 @contextmanager

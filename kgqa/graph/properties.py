@@ -90,6 +90,11 @@ class StoredPropertyGraph(PropertyGraph, ABC):
     def neighbours(self, keys: IntArray, direction: Direction) -> Adjacency:
         """See :class:`kgqa.graph.store.GraphStore`, as of the two below."""
 
+    def edges_of(self, keys: IntArray, relations: IntArray, *, inverse: bool) -> Adjacency:
+        """Return the edges of ``relations`` alone that ``keys``, ascending, have one way."""
+        near = self.neighbours(keys, "in" if inverse else "out")
+        return near.take(np.isin(near.step, relations * 2 + int(inverse)))
+
     @abstractmethod
     def entities(self, keys: IntArray) -> Entities:
         """Return ids, names and kinds."""
@@ -134,15 +139,15 @@ class StoredPropertyGraph(PropertyGraph, ABC):
         keys = keys_array(keys)
         asked, places = distinct(keys)
         direction: Direction = "in" if inverse else "out"
-        steps = np.unique(keys_array(relations)) * 2 + int(inverse)
-        near = self.neighbours(asked, direction)
-        kept = np.isin(near.step, steps) & (near.kind != Kind.VALUE)
-        row, step, other = near.row[kept], near.step[kept], near.target[kept]
-        middle = near.kind[kept] == Kind.MEDIATOR
+        near = self.edges_of(asked, keys_array(relations), inverse=inverse)
+        near = near.take(near.kind != Kind.VALUE)
+        row, step, other = near.row, near.step, near.target
+        middle = near.kind == Kind.MEDIATOR
         fact = np.full(len(row), -1, dtype=np.int64)
         nodes = np.unique(other[middle])
         nodes = nodes[self._are_facts(nodes)]
         if len(nodes):
+            other = other.copy()
             ends = self.neighbours(nodes, direction)
             # through a fact the same relation goes on, the same way, to its one other end
             far = {

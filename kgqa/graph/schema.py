@@ -82,7 +82,11 @@ class EntityType:
 
 @dataclass(frozen=True, slots=True)
 class RelationPattern:
-    """A relation (by id) from entities of one type to those of another; "" if it has none."""
+    """A relation (by id) from entities of one type to those of another; "" if it has none.
+
+    ``kind``: the property of relationships of the type ``stored`` that says which relation each
+    of them is, in a database that keeps several relations as one type.
+    """
 
     relation: str
     head: str
@@ -91,6 +95,13 @@ class RelationPattern:
     properties: tuple[Property, ...] = ()
     also: tuple[str, ...] = ()
     description: str = ""
+    stored: str = ""
+    kind: str = ""
+
+    @property
+    def relationship_type(self) -> str:
+        """The type of its relationships in Neo4j."""
+        return self.stored or self.relation
 
 
 @dataclass(frozen=True, slots=True)

@@ -247,7 +247,7 @@ class SparqlClient:
         try:
             target = urljoin(url, location)
             place, host = urlsplit(target)[:2], urlsplit(target).hostname or "nowhere"
-        except ValueError:  # it is no URL
+        except ValueError:  # not a URL
             target, place, host = "", ("", ""), "nowhere"
         if place != urlsplit(url)[:2]:
             raise GraphError(

@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any
 from kgqa.errors import GraphError, UsageError
 from kgqa.graph.attached import (
     RECORD_NAME,
+    Attached,
     Attachment,
     Survey,
     TextIndex,
+    folder_alone,
     is_attached,
     new_survey,
     read_attachment,
 )
-from kgqa.graph.attached_attach import Attached, folder_alone
 from kgqa.graph.backend import is_kg_name
 from kgqa.graph.model import KGInfo, Kind
 from kgqa.graph.names import is_storable, normalise

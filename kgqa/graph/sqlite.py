@@ -22,9 +22,9 @@ from kgqa.errors import (
     UsageError,
     without_secrets,
 )
+from kgqa.files import stamp_of
 from kgqa.graph.backend import StoreBackend, StoreOptions, check_kg_name, choose_kg
 from kgqa.graph.columns import MOST_EDGES, EdgeColumns
-from kgqa.graph.files import stamp_of
 from kgqa.graph.kept import KEPT
 from kgqa.graph.model import Adjacency, EntityDetails, KGInfo, Kind, Relations, keys_array
 from kgqa.graph.properties import StoredPropertyGraph
@@ -233,6 +233,9 @@ class SqliteStore(SqliteReader, StoredPropertyGraph):
 
     def instances(self, type_: str) -> IntArray:
         """Return the keys of the entities of a type, ascending; "" is every entity."""
+        columns = None if type_ else self._edge_columns()
+        if columns is not None and len(columns.kind) == self.info.nodes:  # no key is of none
+            return np.flatnonzero(columns.kind == Kind.ENTITY)
         if not type_:
             rows = self.query("SELECT key FROM entity WHERE kind = ? ORDER BY key", [Kind.ENTITY])
         else:
@@ -253,6 +256,13 @@ class SqliteStore(SqliteReader, StoredPropertyGraph):
             if direction in ("both", ("out", "in")[side])
         ]
         return sides[0] if len(sides) == 1 else Adjacency.merged(*sides)
+
+    def edges_of(self, keys: IntArray, relations: IntArray, *, inverse: bool) -> Adjacency:
+        """Return the edges of ``relations`` alone that ``keys``, ascending, have one way."""
+        columns = self._edge_columns() if len(keys) > _FEW_KEYS else None
+        if columns is None:
+            return super().edges_of(keys, relations, inverse=inverse)
+        return columns.edges_of(keys, relations, int(inverse))
 
     def prepare(self) -> None:
         """Make the columns of the edges of a KG that is not small, and keep them."""

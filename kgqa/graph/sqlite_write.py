@@ -18,8 +18,8 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 from kgqa.errors import GraphError, StoreUnavailableError
+from kgqa.files import sync
 from kgqa.graph.change import GraphChange, KeyedEdge, Node, overtaken
-from kgqa.graph.files import sync
 from kgqa.graph.model import Kind
 from kgqa.graph.names import normalise
 from kgqa.graph.sqlite_file import (

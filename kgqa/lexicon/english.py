@@ -37,6 +37,19 @@ def words(name: str) -> frozenset[str]:
     return frozenset(english()["words"][name].split())
 
 
+def says_relation(header: Sequence[str], type_: Sequence[str]) -> bool:
+    """Return whether a property of a relationship type, both by their words, says the relation.
+
+    >>> says_relation(["type"], ["link"]), says_relation(["type"], ["has", "address"])
+    (True, False)
+    """
+    if not header or not words("relation_words").issuperset(header):
+        return False
+    if set(header) & words("relation_headers"):
+        return True
+    return words("relation_types").issuperset(type_)
+
+
 def is_part_of_name(header: Sequence[str], part: str) -> bool:
     """Return whether a header, given by its words, is a part of people's names.
 

@@ -101,7 +101,7 @@ def longest(
     while paths:
         node, place, held = paths.pop()
         if node.entries and (best is None or place > best.end):
-            fits = (one for one in node.entries if _fits(one, question, at, place))
+            fits = (entry for entry in node.entries if _fits(entry, question, at, place))
             entry = next(fits, None)
             best = Match(entry, at, place, held) if entry is not None else best
         if place == len(question) or (place > at and not joined(place)):

@@ -234,7 +234,7 @@ def _fragment(store: GraphStore, text: str, turns: Sequence[Turn]) -> Iterator[R
     elif compared := _COMPARISON.fullmatch(text.strip(" ?.!")):
         pattern, words = _COMPARISON, compared[0]
     if (other or compared) and (
-        turn := next((one for one in reversed(turns) if pattern.search(one.question)), None)
+        turn := next((turn for turn in reversed(turns) if pattern.search(turn.question)), None)
     ):
         put = pattern.sub(lambda _: words, turn.question, count=1)
         yield Reading(put, turn.topics, _read_as(put))
@@ -303,7 +303,7 @@ def _pronoun(text: str) -> tuple[int, int, bool] | None:
     ]
     if match := _IS_IT.search(text):
         rewritten.append((match.start("it"), match.end("it"), False))
-    return min(rewritten, key=lambda one: (one[0], -one[1]), default=None)
+    return min(rewritten, key=lambda span: (span[0], -span[1]), default=None)
 
 
 def _said(words: str, referent: _Referent) -> str:
@@ -376,7 +376,7 @@ def _referents(
         for ids in groups:
             person = people and ids[0] in answers
             last = (pronoun in _OF_PEOPLE and not person) or (pronoun in _OF_THINGS and person)
-            ranked.setdefault(ids, (last, _Referent(ids, tuple(names[one] for one in ids))))
+            ranked.setdefault(ids, (last, _Referent(ids, tuple(names[id_] for id_ in ids))))
     return [referent for _, referent in sorted(ranked.values(), key=lambda each: each[0])]
 
 

@@ -141,9 +141,11 @@ def _with_number(store: GraphStore, question: str, candidates: list[Candidate]) 
         return candidates
     begins = re.compile(rf"{number[1]}(?!\d)")
     fits = [
-        one
-        for one in same
-        if any(begins.match(str(value)) for value in store.details(one.key).properties.values())
+        candidate
+        for candidate in same
+        if any(
+            begins.match(str(value)) for value in store.details(candidate.key).properties.values()
+        )
     ]
     if not 0 < len(fits) < len(same):
         return candidates
@@ -163,7 +165,7 @@ def _without_columns(store: GraphStore, candidates: list[Candidate]) -> list[Can
     if not small or len(small) == len(candidates):
         return candidates
     columns = property_words(store)
-    left_out = {one.key for one in small if stems_of(one.mention) in columns}
+    left_out = {candidate.key for candidate in small if stems_of(candidate.mention) in columns}
     return [candidate for candidate in candidates if candidate.key not in left_out]
 
 
@@ -188,9 +190,11 @@ def _without_classes(store: GraphStore, asked: str, candidates: list[Candidate])
         if candidate.name.casefold().endswith(candidate.mention) and candidate.mention[-1:] != "s"
     )
 
-    def is_kind(one: Candidate) -> bool:
-        shared = often[one.start, one.end] >= _SHARED and _ONE_OF.search(asked[: one.start])
-        return one in partial and bool(shared)
+    def is_kind(candidate: Candidate) -> bool:
+        shared = often[candidate.start, candidate.end] >= _SHARED and _ONE_OF.search(
+            asked[: candidate.start]
+        )
+        return candidate in partial and bool(shared)
 
     return sorted(kept, key=is_kind)
 
@@ -263,9 +267,9 @@ def topic_entities(candidates: list[Candidate], *, two: bool = False) -> list[Ca
 def _same_day(best: Candidate, candidates: list[Candidate]) -> list[Candidate]:
     """Return the other dates that a day without a year may mean, if the best is one."""
 
-    def is_date(one: Candidate) -> bool:
-        value = read_value(one.name)
-        return one.match == "partial" and value is not None and value.days is not None
+    def is_date(candidate: Candidate) -> bool:
+        value = read_value(candidate.name)
+        return candidate.match == "partial" and value is not None and value.days is not None
 
     said = read_value(best.mention)
     if not is_date(best) or (said is not None and said.days is not None):

@@ -145,9 +145,9 @@ def _partial(
             > _others(question, run, mention, schema_words)
         ]
         words = [
-            one
-            for one in mentions
-            if one.words == 1 and run.left <= one.start and one.end <= run.right
+            mention
+            for mention in mentions
+            if mention.words == 1 and run.left <= mention.start and mention.end <= run.right
         ]
         for row, name in enumerate(suggested.names):
             form = normalise(name or "")

@@ -62,7 +62,9 @@ def _runs(
         if not alike:
             continue
         between = words[run[-1] + 1 : at] if run else []
-        near = len(between) <= 1 or all(one in _LINKS or one in whole for one in between)
+        near = len(between) <= 1 or all(
+            between_word in _LINKS or between_word in whole for between_word in between
+        )
         if run and near and not alike <= named:
             run.append(at)
             named |= alike

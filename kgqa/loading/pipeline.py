@@ -31,7 +31,7 @@ import pyarrow as pa
 from pydantic import BaseModel, Field, ValidationError
 
 from kgqa.errors import IngestError, KgqaError
-from kgqa.graph.files import writing
+from kgqa.files import writing
 from kgqa.graph.model import ENTITY_SCHEMA, RELATION_SCHEMA, Batch, Direction, GraphTables, KGInfo
 from kgqa.graph.names import last_part
 from kgqa.loaders.base import Loader, Rejects, Report

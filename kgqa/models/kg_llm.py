@@ -7,7 +7,11 @@ the tokenizer and the card, which :func:`load_encoder` loads without the weights
 from __future__ import annotations
 
 import dataclasses
+import json
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -15,9 +19,17 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from kgqa.errors import AdapterMismatchError, ModelError, UsageError, first_line
 from kgqa.extras import require_llm_packages
 from kgqa.models.adapter import ADAPTERS, CARD_FILE, AdapterCard
-from kgqa.models.locate import SMOLLM, ModelFolder, locate_model, same_base
+from kgqa.models.locate import (
+    SMOLLM,
+    ModelFolder,
+    forget_others,
+    kept_folder,
+    locate_model,
+    same_base,
+    write_once,
+)
 from kgqa.models.prompt import encode_prompt, prompt_pieces
-from kgqa.models.tokenizer import BareEncoder, HFEncoder
+from kgqa.models.tokenizer import BareEncoder, HFEncoder, bare_encoder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +43,10 @@ UNIVERSAL_ADAPTER = "universal"
 OWN_ADAPTER = Path("models") / "adapter"  # in a KG's folder
 NO_ADAPTER = "none"
 PLANS_FILE = "decoding.json"  # see kgqa.models.profile
+TOKENIZER = "tokenizer.json"  # of a model whose tokenizer is kept in the cache
 _WEIGHTS = "adapter_model.safetensors"
+_KNOWN = "encoder.json"
+_PLANNED = ("way", "why", "limit", "budget", "milliseconds")
 
 Quantize: TypeAlias = Literal["4bit", "8bit"]
 
@@ -120,19 +135,45 @@ class LoadedEncoder:
 
     name: str
     card: AdapterCard
-    encoder: HFEncoder
+    encoder: HFEncoder | BareEncoder
 
 
 def load_encoder(
     model: str | None, adapter: str | None, *, cache: Path, progress: Progress
 ) -> LoadedEncoder:
-    """Return the encoder that :func:`load_kg_llm` would give, without reading the weights."""
+    """Return the encoder that :func:`load_kg_llm` would give, without reading the weights.
+
+    It is kept in the cache as what needs neither transformers nor torch, if it can be.
+    """
     require_llm_packages(f"The tokenizer of {model or SMOLLM}")
+    folder, card, located = chosen(model, adapter, cache, progress, fitting=False)
+    made_by = [1, *(metadata.version(name) for name in ("transformers", "tokenizers"))]
+    sources = [located.folder, *([folder] if folder else [])]
+    kept = kept_folder(cache, f"tokenizer-{located.name}", sources, made_by)
+    if kept.is_dir():
+        known = json.loads((kept / _KNOWN).read_text("utf-8"))
+        bare = BareEncoder((kept / TOKENIZER).read_text("utf-8"), known)
+        return LoadedEncoder(located.name, card, bare)
+    encoder = _loaded_encoder(located, card)
+    same = bare_encoder(encoder)
+    if same is None:
+        return LoadedEncoder(located.name, card, encoder)
+    with suppress(ModelError):  # the next process tries again
+        write_once(kept, f"The tokenizer of {located.name}", partial(_write_encoder, same))
+        forget_others(kept)
+    return LoadedEncoder(located.name, card, same)
+
+
+def _write_encoder(encoder: BareEncoder, into: Path) -> None:
+    (into / TOKENIZER).write_text(encoder.serialised, "utf-8")
+    (into / _KNOWN).write_text(json.dumps(encoder.known()), "utf-8")
+
+
+def _loaded_encoder(located: ModelFolder, card: AdapterCard) -> HFEncoder:
     from transformers import AutoConfig, AutoTokenizer
 
     from kgqa.models.pretrained import LOADING_ERRORS, from_pretrained, quiet
 
-    _, card, located = chosen(model, adapter, cache, progress, fitting=False)
     with quiet():
         try:
             tokenizer = from_pretrained(AutoTokenizer, located.folder)
@@ -144,7 +185,7 @@ def load_encoder(
             ) from error
         make_special(tokenizer, card)
     width = max(len(tokenizer), config.get_text_config().vocab_size)
-    return LoadedEncoder(located.name, card, HFEncoder(tokenizer, vocab_size=width))
+    return HFEncoder(tokenizer, vocab_size=width)
 
 
 def chosen(
@@ -182,6 +223,31 @@ def adapter_folder(model: str | None, adapter: str | None) -> Path | None:
     if adapter == NO_ADAPTER:
         return None
     return ADAPTERS.folder(adapter)
+
+
+def known_plan(file: Path, name: str, device: str | None) -> dict[str, Any] | None:
+    """Return how the model ``name`` was found to be decoded with last, and on which device.
+
+    ``device``: only on one that is called so. None if it is not in ``file``, which
+    :mod:`kgqa.models.profile` writes. No model is loaded for it, nor what would run one.
+    """
+    try:
+        plans = json.loads(file.read_bytes())
+        for key, plan in reversed(plans.items()):
+            model, where, *_ = key.split("|")
+            kind = where.split()[0] if where.startswith(("cpu ", "mps ")) else "cuda"
+            shown = {part: plan[part] for part in _PLANNED}
+            if model == name and (device is None or device.partition(":")[0] == kind):
+                return {"device": kind, **shown}
+    except (
+        OSError,
+        ValueError,
+        TypeError,
+        KeyError,
+        AttributeError,
+    ):  # damaged: it is measured again
+        pass
+    return None
 
 
 def suited_adapter(

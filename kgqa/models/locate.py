@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -34,7 +35,7 @@ from kgqa.errors import ModelError, ModelNotFoundError, first_line
 from kgqa.extras import require_llm_packages
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from kgqa.progress import Progress
 
@@ -76,6 +77,30 @@ def _converted_folder(file: Path, cache: Path, name: str) -> Path:
     identity = f"{_LAYOUT}\n{file.resolve()}\n{stat.st_size}\n{stat.st_mtime_ns}"
     digest = hashlib.sha256(identity.encode()).hexdigest()[:12]
     return cache / "models" / f"{name}-{digest}"
+
+
+def kept_folder(cache: Path, name: str, sources: Sequence[Path], made_by: object) -> Path:
+    """Return the cache folder of what is made from the files in ``sources``, by their state.
+
+    ``made_by``, for JSON, says by what; :func:`forget_others` removes what an earlier one made.
+    """
+    files = [file for source in sources for file in sorted(source.iterdir()) if file.is_file()]
+    state = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    place = _digest([str(source.resolve()) for source in sources])
+    return cache / "models" / f"{name}-{place}-{_digest([made_by, state])}"
+
+
+def forget_others(kept: Path) -> None:
+    """Remove from the cache what was made earlier from the same folders."""
+    same = kept.name.rpartition("-")[0]
+    for other in kept.parent.glob(f"{same}-*"):
+        if other != kept:
+            with suppress(OSError):
+                shutil.rmtree(other)
+
+
+def _digest(of: object) -> str:
+    return hashlib.sha256(json.dumps(of).encode()).hexdigest()[:12]
 
 
 def write_once(folder: Path, what: str, write: Callable[[Path], None]) -> None:

@@ -107,7 +107,7 @@ class PlanRanker:
             logits = logits - np.logaddexp.reduce(logits)
         if len(logits) != len(texts) or not np.isfinite(logits).all():
             raise ModelError("The plan ranker's weights are damaged.", PLAN_RANKERS.again)
-        odds = {texts[at]: float(one) for at, one in zip(places, logits, strict=True)}
+        odds = {texts[at]: float(logit) for at, logit in zip(places, logits, strict=True)}
         return [odds[text] for text in plans]
 
     def _ids(self, text: str) -> list[int]:

@@ -9,18 +9,15 @@ or another adapter, makes another.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
-import shutil
-from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kgqa.models import llama
 from kgqa.models.device import pick_device
-from kgqa.models.kg_llm import PLANS_FILE, KgLLM, Quantize, chosen, load_kg_llm
-from kgqa.models.locate import write_once
+from kgqa.models.kg_llm import PLANS_FILE, TOKENIZER, KgLLM, Quantize, chosen, load_kg_llm
+from kgqa.models.locate import forget_others, kept_folder, write_once
 from kgqa.models.tokenizer import BareEncoder, BareTokenizer, HFEncoder, bare_encoder
 
 if TYPE_CHECKING:
@@ -30,7 +27,7 @@ if TYPE_CHECKING:
 
 _LAYOUT = 1  # raise it when what is kept changes
 _MOST = 2 << 30  # bytes of weights that are kept twice
-_WEIGHTS, _TOKENIZER, _ABOUT = "weights.safetensors", "tokenizer.json", "about.json"
+_WEIGHTS, _ABOUT = "weights.safetensors", "about.json"
 _log = logging.getLogger("kgqa")
 
 
@@ -64,7 +61,7 @@ def open_kg_llm(
             model, adapter, device=device, cache=cache, progress=progress, quantize=quantize
         )
     sources = [located.folder, *([folder] if folder else [])]
-    kept = _folder(cache, located.name, sources)
+    kept = kept_folder(cache, f"asked-{located.name}", sources, _LAYOUT)
     if not kept.is_dir():
         loaded = load_kg_llm(model, adapter, device=device, cache=cache, progress=progress)
         assert isinstance(loaded.encoder, HFEncoder)
@@ -80,10 +77,10 @@ def open_kg_llm(
         with progress.task(f"keeping {located.name} as it is asked (once)"):
             content = (llama.fused(loaded.model), bare.serialised, json.dumps(about))
             write_once(kept, f"The model {located.name}", lambda into: _write(into, *content))
-        _forget_others(kept)
+        forget_others(kept)
     _log.debug("%s is run by kgqa's own forward pass", located.name)
     about = json.loads((kept / _ABOUT).read_text("utf-8"))
-    encoder = BareEncoder((kept / _TOKENIZER).read_text("utf-8"), about["encoder"])
+    encoder = BareEncoder((kept / TOKENIZER).read_text("utf-8"), about["encoder"])
     return KgLLM(
         name=located.name,
         adapter=folder.name if folder else None,
@@ -104,23 +101,11 @@ def _config(folder: Path) -> dict[str, Any]:
     return config if isinstance(config, dict) else {}
 
 
-def _folder(cache: Path, name: str, sources: list[Path]) -> Path:
-    """Return the cache folder of a model, by the paths and files of it and its adapter."""
-    files = [file for source in sources for file in sorted(source.iterdir()) if file.is_file()]
-    state = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
-    place = _digest([str(source.resolve()) for source in sources])
-    return cache / "models" / f"asked-{name}-{place}-{_digest([_LAYOUT, state])}"
-
-
-def _digest(of: Any) -> str:
-    return hashlib.sha256(json.dumps(of).encode()).hexdigest()[:12]
-
-
 def _write(into: Path, weights: dict[str, Any], tokenizer: str, about: str) -> None:
     from safetensors.torch import save_file
 
     save_file(weights, into / _WEIGHTS)
-    (into / _TOKENIZER).write_text(tokenizer, "utf-8")
+    (into / TOKENIZER).write_text(tokenizer, "utf-8")
     (into / _ABOUT).write_text(about, "utf-8")
 
 
@@ -129,12 +114,3 @@ def _mapped(file: Path) -> dict[str, Any]:
 
     with safe_open(file, framework="pt") as tensors:
         return {name: tensors.get_tensor(name) for name in tensors.keys()}  # noqa: SIM118
-
-
-def _forget_others(kept: Path) -> None:
-    """Remove earlier versions of the same model and adapter from the cache."""
-    same = kept.name.rpartition("-")[0]
-    for other in kept.parent.glob(f"{same}-*"):
-        if other != kept:
-            with suppress(OSError):
-                shutil.rmtree(other)

@@ -22,6 +22,7 @@ from kgqa.decoding.capabilities import measured_plan
 from kgqa.decoding.engine import Engine, Plan
 from kgqa.decoding.model import TreeModel
 from kgqa.errors import ModelError
+from kgqa.files import write_cache
 from kgqa.progress import Progress, Silent
 
 if TYPE_CHECKING:
@@ -68,13 +69,6 @@ def plan_for(kg_llm: KgLLM, *, progress: Progress, budget: int | None = None) ->
             _keep(kg_llm.plans, key, plan)
         _plans[kg_llm.model] = plan
     return plan if budget is None else dataclasses.replace(plan, budget=budget)
-
-
-def known_plan(file: Path, name: str, device: torch.device) -> Plan | None:
-    """Return the plan of the model called ``name`` on ``device``, None if none was made yet."""
-    wanted = [name, _device_name(device)]
-    plans = [plan for key, plan in _read(file).items() if key.split("|")[:2] == wanted]
-    return plans[-1] if plans else None
 
 
 def _measured(kg_llm: KgLLM) -> Plan:
@@ -129,7 +123,4 @@ def _keep(file: Path | None, key: str, plan: Plan) -> None:
     content.pop(key, None)
     content[key] = plan  # the latest last
     with contextlib.suppress(OSError):  # a cache that cannot be written is not a question's fault
-        file.parent.mkdir(parents=True, exist_ok=True)
-        partial = file.with_name(f"{file.name}.{os.getpid()}")
-        partial.write_bytes(_plans_json().dump_json(content, indent=1))
-        partial.replace(file)
+        write_cache(file, _plans_json().dump_json(content, indent=1))

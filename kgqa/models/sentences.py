@@ -79,7 +79,9 @@ def load_sentence_encoder(
     shown, folder = _located(name, cache, progress)
     config, file = _read(folder / "config.json"), folder / "model.safetensors"
     fast = folder / "tokenizer.json"
-    kind = next((one for one in (Bert, MPNet) if one.reads(config, file)), None)
+    kind = next(
+        (architecture for architecture in (Bert, MPNet) if architecture.reads(config, file)), None
+    )
     if device in (None, "cpu") and kind is not None and fast.is_file():
         load: Callable[[], SentenceEncoder] = partial(_bert, kind, shown, folder, config)
         way = "kgqa's own forward pass"

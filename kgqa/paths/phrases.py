@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgqa.errors import DataError
-from kgqa.graph.files import write_whole
+from kgqa.files import write_whole
 from kgqa.paths.words import relation_phrase
 
 if TYPE_CHECKING:

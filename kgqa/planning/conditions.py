@@ -32,7 +32,7 @@ from kgqa.planning.question_words import (
 )
 from kgqa.planning.schema_parts import ENTITY, FoundValue, Owned
 from kgqa.queries.check import NUMBERS, operators
-from kgqa.queries.plan import Aggregate, Comparison, NodeRef, PropertyRef, owners
+from kgqa.queries.plan import NOT_OF_CLASS, Aggregate, Comparison, NodeRef, PropertyRef, owners
 from kgqa.queries.values import DATES
 
 if TYPE_CHECKING:
@@ -184,9 +184,10 @@ class ConditionSearch:
             said = [at for at in self._read.class_words(name) if at not in own]
             if own and said and max(said) > min(own):
                 start = self._read.mentions.start_of(max(said))
-                operator: Operator = "is no" if denies(self._read.question, start) else "is a"
+                denied = denies(self._read.question, start)
+                operator: Operator = NOT_OF_CLASS if denied else "is a"
                 worth, odds = _OF_BOTH, self._read.whole["without"]
-                if operator == "is no":  # as what there must not be
+                if denied:  # as what there must not be
                     worth += max(0.0, odds["yes"] - odds["no"]) + _DENIED
                 yield state.also(Comparison(NodeRef(0), operator, (name,)), worth)
 

@@ -25,6 +25,7 @@ from kgqa.planning.question_words import EXTREME, NO, TOTAL, is_dated, measures,
 from kgqa.queries.check import check
 from kgqa.queries.groups import wants_empty
 from kgqa.queries.plan import (
+    NOT_OF_CLASS,
     Aggregate,
     Arithmetic,
     Comparison,
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 PLANS = 12
 _WHOLE_END = 0.8  # of a relation's facts that end in one class, so that others are of it, too
-_DENIED = ("<>", "missing", "is no")  # and what begins with "not", if a value follows
+_DENIED = ("<>", "missing", NOT_OF_CLASS)  # and what begins with "not", if a value follows
 _IDLE = -2.5  # a hop that the question has no word of, and nothing is asked about
 _UNSAID = -3.0  # a class that the question mentions
 _IN_VAIN = -6.0  # a superlative, an average or a negation that a plan has nothing for

@@ -63,6 +63,11 @@ class SchemaIndex:
         for pattern in schema.relations:
             self.relations.setdefault(pattern.relation, []).append(pattern)
 
+    def said_by(self, type_: str) -> list[str]:
+        """Return the relations that a property of a relationship type says."""
+        patterns = self.schema.relations
+        return sorted({each.relation for each in patterns if each.stored == type_})
+
     def properties(self, class_: str) -> dict[str, Property]:
         """Return the properties of a class ("": of any) by name."""
         types = [self.types[class_]] if class_ else self.schema.types

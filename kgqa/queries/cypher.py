@@ -274,12 +274,25 @@ class _Statement:
         known.add(start)
         for number in chain:
             hop = self.plan.all_hops[number]
-            name = f"{self.hops[number]}:{quoted(hop.relation)}"
-            step = f"-[:{quoted(hop.relation)}*]-" if hop.repeated else f"-[{name}]-"
+            step = self._step(self.hops[number], hop)
             text += step if hop.either else f"<{step}" if hop.inverse else f"{step}>"
             text += self._node(hop.target, known)
             known.add(hop.target)
         return text
+
+    def _step(self, name: str, hop: Hop) -> str:
+        pattern = self.index.relations[hop.relation][0]
+        type_ = quoted(pattern.relationship_type)
+        kind = quoted(pattern.kind) if pattern.kind else ""
+        said = ""
+        if pattern.stored:
+            said = f" {{{kind}: {self.values.put(hop.relation)}}}"
+        elif pattern.kind and hop.repeated:
+            raise PlanError("This plan cannot be written as one statement of Cypher.")
+        elif pattern.kind:  # what is left of the type: where the property says no relation
+            known = self.index.said_by(hop.relation)
+            said = f" WHERE NOT coalesce({name}.{kind}, '') IN {self.values.put(known)}"
+        return f"-[:{type_}*{said}]-" if hop.repeated else f"-[{name}:{type_}{said}]-"
 
     def _different(self) -> list[str]:
         """Return that the nodes of a chain which are bound now differ, each pair once."""

@@ -33,7 +33,7 @@ from kgqa.queries.join import (
     QueryStore,
     Solutions,
     Solver,
-    distinct_rows,
+    rows_of_pairs,
     unique_rows,
 )
 from kgqa.queries.plan import (
@@ -233,8 +233,8 @@ class Execution:
 
     def _aggregate(self, item: Aggregate) -> list[Value | None]:
         if item.kind == "count" and isinstance(item.of, NodeRef | HopRef):
-            pairs = distinct_rows([self.row_of, self.solutions.columns[item.of]])
-            counts: list[Value | None] = np.bincount(pairs[:, 0], minlength=len(self.keys)).tolist()
+            rows = rows_of_pairs(self.row_of, self.solutions.columns[item.of])
+            counts: list[Value | None] = np.bincount(rows, minlength=len(self.keys)).tolist()
             return counts
         sets: list[list[Value]] = [[] for _ in self.keys]
         for group, values in self._by_row(item.of):
@@ -314,14 +314,15 @@ class Execution:
             wanted = len(rows) if plan.limit is None else plan.skip + plan.limit
             rows = self._by_names(rows, wanted)
             return rows, [()] * len(rows)
-        keys = [self._sort_values(sort.by, sort.descending) for sort in plan.order]
+        last = len(rows) if plan.limit is None else plan.skip + plan.limit
+        last = last if self.first is None else plan.skip + self.first
+        rows = self._foremost(rows, last)
+        keys = [self._sort_values(sort.by, rows, sort.descending) for sort in plan.order]
         sorts = {row: tuple(key.get(row, _NO_KEY) for key in keys) for row in rows}
         for place in reversed(range(len(plan.order))):
             descending = plan.order[place].descending
             rows.sort(key=lambda row: sorts[row][place][1:], reverse=descending)
             rows.sort(key=lambda row: sorts[row][place][0])
-        last = len(rows) if plan.limit is None else plan.skip + plan.limit
-        last = last if self.first is None else plan.skip + self.first
         done: list[int] = []
         start = 0
         while start < len(rows) and len(done) < last + RUNNERS_UP:
@@ -337,6 +338,18 @@ class Execution:
             last = max(last, end) if tie and plan.limit is not None else last
             start = end
         return done, [sorts[row] for row in done]
+
+    def _foremost(self, rows: list[int], last: int) -> list[int]:
+        """Leave out rows that a count orders after the ``last`` ones and those that come next."""
+        sort = self.plan.order[0]
+        if not isinstance(sort.by, Aggregate) or sort.by.kind != "count":
+            return rows
+        if not 0 < last < len(rows):
+            return rows
+        counts = np.array(self.aggregates[sort.by])[rows]
+        counts = counts if sort.descending else -counts
+        equal = int((counts >= _nth(counts, last)).sum())  # what is equal to the last is given, too
+        return [rows[at] for at in np.flatnonzero(counts >= _nth(counts, equal + RUNNERS_UP))]
 
     def _by_names(self, rows: list[int], most: int) -> list[int]:
         """Return the first ``most`` of ``rows`` by their shown names."""
@@ -373,12 +386,12 @@ class Execution:
                 if rows and refs:
                     self.solver.values(item, refs, np.array(rows, dtype=np.int64))
 
-    def _sort_values(self, item: Item, descending: bool) -> dict[int, Any]:
+    def _sort_values(self, item: Item, rows: list[int], descending: bool) -> dict[int, Any]:
         best = max if descending else min
         keys: dict[int, Any] = {}
         listed: list[tuple[int, Sequence[Any]]]
         if isinstance(item, Aggregate) or (self.grouped and self.by):
-            cells = [(row, self._cell(item, row)) for row in self.kept]
+            cells = [(row, self._cell(item, row)) for row in rows]
             listed = [(row, one if isinstance(one, tuple) else [one]) for row, one in cells]
         else:
             listed = self._by_row(item)  # type: ignore[assignment]
@@ -582,8 +595,14 @@ class Execution:
         heads, relations, tails = (keys_array(column) for column in zip(*edges, strict=True))
         if not self.store.has_edges(heads, relations, tails).all():
             raise GraphError(
-                "A fact behind this row is no longer in the graph.", "Ask the question again."
+                "A fact behind this row has been removed from the graph.", "Ask the question again."
             )
+
+
+def _nth(counts: IntArray, number: int) -> int:
+    """Return the ``number``-th largest of counts, or the least one."""
+    place = max(0, len(counts) - number)
+    return int(np.partition(counts, place)[place])
 
 
 def _stored(facts: HopFacts, places: IntArray) -> list[tuple[int, int, int]]:

@@ -182,6 +182,10 @@ class Solver:
             self._instances[class_] = self.store.instances(class_)
         return self._instances[class_]
 
+    def _is_free(self, node: int, *, of_class: bool) -> bool:
+        """Return whether a node may bind whatever a hop leads to; ``of_class`` as below."""
+        return (of_class or not self.plan.nodes[node]) and (node != 0 or self.start is None)
+
     def _may_be(self, node: int, keys: IntArray, *, of_class: bool = False) -> BoolArray:
         """Return the ``keys`` that a node may bind; ``of_class``: their class is checked."""
         class_ = self.plan.nodes[node]
@@ -204,18 +208,24 @@ class Solver:
             row, other, facts = self._closure(keys, hop, inverse=inverse)
         else:
             row, other, facts = self._near(keys, hop, inverse=inverse)
-        there, back = distinct(other)
         sure = self.index.leads_only_to(hop, self.plan.nodes, to)
-        may_be = self._may_be(to, there, of_class=sure)[back] if len(there) else there
-        kept = np.flatnonzero(may_be)
+        if self._is_free(to, of_class=sure) or not len(other):
+            kept = np.arange(len(other))
+        else:
+            there, back = distinct(other)
+            kept = np.flatnonzero(self._may_be(to, there, of_class=sure)[back])
         self.facts[number] = facts
-        counts = np.bincount(row[kept], minlength=len(keys))
-        self._in_limits(int(counts[places].sum()))
-        starts = np.cumsum(counts) - counts
-        again = counts[places]
-        within = np.arange(int(again.sum())) - np.repeat(np.cumsum(again) - again, again)
-        chosen = kept[np.repeat(starts[places], again) + within]
-        source = np.repeat(np.arange(solutions.count), again)
+        if keys is solutions.columns[NodeRef(at)]:  # each is of one solution
+            self._in_limits(len(kept))
+            chosen, source = kept, row[kept]
+        else:
+            counts = np.bincount(row[kept], minlength=len(keys))
+            self._in_limits(int(counts[places].sum()))
+            starts = np.cumsum(counts) - counts
+            again = counts[places]
+            within = np.arange(int(again.sum())) - np.repeat(np.cumsum(again) - again, again)
+            chosen = kept[np.repeat(starts[places], again) + within]
+            source = np.repeat(np.arange(solutions.count), again)
         reached = solutions.take(source)
         columns, new = reached.columns, other[chosen]
         columns[HopRef(number)] = keys_array(chosen)
@@ -240,6 +250,9 @@ class Solver:
             if found:  # a fact of a thing with itself is found once
                 parts = tuple(part[near.other != keys[near.row]] for part in parts)
             found.append(parts)
+        if len(found) == 1:
+            row, other, head, tail, fact = found[0]
+            return row, other, HopFacts(head, tail, fact)
         row, other, head, tail, fact = map(np.concatenate, zip(*found, strict=True))
         at = np.argsort(row, kind="stable")
         return row[at], other[at], HopFacts(head[at], tail[at], fact[at])
@@ -424,19 +437,14 @@ def unique_rows(columns: Sequence[IntArray]) -> tuple[IntArray, IntArray]:
     return np.stack([column[first] for column in columns], axis=1), back
 
 
-def distinct_rows(columns: Sequence[IntArray]) -> IntArray:
-    """Return the distinct rows of the columns, ``[n, len(columns)]``, sorted."""
-    packed = _packed(columns)
+def rows_of_pairs(rows: IntArray, keys: IntArray) -> IntArray:
+    """Return the row of each different pair of a row and a key, ascending."""
+    packed = _packed([rows, keys])
     if packed is None:
-        return unique_rows(columns)[0]
+        return unique_rows([rows, keys])[0][:, 0]
     packed.sort()
     packed = packed[np.append(True, packed[1:] != packed[:-1])] if len(packed) else packed
-    rows = []
-    for column in reversed(columns):
-        low, span = int(column.min(initial=0)), _span(column)
-        rows.append(packed % span + low)
-        packed = packed // span
-    return np.stack(rows[::-1], axis=1)
+    return packed // _span(keys) + int(rows.min(initial=0))
 
 
 def _packed(columns: Sequence[IntArray]) -> IntArray | None:

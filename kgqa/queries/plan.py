@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast, get_args
 
 from kgqa.errors import PlanError
 
@@ -33,6 +33,7 @@ Operator: TypeAlias = Literal[
     "not contains", "not starts with", "not ends with", "not in", "not missing",
     "missing or <=", "missing or >", "missing or >=", "is a", "is no",
 ]  # fmt: skip
+NOT_OF_CLASS: Final = "is no"
 AggregateKind: TypeAlias = Literal["count", "sum", "average", "least", "most"]
 Sign: TypeAlias = Literal["+", "-", "*", "/"]
 Part: TypeAlias = Literal["", "size", "year", "quarter", "month", "day"]
@@ -101,7 +102,7 @@ class Comparison:
 
     ``right``: one value, several for ``in`` and ``not in``, none for ``missing``; or an operand, or
     the average of a property of all things of a node's class, whatever the plan asks of them. Of
-    ``is a`` and ``is no`` it is the class that a node is of, too, or not.
+    ``is a`` and its negation it is a second class of the node.
     """
 
     left: Item
@@ -110,13 +111,13 @@ class Comparison:
 
     @property
     def negated(self) -> bool:
-        """Whether it holds where another operator does not: ``<>``, ``not in``, ``is no``."""
-        return self.operator in ("<>", "is no") or self.operator.startswith("not ")
+        """Whether it holds where another operator does not, as ``<>`` and ``not in``."""
+        return self.operator in ("<>", NOT_OF_CLASS) or self.operator.startswith("not ")
 
     @property
     def affirmed(self) -> Operator:
         """The operator without a negation."""
-        same = {"<>": "=", "is no": "is a"}
+        same = {"<>": "=", NOT_OF_CLASS: "is a"}
         plain = same.get(self.operator, self.operator.removeprefix("not "))
         return cast("Operator", plain)
 

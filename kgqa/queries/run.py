@@ -8,10 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kgqa.errors import PlanError
-from kgqa.graph.sparql_store import SparqlStore
+from kgqa.graph.open import is_endpoint
 from kgqa.queries.check import SchemaIndex
 from kgqa.queries.cypher import cypher_of
-from kgqa.queries.endpoint import run_on_endpoint
 from kgqa.queries.execute import run_plan
 from kgqa.queries.implicit_classes import queryable
 from kgqa.queries.result import QueryLimits
@@ -45,7 +44,9 @@ def run_shown(
     GraphError.
     """
     limits = limits or QueryLimits()
-    if isinstance(store, SparqlStore):
+    if is_endpoint(store):
+        from kgqa.queries.endpoint import run_on_endpoint
+
         until = time.monotonic() + limits.seconds
         return run_on_endpoint(plan, store, index, limits, until)
     result = run_plan(plan, store, index, limits)

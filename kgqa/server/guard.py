@@ -20,6 +20,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 
 from kgqa.errors import KgqaError, UsageError
+from kgqa.files import stamp_of
 from kgqa.permissions import readable_note
 from kgqa.registry import Options, option, validated
 from kgqa.server.faults import RefusedError, error_json, status_of
@@ -75,13 +76,13 @@ class Keys:
     def __init__(self, key: str | None = None, file: str | Path | None = None) -> None:
         self._own = [ANYBODY.model_copy(update={"key": key, "name": "key"})] if key else []
         self._file = Path(file).expanduser() if file is not None else None
-        self._stamp = _stamp(self._file) if self._file else None
+        self._stamp = stamp_of(self._file) if self._file else None
         self._listed = _read(self._file) if self._file else []
 
     @property
     def clients(self) -> list[Client]:
         """Who may ask now."""
-        if self._file and (stamp := _stamp(self._file)) != self._stamp:
+        if self._file and (stamp := stamp_of(self._file)) != self._stamp:
             self._stamp, self._listed = stamp, []
             try:
                 self._listed = _read(self._file)
@@ -130,15 +131,6 @@ def _read(file: Path) -> list[Client]:
     if note := readable_note(file):
         _LOG.warning("%s Everybody who reads it can ask as its clients: chmod 600 it.", note)
     return clients
-
-
-def _stamp(file: Path) -> tuple[int, ...] | None:
-    """Return a stamp of the file's state; None without a file."""
-    try:
-        status = file.stat()
-    except OSError:
-        return None
-    return status.st_ino, status.st_mtime_ns, status.st_size, status.st_mode
 
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")

@@ -66,7 +66,9 @@ def _readings(response: Mapping[str, Any]) -> list[str]:
     """Return the plans that a question may mean as a numbered list; nothing where it is sure."""
     if not response.get("readings"):
         return []
-    lines = [f"{at}. {markdown(one['text'])}" for at, one in enumerate(response["readings"], 1)]
+    lines = [
+        f"{at}. {markdown(reading['text'])}" for at, reading in enumerate(response["readings"], 1)
+    ]
     return ["\n".join(["It may mean (choose by `reading`):", "", *lines])]
 
 

@@ -23,7 +23,7 @@ from safetensors.torch import load_file, save_file
 from torch.nn.utils.rnn import pad_sequence
 
 from kgqa.errors import DataError
-from kgqa.graph.files import sync, write_whole
+from kgqa.files import sync, write_whole
 from kgqa.methods.dog.chains import BETWEEN, OPENING, SPAN_TOKENS, TOKENS, markers_of
 from kgqa.models.adapter import CARD_FILE, AdapterCard
 from kgqa.models.kg_llm import KgLLM, make_special

@@ -24,7 +24,7 @@ from filelock import FileLock, Timeout
 from safetensors import SafetensorError
 
 from kgqa.errors import DataError, ModelError, UsageError
-from kgqa.graph.files import sync
+from kgqa.files import sync
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

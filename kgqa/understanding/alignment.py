@@ -56,7 +56,12 @@ def align(question: Understood, names: Iterable[str]) -> Alignment:
     for word in question.words:
         exact = next((name for name, words in parts if word in words), None)
         derived = next(
-            (name for name, words in parts if any(_same_root(word, one) for one in words)), None
+            (
+                name
+                for name, words in parts
+                if any(_same_root(word, name_word) for name_word in words)
+            ),
+            None,
         )
         if exact is not None:
             owners.append(Owner(word, exact, "exact"))

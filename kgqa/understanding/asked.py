@@ -147,7 +147,7 @@ def asked_of_one(bare: str, spans: Sequence[tuple[int, int]]) -> str:
     """
     if not spans:
         return ""
-    start, end = min(one for one, _ in spans), max(one for _, one in spans)
+    start, end = min(start for start, _ in spans), max(end for _, end in spans)
     if bare[start:end].strip():
         return ""  # two names, with something between them
     found = _OF_ONE.fullmatch(f"{bare[:start]}\x00{bare[end:]}")

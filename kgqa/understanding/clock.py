@@ -57,21 +57,21 @@ def written_out(
     'Who came on 2024-01-30 or between 2024-01-17 and 2024-01-31?'
     """
     matches = [
-        one
-        for one in _RELATIVE.finditer(question)
-        if not any(one[0].casefold() in name.casefold() for name in names)
-        and (not one["for"] or _DENIED.search(question[: one.start()]))
+        match
+        for match in _RELATIVE.finditer(question)
+        if not any(match[0].casefold() in name.casefold() for name in names)
+        and (not match["for"] or _DENIED.search(question[: match.start()]))
     ]
     if not matches:
         return question, []
     now, where = today_of(today, zone)
     notes = []
-    for one in reversed(matches):
-        before = question[: one.start()]
-        bare = not one["in"] and bool(_COMPARED.search(before))
-        text = _dates(one, now, bare=bare, denied=bool(_DENIED.search(before)))
-        question = question[: one.start()] + text + question[one.end() :]
-        notes.append(f'Took "{one[0]}" for "{text}": today is {now}{where}.')
+    for match in reversed(matches):
+        before = question[: match.start()]
+        bare = not match["in"] and bool(_COMPARED.search(before))
+        text = _dates(match, now, bare=bare, denied=bool(_DENIED.search(before)))
+        question = question[: match.start()] + text + question[match.end() :]
+        notes.append(f'Took "{match[0]}" for "{text}": today is {now}{where}.')
     return question, notes[::-1]
 
 

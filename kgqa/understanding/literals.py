@@ -45,7 +45,7 @@ _NUMBER_WORD = re.compile(
 )
 _WORDS |= {"once": 1, "twice": 2}
 _MONTHS = "january february march april may june july august september october november december"
-_MONTH = "|".join(f"{one}|{one[:3]}" for one in _MONTHS.split())
+_MONTH = "|".join(f"{month_name}|{month_name[:3]}" for month_name in _MONTHS.split())
 _DATE = re.compile(
     rf"\b(?:(\d{{4}})-(\d\d)(?:-(\d\d))?(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?Z?)?"
     rf"|(?:(\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?)?({_MONTH})\.?\s+(?:(\d{{1,2}})(?:st|nd|rd|th)?,?\s+)?(\d{{4}}))\b",
@@ -240,11 +240,11 @@ def stated(question: str) -> Stated:
             ">": [(after, ">=")],
             "<=": [(after, "<")],
         }
-        for value, one in sides.get(operator, [(first, ">="), (after, "<")]):
+        for value, comparison in sides.get(operator, [(first, ">="), (after, "<")]):
             known = (
                 (operator, said, read, end) if not statings or statings[-1].start != start else ()
             )
-            statings.append(Stating("date", value, one, start, end, *known))
+            statings.append(Stating("date", value, comparison, start, end, *known))
 
     for match in _QUOTED.finditer(question):
         text = next(group for group in match.groups() if group is not None).strip()
@@ -256,7 +256,9 @@ def stated(question: str) -> Stated:
         if free(match):
             year, month, day, first, name, second, last = match.groups()
             if name:
-                number = [one[:3] for one in _MONTHS.split()].index(name.lower()[:3]) + 1
+                number = [month_name[:3] for month_name in _MONTHS.split()].index(
+                    name.lower()[:3]
+                ) + 1
                 year, month, day = last, f"{number:02}", first or second
             value = f"{year}-{month}" + (f"-{int(day):02}" if day else "")
             read = read_value(value)
@@ -299,7 +301,7 @@ def stated(question: str) -> Stated:
             statings.append(
                 Stating("number", number_, operator, start, end, operator, said, read, until)
             )
-    statings.sort(key=lambda one: one.start)
+    statings.sort(key=lambda stating: stating.start)
     return Stated(limit, tuple(statings))
 
 
@@ -386,23 +388,25 @@ def value_conditions(question: str) -> list[ValueCondition]:
         conditions.append(ValueCondition(text[start:end].strip(), about, operator, **of))
 
     literals = [literal for literal in stated(text).literals if literal.read is not None]
-    for one, after in zip_longest(literals, literals[1:]):
-        if one.read is None or any(start < one.until and one.start < end for start, end in taken):
+    for literal, after in zip_longest(literals, literals[1:]):
+        if literal.read is None or any(
+            start < literal.until and literal.start < end for start, end in taken
+        ):
             continue
-        operator, end, high = one.compared, one.until, one.read
+        operator, end, high = literal.compared, literal.until, literal.read
         if (
             after
             and after.read
-            and (after.compared, after.said) == ("<=", one.said) != (operator, 0)
+            and (after.compared, after.said) == ("<=", literal.said) != (operator, 0)
         ):
             operator, end, high = "..", after.until, after.read
-        dated = one.read.days is not None
-        if operator == "<>" or (operator == "=" and not (dated and one.said < one.start)):
+        dated = literal.read.days is not None
+        if operator == "<>" or (operator == "=" and not (dated and literal.said < literal.start)):
             continue
-        than = _THAN.search(low[: one.start].rstrip(" $€£"))
+        than = _THAN.search(low[: literal.start].rstrip(" $€£"))
         meant = than and _BY_ADJECTIVE.get(_adjective(than[3] or than[4] or than[2]))
         asked = meant[0] if meant else "when was x?" if dated else "how much is x?"
-        add(one.said, end, operator, asked, low=one.read, high=high)
+        add(literal.said, end, operator, asked, low=literal.read, high=high)
     for each in _EACH.finditer(low):
         if not any(start < each.end() and each.start() < end for start, end in taken):
             add(*each.span(), "=", "when was x?", each=_in_common(each))
@@ -415,7 +419,9 @@ def _in_common(each: re.Match[str]) -> tuple[str, str]:
     """Return the pattern of days, and its text, of a weekday, a month, or a day of a month."""
     if each[1]:
         return "%u", str(_DAYS.split().index(each[1].lower()) + 1)
-    month = f"{[one[:3] for one in _MONTHS.split()].index(each[3][:3].lower()) + 1:02}"
+    month = (
+        f"{[month_name[:3] for month_name in _MONTHS.split()].index(each[3][:3].lower()) + 1:02}"
+    )
     day = each[2] or each[4]
     return ("%m-%d", f"{month}-{int(day):02}") if day else ("%m", month)
 
@@ -460,9 +466,9 @@ def _adjective(word: str) -> str:
     if word in _BY_ADJECTIVE:
         return word
     stem = re.sub(r"(?:er|est)$", "", word)
-    for one in (stem, f"{stem}e", f"{stem[:-1]}y" if stem.endswith("i") else stem, stem[:-1]):
-        if one in _BY_ADJECTIVE:
-            return one
+    for adjective in (stem, f"{stem}e", f"{stem[:-1]}y" if stem.endswith("i") else stem, stem[:-1]):
+        if adjective in _BY_ADJECTIVE:
+            return adjective
     return word
 
 

@@ -50,7 +50,7 @@ def test_an_answer_has_the_paths_that_end_in_it_or_pass_it() -> None:
 def test_the_json_has_the_places_of_paths_and_no_infinity() -> None:
     given = json.loads(json.dumps(answer().to_dict("http://browser"), allow_nan=False))
     assert [one["paths"] for one in given["answers"]] == [[1], []]
-    assert [set(one) for one in given["others"]] == [{"id", "name", "score", "grounded"}]
+    assert [set(other) for other in given["others"]] == [{"id", "name", "score", "grounded"}]
     assert (given["search"]["bound"], given["search"]["demands"]) == (None, 4)
     assert (given["timings"]["link"], given["timings"]["total"]) == (0.25, 1.25)
     assert (given["forwards"], given["notes"]) == (3, ["Look here."])

@@ -71,12 +71,12 @@ def test_where_no_choice_can_be_reached_nothing_is_guessed(sample) -> None:
 def test_paths_to_one_choice_add_up(sample) -> None:
     choices = find_choices(sample, ["Bloemfontein", "London"])
     paths = scored(sample, TOLKIEN, ("Bloemfontein", -1.0), ("London", -1.5))
-    assert [one.name for one in rank_choices(choices, paths)] == ["Bloemfontein", "London"]
+    assert [choice.name for choice in rank_choices(choices, paths)] == ["Bloemfontein", "London"]
     twice = [*paths, ScoredPath("another", -1.5, "London", paths[1].groundings)]
-    assert [one.name for one in rank_choices(choices, twice)] == ["London", "Bloemfontein"]
+    assert [choice.name for choice in rank_choices(choices, twice)] == ["London", "Bloemfontein"]
     unlikely = [ScoredPath(p.text, p.score - 5000, p.hypothesis, p.groundings) for p in paths]
-    assert [one.score for one in rank_choices(choices, unlikely)] == pytest.approx(
-        [one.score for one in rank_choices(choices, paths)]
+    assert [choice.score for choice in rank_choices(choices, unlikely)] == pytest.approx(
+        [choice.score for choice in rank_choices(choices, paths)]
     )
 
 

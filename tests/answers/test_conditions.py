@@ -39,11 +39,11 @@ RULES = WalkRules(1, "both")
 def store(tmp_path_factory: pytest.TempPathFactory) -> SqliteStore:
     names = sorted({end for head, _, tail in EDGES for end in (head, tail)})
     rows = [
-        entity(one, None if one in KINDS else one, kind=KINDS.get(one, Kind.ENTITY))
-        for one in names
-        if KINDS.get(one) != Kind.VALUE
+        entity(name, None if name in KINDS else name, kind=KINDS.get(name, Kind.ENTITY))
+        for name in names
+        if KINDS.get(name) != Kind.VALUE
     ]
-    rows += [entity(one, one, kind=Kind.VALUE) for one in names if KINDS.get(one) == Kind.VALUE]
+    rows += [entity(name, name, kind=Kind.VALUE) for name in names if KINDS.get(name) == Kind.VALUE]
     return store_of(tables_of(rows, EDGES, direction="both"), tmp_path_factory.mktemp("shops"))
 
 
@@ -61,7 +61,7 @@ def asked(store: SqliteStore, topic: str, relation: str, question: str, about: s
     return narrow(
         store, [table], [np.full(len(table), 0.8)], scores, RULES, PathFormat(), named,
         value_conditions(question),
-        lambda _, steps: [0.9 if names[one[0] // 2] == about else 0.05 for one in steps],
+        lambda _, steps: [0.9 if names[step[0] // 2] == about else 0.05 for step in steps],
     )  # fmt: skip
 
 

@@ -76,12 +76,12 @@ def test_numbers_are_the_answers_in_their_order(sample: Any, general: GeneralLLM
         for name in ("Latin Script", "Spanish Language", "Caracas")
     ]
     answer = said(sample, general, f'{{"answers": [{", ".join(places)}]}}')
-    assert [(one.name, one.grounded, one.score) for one in answer.answers] == [
+    assert [(ranked.name, ranked.grounded, ranked.score) for ranked in answer.answers] == [
         ("Latin Script", True, 1.0),
         ("Spanish Language", True, 0.5),
         ("Caracas", True, 1 / 3),
     ]
-    assert all(one.paths for one in answer.answers)
+    assert all(ranked.paths for ranked in answer.answers)
     assert answer.notes == ()
     none = said(sample, general, '{"answers": []}')
     assert (none.answers, none.notes) == ((), (NONE_FITS,))
@@ -121,7 +121,7 @@ def test_nothing_else_is_an_answer(sample: Any, general: GeneralLLM, text: str) 
 def test_the_form_may_stand_in_a_fence_or_after_thoughts(
     sample: Any, general: GeneralLLM, text: str
 ) -> None:
-    assert [one.name for one in said(sample, general, text).answers] == ["Hugo Chávez"]
+    assert [ranked.name for ranked in said(sample, general, text).answers] == ["Hugo Chávez"]
 
 
 @given(st.lists(st.integers(-2, 6)), st.text(max_size=9), st.text(max_size=9))
@@ -139,8 +139,8 @@ CHOICES = ("Hugo Chávez", "Caracas", "Atlantis 9")
 def test_a_choice_is_chosen_by_its_number(sample: Any, general: GeneralLLM) -> None:
     answer = said(sample, general, '{"answers": [3]}', CHOICES)
     assert (answer.answers[0].name, answer.answers[0].grounded) == ("Atlantis 9", False)
-    assert sum(one.score for one in answer.answers) <= 1.0 + 1e-9
-    assert {one.name for one in answer.answers} == set(CHOICES)
+    assert sum(ranked.score for ranked in answer.answers) <= 1.0 + 1e-9
+    assert {ranked.name for ranked in answer.answers} == set(CHOICES)
     for text in ("Caracas", "Caracas, not Hugo Chávez", '{"answers": [1, 2]}', '{"answers": [4]}'):
         kept = said(sample, general, text, CHOICES)
         assert (kept.answers, kept.notes) == (found(PATHS).answers, (NOT_KEPT,))
@@ -175,7 +175,7 @@ def test_a_real_server_is_asked_for_numbers_and_its_reply_is_one_or_is_said_to_b
             kept = read_numbers(reply.written.text, 3 if choices else 4, single=bool(choices))
             assert (NOT_KEPT in done.notes) == (kept is None), reply.written.text
             names = {*CHOICES} if choices else {edge.tail.name for p in PATHS for edge in p.edges}
-            assert {one.name for one in done.answers} <= names | {"own"}
+            assert {ranked.name for ranked in done.answers} <= names | {"own"}
             assert done.general_llm is not None
             assert done.general_llm.completion_tokens <= 16
 

@@ -159,8 +159,8 @@ def test_the_topic_entity_is_an_answer_that_no_path_ends_in() -> None:
 def test_no_probability_is_lost_or_made(drawn) -> None:
     paths = [wrote(said, score, "T", *names[:hops]) for said, score, names, hops in drawn]
     ballots = tally(paths)
-    given_ = math.fsum(math.exp(one.score) for one in paths)
-    cast_ = math.fsum(math.exp(one.score) for one in (*ballots.paths, *ballots.written))
+    given_ = math.fsum(math.exp(path.score) for path in paths)
+    cast_ = math.fsum(math.exp(path.score) for path in (*ballots.paths, *ballots.written))
     assert cast_ == pytest.approx(given_)
     assert sum(one.score for one in vote(paths)) == pytest.approx(1.0)
     found = relation_paths(ballots.paths)
@@ -174,7 +174,7 @@ def test_weighed_with_the_others_and_looked_up_in_the_graph(sample) -> None:
     paths = [replace(first, hypothesis="abraham lincoln"), replace(second, hypothesis="Atlantis")]
     options = RankingOptions(answer_threshold=0.0)
     verdict = weigh(sample, paths, topics_of(sample, JAMAICA), WalkRules(), FORM, options)
-    found = {one.name: one for one in verdict.answers}
+    found = {ranked.name: ranked for ranked in verdict.answers}
     lincoln = found["Abraham Lincoln"]
     assert (lincoln.id, lincoln.grounded) == (LINCOLN, False)
     assert (found["Atlantis"].id, found["Atlantis"].grounded) == (None, False)
@@ -182,12 +182,12 @@ def test_weighed_with_the_others_and_looked_up_in_the_graph(sample) -> None:
         one.grounded for name, one in found.items() if name not in ("Abraham Lincoln", "Atlantis")
     )
     assert {path.groundings[0].tail.name for path in paths} <= set(found), "ends stay answers"
-    assert sum(one.score for one in verdict.answers) == pytest.approx(0.8)
+    assert sum(ranked.score for ranked in verdict.answers) == pytest.approx(0.8)
 
 
 def test_nothing_written_leaves_the_weighing_as_it_was(sample) -> None:
     paths = decoded(sample, JAMAICA, SPOKEN, MONEY)
-    spelt = [replace(one, hypothesis=one.hypothesis.upper() + ".") for one in paths]
+    spelt = [replace(path, hypothesis=path.hypothesis.upper() + ".") for path in paths]
     topics = topics_of(sample, JAMAICA)
     assert weigh(sample, spelt, topics, WalkRules(), FORM) == weigh(
         sample, paths, topics, WalkRules(), FORM

@@ -176,7 +176,7 @@ NAMES = st.sampled_from("abcd")
         st.tuples(st.floats(-30, -2.4), st.sampled_from("st"), st.sampled_from("rq"), NAMES),
         min_size=1,
         max_size=10,
-        unique_by=lambda one: one[1:],
+        unique_by=lambda tuple: tuple[1:],
     ),
     st.floats(0.2, 100),
 )
@@ -186,11 +186,11 @@ def test_every_end_is_ranked_once_and_probabilities_are_kept(drawn, temperature)
     given_ = math.fsum(math.exp(one.score) for one in paths)
     assert math.fsum(one.probability for one in found) == pytest.approx(given_)
     entities = aggregate(found, paths, temperature)
-    assert sorted(one.node.id for one in entities) == sorted({one[3] for one in drawn})
-    assert math.fsum(one.probability for one in entities) == pytest.approx(given_)
-    weights = [one.weight for one in entities]
+    assert sorted(entity.node.id for entity in entities) == sorted({one[3] for one in drawn})
+    assert math.fsum(entity.probability for entity in entities) == pytest.approx(given_)
+    weights = [entity.weight for entity in entities]
     assert weights == sorted(weights, reverse=True)
-    assert all(one.path.tail == one.node for one in entities)
+    assert all(entity.path.tail == entity.node for entity in entities)
 
 
 PATHS = [

@@ -46,11 +46,11 @@ def test_a_question_for_a_list_gets_the_list(sample) -> None:
     paths = decoded(sample, JAMAICA, SPOKEN, MONEY)
     assert len(vote(paths)) == 2
     verdict = weigh(sample, paths, topics_of(sample, JAMAICA), RULES, FORM)
-    languages = {one.name for one in verdict.answers}
+    languages = {ranked.name for ranked in verdict.answers}
     assert len(languages) > 1
     assert paths[0].hypothesis in languages
-    assert [one.name for one in verdict.others] == [paths[1].hypothesis]
-    scores = [one.score for one in (*verdict.answers, *verdict.others)]
+    assert [other.name for other in verdict.others] == [paths[1].hypothesis]
+    scores = [ranked.score for ranked in (*verdict.answers, *verdict.others)]
     assert sum(scores) == pytest.approx(0.8)
     assert scores == sorted(scores, reverse=True)
     assert verdict.confidence == pytest.approx(0.7)
@@ -61,7 +61,7 @@ def test_every_answer_has_a_path_of_its_own(sample) -> None:
     verdict = weigh(sample, paths, topics_of(sample, JAMAICA), RULES, FORM)
     shown = {path.groundings[0].tail.id for path in paths}
     shown |= {path.grounding.tail.id for path in verdict.expanded}
-    assert {one.id for one in (*verdict.answers, *verdict.others)} == shown
+    assert {ranked.id for ranked in (*verdict.answers, *verdict.others)} == shown
     assert verdict.expanded
     for one in verdict.expanded:
         fact = one.grounding.edges[-1].facts[-1]
@@ -74,7 +74,7 @@ def test_a_hub_is_left_as_it_was_decoded_and_that_is_said(sample) -> None:
     paths = decoded(sample, JAMAICA, SPOKEN, MONEY)
     options = RankingOptions(max_tails=1)
     verdict = weigh(sample, paths, topics_of(sample, JAMAICA), RULES, FORM, options)
-    assert [one.name for one in verdict.answers] == [paths[0].hypothesis]
+    assert [ranked.name for ranked in verdict.answers] == [paths[0].hypothesis]
     assert any("languages_spoken" in note and "Jamaica" in note for note in verdict.notes)
 
 
@@ -123,7 +123,9 @@ def test_weighed_answers_come_with_what_else_was_found(sample, random_llm) -> No
     assert {one["id"] for one in everything} == ends
     assert 0.0 < given["confidence"] <= 1.0
     facts = set(answer.facts())
-    assert all(set(one.grounding.edges[-1].facts) <= facts for one in answer.expanded_answers())
+    assert all(
+        set(ranked.grounding.edges[-1].facts) <= facts for ranked in answer.expanded_answers()
+    )
 
 
 def test_a_least_confidence_is_for_probabilities_over_what_is_allowed(sample, random_llm) -> None:
@@ -139,7 +141,7 @@ def test_multiple_choice_answers_with_a_choice(sample, random_llm) -> None:
     choices = ("London", "Bloemfontein", "Atlantis 9")
     method = gcr(random_llm, expand=True)
     answer = answered(sample, method, about(sample, TOLKIEN, choices=choices))
-    assert {one.name for one in answer.answers[:2]} == {"London", "Bloemfontein"}
+    assert {ranked.name for ranked in answer.answers[:2]} == {"London", "Bloemfontein"}
     assert answer.answers[2].name == "Atlantis 9"
     assert {path.hypothesis for path in answer.paths} <= {"London", "Bloemfontein"}
     assert any("Atlantis 9" in note for note in answer.notes)

@@ -78,8 +78,8 @@ def test_what_was_taken_over_is_said_and_can_be_left_out(tmp_path: Path) -> None
         then = qa.ask("When was she born?", after=first)
         assert then.question == "When was Agnieszka Potocka-Lind born?"
         assert then.notes[0] == '"she" was taken as "Agnieszka Potocka-Lind".'
-        assert [one.name for one in then.answers] == ["1962"]
-        assert [one.id for one in then.topic_entities] == ["Agnieszka Potocka-Lind"]
+        assert [ranked.name for ranked in then.answers] == ["1962"]
+        assert [entity.id for entity in then.topic_entities] == ["Agnieszka Potocka-Lind"]
         with pytest.raises(kgqa.KgqaError):
             qa.ask("Who else?", after=())
 
@@ -91,10 +91,10 @@ def test_which_of_them_is_one_of_them(tmp_path: Path) -> None:
         ask = qa.ask
         units = ask("Which units are stabled at Bw Altenried?")
         leased = ask("Which of them are owned by Alpina Rail Leasing?", after=units)
-        assert {one.id for one in leased.answers} <= {one.id for one in units.answers}
+        assert {ranked.id for ranked in leased.answers} <= {ranked.id for ranked in units.answers}
         assert leased.answers
         assert {path.groundings[0].tail.id for path in leased.paths} <= {
-            one.id for one in leased.answers
+            ranked.id for ranked in leased.answers
         }
 
 
@@ -126,17 +126,17 @@ def test_questions_about_the_whole_graph_are_followed(
     bookshop: Any, before: str, question: str, names: list[str]
 ) -> None:
     answer = bookshop.ask(question, after=bookshop.ask(before))
-    assert [one.name for one in answer.answers] == names
+    assert [ranked.name for ranked in answer.answers] == names
 
 
 @pytest.mark.usefixtures("minilm")
 def test_any_fact_between_two_things_says_that_one_has_the_other(bookshop: Any) -> None:
     for question, names in [("Does Quayside have The Salt Garden?", ["yes"]),
                             ("Does Quayside have Slate?", [])]:  # fmt: skip
-        assert [one.name for one in bookshop.ask(question).answers] == names
+        assert [ranked.name for ranked in bookshop.ask(question).answers] == names
 
 
 @pytest.mark.usefixtures("minilm")
 def test_where_is_no_date(bookshop: Any) -> None:
     answer = bookshop.ask("Where was Ada Winterbourne born?")
-    assert "1961-03-14" not in {one.name for one in answer.answers}
+    assert "1961-03-14" not in {ranked.name for ranked in answer.answers}

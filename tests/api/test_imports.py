@@ -1,4 +1,4 @@
-"""What a process imports to answer: nothing of language models, and no data frames."""
+"""What a process imports to answer: no language models, data frames or drivers of servers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import kgqa
 if TYPE_CHECKING:
     from pathlib import Path
 
-HEAVY = ("torch", "transformers", "peft", "pandas", "sqlalchemy")
+HEAVY = ("torch", "transformers", "peft", "pandas", "sqlalchemy", "neo4j")
 ASK = """
 import sys, kgqa
 with kgqa.open("staff", home=sys.argv[1]) as kg:

@@ -128,10 +128,10 @@ def test_a_session_answers_batches_in_order_and_goes_on_after_a_failure(kg: kgqa
         with pytest.raises(LinkingError):
             list(qa.batch(asked, errors="raise"))
         alone = qa.ask(asked[2])
-        assert [one.id for one in alone.answers] == [one.id for one in found[2].answers]
+        assert [ranked.id for ranked in alone.answers] == [ranked.id for ranked in found[2].answers]
         own = kgqa.Question("1", "Which place?", ["m.041h0"], [])
         (named,) = qa.batch([own])
-        assert [one.id for one in named.topic_entities] == ["m.041h0"]
+        assert [entity.id for entity in named.topic_entities] == ["m.041h0"]
 
 
 @pytest.mark.model
@@ -144,7 +144,7 @@ def test_the_default_method_answers_alike_in_any_batch(kg: kgqa.KG) -> None:
     ]
 
     def shown(answer: kgqa.Answer) -> tuple[Any, ...]:
-        found = [(one.id, one.name) for one in (*answer.answers, *answer.others)]
+        found = [(ranked.id, ranked.name) for ranked in (*answer.answers, *answer.others)]
         return found, sorted(path.text for path in answer.paths), answer.notes
 
     with kg.qa() as qa:
@@ -165,8 +165,8 @@ def test_answers_and_paths_are_tables(
 
     table = pa.table(answer)  # by the interface that every data frame library reads
     assert table == answer.to_arrow()
-    assert table.column("id").to_pylist() == [one.id for one in answer.answers]
-    assert table.column("path").to_pylist() == [one.paths[0].text for one in answer.answers]
+    assert table.column("id").to_pylist() == [ranked.id for ranked in answer.answers]
+    assert table.column("path").to_pylist() == [ranked.paths[0].text for ranked in answer.answers]
     paths = kg.paths("m.041h0", limit=7)
     rows = paths.to_arrow().to_pylist()
     assert [row["path"] for row in rows] == [path.text for path in paths.paths]
@@ -207,7 +207,7 @@ def test_a_file_that_is_no_kg_is_not_deleted(tmp_path: Path) -> None:
 def test_a_session_reports_what_a_name_may_also_mean(kg: kgqa.KG) -> None:
     with kg.qa(k=1) as qa:
         answer = qa.ask("Where was he born?", entities=["J. R. R. Tolkien"])
-    assert [one.name for one in answer.topic_entities] == ["J. R. R. Tolkien"]
+    assert [entity.name for entity in answer.topic_entities] == ["J. R. R. Tolkien"]
     with pytest.raises(EntityNotFoundError, match="nobody at all"):
         kg.ask(QUESTION, entities=["nobody at all"])
 

@@ -141,7 +141,7 @@ def test_what_people_call_things_is_read_from_the_record(
             head = "[types.LiveClub]\n"
             at = text.index("also = []", text.index(head))
             record.write_text(text[:at] + 'also = ["squad"]' + text[at + len("also = []") :])
-            assert [kg.ask(one).best.name for one in questions] == ["Alba", "4"]  # type: ignore[union-attr]
+            assert [kg.ask(question).best.name for question in questions] == ["Alba", "4"]  # type: ignore[union-attr]
             assert asked_class(questions[0], kg.schema()) == "LiveClub"
     finally:
         remove_all(neo4j_server)
@@ -172,7 +172,9 @@ def test_a_graph_that_was_emptied_and_filled_again_gives_the_same_answers(
             only = ["LiveClub", "LivePerson", "LiveNew"]
             with kgqa.attach(neo4j_server.uri, kg="live", home=home, only=only) as kg:
                 answers = [kg.ask(question, method="rank") for question in asked]
-            found.append([([x.name for x in one.answers], one.paths[0].text) for one in answers])
+            found.append(
+                [([x.name for x in answer.answers], answer.paths[0].text) for answer in answers]
+            )
     finally:
         remove_all(neo4j_server)
     assert found[0][0][0] == sorted(names)

@@ -53,9 +53,9 @@ _OURS = ("_file", "_row", "name")  # where a row stood; a name that no column ho
 def seen_of(kg: kgqa.KG) -> dict[str, Any]:
     """Return all that people can see of a KG, by name."""
     schema, seen = kg.schema(), {}
-    for one in schema.types:
-        seen[f"type {one.name}"] = one.count, _properties(one.properties)
-        for key in kg.store.instances(one.name).tolist():
+    for type_ in schema.types:
+        seen[f"type {type_.name}"] = type_.count, _properties(type_.properties)
+        for key in kg.store.instances(type_.name).tolist():
             found = kg.store.details(key)
             held = {name: v for name, v in found.properties.items() if name not in _OURS}
             seen[f"thing {found.name}"] = found.types, held, found.aliases
@@ -71,7 +71,7 @@ def seen_of(kg: kgqa.KG) -> dict[str, Any]:
         seen[f"check {triple}"] = kg.check(triple).found
     for question in QUESTIONS:
         answer = kg.ask(question)
-        found = {one.name for one in answer.answers}
+        found = {ranked.name for ranked in answer.answers}
         scores = [path.score for path in answer.paths]  # equal ones are cut off by key
         paths = {path.text for path in answer.paths if path.score > scores[0] - 1e-6}
         seen[question] = answer.best and answer.best.name, found
@@ -92,10 +92,13 @@ def write_natively(connection: Neo4jConnection, kg: kgqa.KG) -> None:
     """Write a KG as a person would by hand: labels, relationships, properties of Neo4j's types."""
     store, schema = kg.store, kg.schema()
     relations = store.relations().ids
-    held = {one.relation: [each.name for each in one.properties] for one in schema.relations}
+    held = {
+        relation.relation: [each.name for each in relation.properties]
+        for relation in schema.relations
+    }
     for type_ in schema.types:
         keys = store.instances(type_.name)
-        names = [one.name for one in type_.properties]
+        names = [property_.name for property_ in type_.properties]
         for key in keys.tolist():
             properties = _held(store, key, names)
             name = store.details(key).name
@@ -169,7 +172,7 @@ def test_attached_it_is_as_from_its_tables(
         neo4j_server.connect() as connection,
         kgqa.open(home=home / "a", graph=f"sqlite:///{home / 'a'}") as loaded,
     ):
-        labels = [one.name for one in loaded.schema().types]
+        labels = [type_.name for type_ in loaded.schema().types]
         of_ours = "MATCH (n) WHERE any(label IN labels(n) WHERE label IN $labels) "
         assert not ask(connection, of_ours + "RETURN n LIMIT 1", labels=labels)
         try:

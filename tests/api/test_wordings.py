@@ -21,7 +21,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
 
 
 def names(kg: kgqa.KG, question: str) -> set[str]:
-    return {one.name for one in kg.ask(question).answers}
+    return {ranked.name for ranked in kg.ask(question).answers}
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_other_words_of_one_meaning_have_one_answer(shop, said: str, plain: str)
 
 def test_the_answer_says_how_the_question_was_read(shop) -> None:
     answer = shop.ask("What's the most affordable book?")
-    assert [one.name for one in answer.answers] == ["Slate"]
+    assert [ranked.name for ranked in answer.answers] == ["Slate"]
     assert answer.question == "What's the most affordable book?"
     assert answer.understood is not None
     assert answer.understood.question == "What's the cheapest book?"

@@ -56,7 +56,7 @@ def test_a_statement_is_checked_by_its_edges(kgqa: Kgqa, plain_home: Path) -> No
     path = kgqa("paths", "Apollo 13", "--limit", "1", *home, "--json").json["paths"][0]
     found = kgqa("check", path["text"], *home, "--json").json
     assert found["found"] is True
-    assert path["edges"] in [one["edges"] for one in found["paths"]]
+    assert path["edges"] in [path["edges"] for path in found["paths"]]
     shown = kgqa("check", path["text"], *home)
     assert path["text"] in shown.out
     edge, fact = path["edges"][0], path["edges"][0]["facts"][0]

@@ -82,7 +82,9 @@ def test_paths_and_links_over_it(kgqa: Kgqa, attached: dict[str, str | Path]) ->
         assert any(text.endswith("-> Jim Lovell") for text in texts)
         assert "elementId" in found["browser_url"]
     linked = kgqa("link", "Who directed Apollo 13?", "--json", **attached).json
-    assert [one["name"] for one in linked["candidates"] if one["chosen"]] == ["Apollo 13"]
+    assert [candidate["name"] for candidate in linked["candidates"] if candidate["chosen"]] == [
+        "Apollo 13"
+    ]
 
 
 def test_status_lists_it_even_where_its_server_is_not_the_graph(

@@ -77,7 +77,7 @@ def test_the_method(kgqa: Kgqa, home: Path) -> None:
     assert all(path["grounded"] for path in shown["paths"])
     with library.open("people", home=home) as kg:
         answer = kg.ask(question, method="nearest", most=2)
-    assert {one.name for one in answer.answers} == {"Charles Babbage", "London"}
+    assert {ranked.name for ranked in answer.answers} == {"Charles Babbage", "London"}
     assert "most" in kgqa("options", "nearest").out
     wrong = kgqa("ask", question, "--set", "most=0", "--method", "nearest", "--home", home)
     assert "most" in wrong.error

@@ -155,7 +155,7 @@ def test_ingest_tells_where_the_whole_dump_is_had(kgqa: Kgqa, tmp_path: Path) ->
 def test_precompute_tries(kgqa: Kgqa, own_home: Path, tmp_path: Path) -> None:
     asked = tmp_path / "questions.jsonl"
     questions = [{"question": "?", "topic_entities": ["Apollo 13"]}, {"question": "no topic"}]
-    asked.write_text("\n".join(json.dumps(one) for one in questions), encoding="utf-8")
+    asked.write_text("\n".join(json.dumps(question) for question in questions), encoding="utf-8")
     arguments = ("precompute-tries", "--questions", asked, "--hops", "1", "--home", own_home)
     done = kgqa(*arguments, "--json")
     whole = dict.fromkeys(
@@ -171,7 +171,7 @@ def test_precompute_tries(kgqa: Kgqa, own_home: Path, tmp_path: Path) -> None:
 def test_ask(healthy: dict[str, Any]) -> None:
     check(healthy, ASK)
     assert healthy["question"] == QUESTION
-    assert [one["id"] for one in healthy["topic_entities"]] == ["m.02mjmr"]
+    assert [entity["id"] for entity in healthy["topic_entities"]] == ["m.02mjmr"]
     assert 1 <= len(healthy["paths"]) <= 2
     decoded = sum(math.exp(path["score"]) for path in healthy["paths"])
     everything = [*healthy["answers"], *healthy["others"]]

@@ -15,11 +15,11 @@ QUESTION = "Where was Barack Obama born?"
 
 def test_every_score_is_explained_by_its_parts(kgqa: Kgqa, plain_home: Path) -> None:
     done = kgqa("link", QUESTION, "--json", "--home", plain_home).json
-    for one in done["candidates"]:
-        total = math.fsum(one["parts"].values())
-        assert math.isclose(one["score"], min(1.0, max(0.0, total)), abs_tol=1e-3)
-        assert all(0.0 <= value <= 1.0 for value in one["features"].values())
-        assert QUESTION[one["start"] : one["end"]] == one["mention"]
+    for candidate in done["candidates"]:
+        total = math.fsum(candidate["parts"].values())
+        assert math.isclose(candidate["score"], min(1.0, max(0.0, total)), abs_tol=1e-3)
+        assert all(0.0 <= value <= 1.0 for value in candidate["features"].values())
+        assert QUESTION[candidate["start"] : candidate["end"]] == candidate["mention"]
 
 
 def test_the_table_names_the_features_that_count(kgqa: Kgqa, plain_home: Path) -> None:

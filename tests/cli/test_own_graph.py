@@ -58,7 +58,7 @@ def test_whether_something_holds_is_yes_or_not_in_the_graph(kgqa: Kgqa, home: Pa
         for name in ("Ada Birch", "Bo Lindt")
     )
     check(yes, ASK)
-    assert [(one["id"], one["name"]) for one in yes["answers"]] == [(None, "yes")]
+    assert [(answer["id"], answer["name"]) for answer in yes["answers"]] == [(None, "yes")]
     assert yes["paths"][yes["answers"][0]["paths"][0]]["grounded"]
     assert not_there["answers"] == []
     assert "Not in this graph" in not_there["notes"][-1]
@@ -162,6 +162,6 @@ def test_an_adapter_is_learnt_and_gcr_takes_it(
     assert learnt.json["adapter"]["examples"] > 0
     asked = kgqa("ask", "whose baby is login", "--method", "gcr", "--home", new, "--json", **of)
     assert asked.json["kg_llm"]["adapter"].endswith("adapter")
-    assert all(one["grounded"] for one in asked.json["answers"])
+    assert all(answer["grounded"] for answer in asked.json["answers"])
     for alone in (("--adapter",), ()):
         assert "There is nothing to learn from." in kgqa("learn", *alone, "--home", new).error

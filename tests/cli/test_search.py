@@ -84,7 +84,9 @@ def test_diverse_and_sampled_paths_are_of_the_graph(kgqa: Kgqa, home: Path) -> N
     for done in (diverse, *drawn):
         assert len({path["text"] for path in done["paths"]}) == 3
         assert all(path["grounded"] and path["score"] < 0 for path in done["paths"])
-    assert [one["text"] for one in drawn[0]["paths"]] == [one["text"] for one in drawn[1]["paths"]]
+    assert [path["text"] for path in drawn[0]["paths"]] == [
+        path["text"] for path in drawn[1]["paths"]
+    ]
     assert (diverse["search"]["kind"], drawn[0]["search"]["kind"]) == ("diverse", "sample")
 
 

@@ -170,7 +170,7 @@ def index_seen(home: Path) -> object:
     kg_seen(home)
     for folder, manifest in all_manifests(home / KG / "tries"):
         assert isinstance(manifest, Manifest)
-        return sorted((one.name, one.read_bytes()) for one in folder.iterdir())
+        return sorted((path.name, path.read_bytes()) for path in folder.iterdir())
     return None
 
 
@@ -227,7 +227,7 @@ def run_seen(home: Path) -> object:
     json.loads((out / "run.json").read_text("utf-8"))
     records = read_run(out) if (out / "results.jsonl").exists() else {}
     whole = (out / "report.md").exists()
-    return [(one.id, one.answers) for one in records.values()], whole
+    return [(value.id, value.answers) for value in records.values()], whole
 
 
 DATA = "{data}"
@@ -323,7 +323,7 @@ class Place:
         return self.with_home(home)
 
     def with_home(self, home: Path) -> list[str]:
-        return [one.replace("{home}", str(home)) for one in self.args] + ["--home", str(home)]
+        return [arg.replace("{home}", str(home)) for arg in self.args] + ["--home", str(home)]
 
 
 def rows() -> list[tuple[str, str, str]]:
@@ -344,7 +344,7 @@ def data(kgqa: Kgqa, model_cache: Path, tmp_path_factory: pytest.TempPathFactory
     known(model_cache, LARK, "Marsh Lark | built in | Aven | 1")
 
     def write(name: str, triples: list[tuple[str, str, str]]) -> Path:
-        text = "".join("\t".join(one) + "\n" for one in triples)
+        text = "".join("\t".join(triple) + "\n" for triple in triples)
         (folder / name).write_text(text, "utf-8")
         return folder / name
 
@@ -373,7 +373,7 @@ def data(kgqa: Kgqa, model_cache: Path, tmp_path_factory: pytest.TempPathFactory
         for s in SERVICES
     ]
     for name, lines in (("questions", questions), ("asked", asked)):
-        text = "".join(json.dumps(one) + "\n" for one in lines)
+        text = "".join(json.dumps(line) + "\n" for line in lines)
         (folder / f"{name}.jsonl").write_text(text, "utf-8")
     shutil.copytree(folder / "new", folder / "indexed")
     assert kgqa("precompute-tries", "--home", folder / "indexed").code == 0
@@ -427,7 +427,7 @@ def place(
         known["{endpoint}"] = request.getfixturevalue("endpoint")
     args = list(command.args)
     for name, value in known.items():
-        args = [one.replace(name, value) for one in args]
+        args = [arg.replace(name, value) for arg in args]
     home = tmp_path_factory.mktemp("undisturbed") / "home"
     before = command.seen(data / command.begins)
     plain = Place(command, data, args, before, None, 0, faults)
@@ -620,7 +620,7 @@ def test_a_disk_that_is_really_small(place: Place, tmp_path: Path, room: int) ->
 def test_a_folder_that_may_only_be_read(place: Place, tmp_path: Path) -> None:
     home = tmp_path / "home"
     args = place.fresh(home)
-    folders = [home, *(one for one in home.rglob("*") if one.is_dir())]
+    folders = [home, *(path for path in home.rglob("*") if path.is_dir())]
     for folder in folders:
         folder.chmod(0o555)
     try:

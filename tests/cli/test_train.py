@@ -74,7 +74,7 @@ def test_names_gold_paths_and_topics_of_another_file(
     out = tmp_path / "examples.jsonl"
     flags = ("--questions", file, "--topics", topics, "--out", out, "--graph", graph)
     assert kgqa("train", "data", *flags).code == 0
-    assert [one["hops"][-1][1] for one in examples(out)] == ["City 1", "City 3"]
+    assert [example["hops"][-1][1] for example in examples(out)] == ["City 1", "City 3"]
     assert examples(out)[0]["topic_ids"] == ["p1"]
 
 
@@ -85,7 +85,7 @@ def test_forms_of_benchmarks_are_read(kgqa: Kgqa, graph: str, tmp_path: Path) ->
         flags = ("--questions", file, "--format", form, "--out", out, "--no-held-out")
         done = kgqa("train", "data", *flags, "--graph", graph)
         assert done.code == 0, done.err
-        return [(one["head"], one["hops"]) for one in examples(out)]
+        return [(example["head"], example["hops"]) for example in examples(out)]
 
     choice = {
         "id": "1",

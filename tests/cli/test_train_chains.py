@@ -75,12 +75,12 @@ def test_chains_are_shown_and_no_held_out_question_is_among_them(
             assert not is_held_out(chain["question_id"])
             assert len(chain["graph"]) <= 6
             ends = [(step["head"], step["relation"], step["tail"]) for step in chain["steps"]]
-            assert {" -> ".join(one) for one in ends} <= set(chain["graph"])
+            assert {" -> ".join(end) for end in ends} <= set(chain["graph"])
             assert chain["answers"] == [ends[-1][2]]
             # in this KG a name tells the id
-            ids = [[f"{name[0].lower()}{name.split()[1]}" for name in one[::2]] for one in ends]
-            heads, tails = (store.keys_of([one[at] for one in ids]) for at in (0, 1))
-            keys = [relations.index(one[1]) for one in ends]
+            ids = [[f"{name[0].lower()}{name.split()[1]}" for name in end[::2]] for end in ends]
+            heads, tails = (store.keys_of([id_[at] for id_ in ids]) for at in (0, 1))
+            keys = [relations.index(end[1]) for end in ends]
             assert store.has_edges(heads, np.array(keys), tails).all()
 
 

@@ -122,7 +122,7 @@ def test_choices_and_several_topics(kgqa: Kgqa, graph: str, reasoner: Path) -> N
     flags = ("--method", "kg-cot", *using(reasoner), "--graph", graph, "--json")
     two = ("--entity", "p3", "--entity", "p8", "--choices", "City 3,City 8,nowhere")
     asked = kgqa("ask", "where was person 3 born", *two, *flags).json
-    assert {one["name"] for one in asked["answers"][:2]} == {"City 3", "City 8"}
+    assert {answer["name"] for answer in asked["answers"][:2]} == {"City 3", "City 8"}
     nowhere = {
         "id": None,
         "name": "nowhere",

@@ -145,18 +145,22 @@ def test_an_address_without_ray_is_an_error(kgqa: Kgqa, plain_home: Path) -> Non
 def test_rows_do_not_depend_on_whether_transformers_tokenises(
     plain_home: Path, model_cache: Path
 ) -> None:
+    from transformers import AutoTokenizer
+
     from kgqa.graph.open import open_store
     from kgqa.models.kg_llm import load_encoder
-    from kgqa.models.tokenizer import bare_encoder
+    from kgqa.models.locate import locate_model
+    from kgqa.models.tokenizer import BareEncoder, HFEncoder
     from kgqa.paths.format import PathFormat
     from kgqa.paths.walk import WalkRules
     from kgqa.progress import Silent
     from kgqa.trie.lexicon import PathLexicon
     from kgqa.trie.precompute import UnitSettings, Worker
 
-    full = load_encoder(None, None, cache=model_cache, progress=Silent()).encoder
-    bare = bare_encoder(full)
-    assert bare is not None
+    folder = locate_model(None, model_cache, Silent()).folder
+    full = HFEncoder(AutoTokenizer.from_pretrained(folder))
+    bare = load_encoder(None, None, cache=model_cache, progress=Silent()).encoder
+    assert isinstance(bare, BareEncoder)
     (graph,) = plain_home.glob("*/graph.sqlite")
     with open_store(f"sqlite:///{graph}") as store:
         keys = store.topic_keys()[:200]
@@ -167,6 +171,17 @@ def test_rows_do_not_depend_on_whether_transformers_tokenises(
         )
     assert [shard.record.entities for shard in one.shards] == [200]
     assert one == other
+
+
+def test_status_imports_nothing_that_runs_a_model(whole: Path) -> None:
+    code = """if True:
+        import sys, kgqa
+        status = kgqa.status(sys.argv[1])
+        fits = [index["fits"] for kg in status["kgs"] for index in kg["indexes"]]
+        print(fits, *({"torch", "transformers", "neo4j"} & set(sys.modules)))"""
+    command = [sys.executable, "-c", code, str(whole)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert said.strip() == "[True]"
 
 
 def test_status_says_what_it_verified(kgqa: Kgqa, whole: Path) -> None:

@@ -40,7 +40,7 @@ def test_the_trie_is_the_same_from_the_index_and_from_the_graph(
 def test_the_lines_are_the_paths(kgqa: Kgqa, home: Path) -> None:
     trie = kgqa("tries", "export", OBAMA, "--limit", "100000", "--json", "--home", home).json
     paths = kgqa("paths", OBAMA, "--limit", "100000", "--json", "--home", home).json
-    plain = {one["text"] for one in paths["paths"] if not re.search(r"[{}|\\]", one["text"])}
+    plain = {path["text"] for path in paths["paths"] if not re.search(r"[{}|\\]", path["text"])}
     assert len(plain) > 10
     end = r"<\im_end\>"  # the closing token, its bars gone with those between tokens
     lines = {text_of(line).removeprefix(" ").removesuffix(end) for line in trie["lines"]}

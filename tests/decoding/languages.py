@@ -142,9 +142,9 @@ class ModelScorer:
         for row, token, state in zip(moves.row, moves.token, moves.state, strict=True):
             self._prefixes[int(state)] = [*prefixes[row], int(token)]
         longest = max(map(len, prefixes))  # padding on the right is seen by nothing before it
-        ids = torch.tensor([[*one, *[PAD] * (longest - len(one))] for one in prefixes])
+        ids = torch.tensor([[*prefix, *[PAD] * (longest - len(prefix))] for prefix in prefixes])
         logits = self._model(ids).logits
-        last = torch.tensor([len(one) - 1 for one in prefixes])
+        last = torch.tensor([len(prefix) - 1 for prefix in prefixes])
         shares = logits[torch.arange(len(prefixes)), last].float().log_softmax(-1)
         scores = shares[torch.from_numpy(moves.row), torch.from_numpy(moves.token)]
         return Scored(moves, scores.double().numpy())

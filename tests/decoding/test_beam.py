@@ -119,7 +119,7 @@ def test_what_a_limit_cuts_off_is_not_in_the_list() -> None:
     for limit in (1, 6, 9, 12):
         theirs = generated(model, PROMPT, constraint, 10, length_penalty=0.0, max_new_tokens=limit)
         found = run(beam(constraint, 10, max_new_tokens=limit), ModelScorer(model, constraint))
-        ours = [one.tokens for one in found.hypotheses]
+        ours = [hypothesis.tokens for hypothesis in found.hypotheses]
         finished = [tokens for tokens, _ in theirs if tokens[-1] == EOS]
         assert [tokens for tokens in ours if tokens in finished] == finished
         assert all(tokens[-1] == EOS and len(tokens) <= limit for tokens in ours)

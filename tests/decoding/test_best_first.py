@@ -97,7 +97,7 @@ def test_it_finds_what_a_beam_loses() -> None:
     rest = {token: [(EOS, 10 + token, 0.1), (7, 20 + token, 0.05)] for token in (2, 3, 4, 5)}
     language = Moves({0: first, **rest, 6: [(EOS, 16, 0.9)]})
     exact = run(best_first(language, 1), language)
-    assert [one.tokens for one in exact.hypotheses] == [(6, EOS)]
+    assert [hypothesis.tokens for hypothesis in exact.hypotheses] == [(6, EOS)]
     assert exact.certificate is not None
     assert exact.certificate.proven
     assert run(beam(language, 1), language).hypotheses[0].tokens == (2, EOS)
@@ -115,7 +115,7 @@ def test_a_language_smaller_than_asked_comes_whole_and_nothing_is_left_to_explor
 def test_a_dead_end_is_dropped() -> None:
     language = Moves({0: [(3, 1, 0.9), (4, 2, 0.1)], 1: [], 2: [(EOS, 3, 1.0)]})
     result = run(best_first(language, 2), language)
-    assert [one.tokens for one in result.hypotheses] == [(4, EOS)]
+    assert [hypothesis.tokens for hypothesis in result.hypotheses] == [(4, EOS)]
 
 
 def test_options_that_cannot_be_meant_are_refused() -> None:

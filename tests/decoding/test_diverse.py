@@ -93,7 +93,7 @@ def test_the_penalty_decides_when_a_group_leaves_the_best_branch(
 ) -> None:
     language = branches(0.8, 0.16)  # log 0.8 - log 0.16 is 1.609
     found = run(diverse_beam(language, 2, groups=2, diversity_penalty=penalty), language)
-    texts = {one.tokens for one in found.hypotheses}
+    texts = {hypothesis.tokens for hypothesis in found.hypotheses}
     assert texts == {(2, 4, EOS), (3, 6, EOS) if other_branch else (2, 5, EOS)}
     best = found.hypotheses[0]
     assert best.log_probability == pytest.approx(math.log(0.8 * 0.6))

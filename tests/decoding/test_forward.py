@@ -30,11 +30,11 @@ FAMILIES = ["llama", "mistral", "qwen2", "qwen3"]
 
 
 def same(found, expected) -> bool:
-    return [one.tokens for one in found.hypotheses] == [
-        one.tokens for one in expected.hypotheses
+    return [hypothesis.tokens for hypothesis in found.hypotheses] == [
+        hypothesis.tokens for hypothesis in expected.hypotheses
     ] and np.allclose(
-        [one.log_probability for one in found.hypotheses],
-        [one.log_probability for one in expected.hypotheses],
+        [hypothesis.log_probability for hypothesis in found.hypotheses],
+        [hypothesis.log_probability for hypothesis in expected.hypotheses],
         atol=1e-4,
     )
 

@@ -117,7 +117,7 @@ def test_generate_and_our_own_beam_write_the_same_list() -> None:
     out = generated(constraint, [PROMPT], **options)
     found = [one.tokens for one in accepted(constraint, out, len(PROMPT))]
     scorer = ModelScorer(tiny_model("llama"), constraint)
-    ours = [one.tokens for one in run(beam(constraint, 6), scorer).hypotheses]
+    ours = [hypothesis.tokens for hypothesis in run(beam(constraint, 6), scorer).hypotheses]
     assert found == ours
 
 

@@ -259,7 +259,7 @@ def test_limits_hold(tokens: int, span: int, spans: int, seed: int) -> None:
     )
     assert len(text.spans) <= spans
     assert all(len(one.hypothesis.tokens) <= span + 1 for one in text.spans)
-    assert all(one.hypothesis.tokens in {closed(row) for row in rows} for one in text.spans)
+    assert all(span.hypothesis.tokens in {closed(row) for row in rows} for span in text.spans)
 
 
 def test_a_forced_opening_is_first_and_scored() -> None:
@@ -320,7 +320,7 @@ def test_free_text_ends_where_it_is_over(trees: bool) -> None:
     for start in (35, *range(5, 35)):  # until the model thinks before it opens a span, and after it
         prompt = [start, *PROMPT]
         (whole,) = write(writer(constraint, setting, trees=trees), prompt)
-        kinds = [type(one) for one in whole.pieces[:3]]
+        kinds = [type(piece) for piece in whole.pieces[:3]]
         if kinds == [FreeText, Span, FreeText]:
             break
     assert kinds == [FreeText, Span, FreeText]
@@ -491,7 +491,7 @@ def test_a_marker_of_several_tokens_opens_by_all_of_them() -> None:
 def test_markers_are_what_the_tokenizer_writes(kg_llm: KgLLM) -> None:
     encoder = kg_llm.encoder
     short = Markers.of(encoder, "<", ">")
-    assert [encoder.decode(one) for one in short.openings] == ["<", " <"]
+    assert [encoder.decode(opening) for opening in short.openings] == ["<", " <"]
     assert encoder.decode(short.closing) == ">"
     special = Markers.of(encoder, "<|im_start|>", "<|im_end|>")
     assert special.openings == ((encoder.marker_id("<|im_start|>"),),)

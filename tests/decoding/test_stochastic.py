@@ -77,7 +77,9 @@ def test_the_first_is_a_sample_of_the_language() -> None:
 def test_the_order_is_that_of_drawing_without_putting_back() -> None:
     moves, shares = language()
     seen = Counter(
-        tuple(one.tokens for one in run(sample(moves, 2, seed=seed), moves).hypotheses)
+        tuple(
+            hypothesis.tokens for hypothesis in run(sample(moves, 2, seed=seed), moves).hypotheses
+        )
         for seed in range(DRAWS)
     )
     expected = {

@@ -44,8 +44,8 @@ def test_the_interval_is_of_the_difference_not_of_the_two_runs() -> None:
 
 
 def test_equal_runs_do_not_differ() -> None:
-    for one in compare(run(1, 0, 1), run(1, 0, 1)).figures.values():
-        assert (one.difference, one.interval, one.p_value) == (0.0, (0.0, 0.0), 1.0)
+    for value in compare(run(1, 0, 1), run(1, 0, 1)).figures.values():
+        assert (value.difference, value.interval, value.p_value) == (0.0, (0.0, 0.0), 1.0)
 
 
 def test_figures_that_not_every_question_has_are_compared_where_both_do() -> None:

@@ -82,7 +82,7 @@ def test_tables_for_the_terminal() -> None:
     assert all(len(row) == len(one.heads) for one in shown for row in one.rows)
     assert shown[0].rows[0][:2] == ("Hits@1", "25.0")
     assert ("RoG hit", "25.0", "") in shown[0].rows
-    assert "By type" not in [one.title for one in figure_tables(figures_of(BAD))]
+    assert "By type" not in [table.title for table in figure_tables(figures_of(BAD))]
     linking = dict.fromkeys(("first", "in_five", "in_linked", "all_linked"), 50.0)
     intervals = {name: [40.0, 60.0] for name in linking}
     figures["linking"] = {**linking, "intervals": intervals}

@@ -52,9 +52,9 @@ QUESTIONS = [
 def test_every_question_has_its_record_in_the_order_of_the_file(small: SqliteStore) -> None:
     bad = BadEntry("q.jsonl", 4, "not JSON")
     found = run(small, QuestionFile(QUESTIONS, [bad]))
-    assert [one.id for one in found.records] == ["a", "b", "c", "q.jsonl, line 4"]
+    assert [record.id for record in found.records] == ["a", "b", "c", "q.jsonl, line 4"]
     outcomes = ["right", "linking", "not reachable", "malformed"]
-    assert [one.outcome for one in found.records] == outcomes
+    assert [record.outcome for record in found.records] == outcomes
     assert found.figures["hits_at_1"] == 25.0
     assert (found.figures["kg"], found.figures["method"]) == ("small", "gcr")
     assert "q.jsonl, line 4" in found.notes[0]
@@ -68,11 +68,11 @@ def test_a_run_with_a_folder_goes_on_and_writes_reports(small: SqliteStore, tmp_
     run(small, QUESTIONS[:2], out=tmp_path)
     progress = Silent()
     found = run(small, QUESTIONS, out=tmp_path, progress=progress)
-    assert [one.id for one in found.records] == ["a", "b", "c"]
+    assert [record.id for record in found.records] == ["a", "b", "c"]
     assert "2 of 3 questions have been answered before" in found.notes[0]
     assert progress.notes == list(found.notes)
-    assert [one.name for one in found.reports] == ["report.md"]
-    assert [one.id for one in read_run(tmp_path).values()] == ["b", "a", "c"]  # as they came
+    assert [report.name for report in found.reports] == ["report.md"]
+    assert [value.id for value in read_run(tmp_path).values()] == ["b", "a", "c"]  # as they came
     with pytest.raises(UsageError, match="another linked: false, not true"):
         run(small, QUESTIONS, out=tmp_path, linked=True)
     assert compare_runs(tmp_path, tmp_path).shared == 3
@@ -85,13 +85,13 @@ def test_questions_with_a_graph_are_asked_of_it(tmp_path: Path) -> None:
     path.write_text("".join(json.dumps({**row, "graph": graph}) + "\n" for graph in graphs))
     file = read_questions(path, "rog")
     found = run(None, file)
-    assert [one.outcome for one in found.records[:2]] == ["right", "not reachable"]
+    assert [record.outcome for record in found.records[:2]] == ["right", "not reachable"]
     assert len(found.records) == 3
     assert (found.figures["kg"], found.settings["form"]) == ("own", "rog")
     # the file changes while the run goes on: each is a failed question with its reason
     path.write_text("")
     records = run(None, file).records
-    assert [one.outcome for one in records] == ["failed"] * 3
+    assert [record.outcome for record in records] == ["failed"] * 3
     assert "r.jsonl" in records[0].error
 
 
@@ -119,9 +119,9 @@ def asking(path, deadly):
         run = Asking(all_paths, lambda _: RULES, linked=False, k=10)
 
         def ask(questions):
-            for one in questions:
-                once = path.parent / f"once-{one.id}"
-                if one.id == deadly or (one.question == "once?" and not once.exists()):
+            for question in questions:
+                once = path.parent / f"once-{question.id}"
+                if question.id == deadly or (question.question == "once?" and not once.exists()):
                     once.touch()
                     os.kill(os.getpid(), signal.SIGKILL)
             return WorkerRecords(list(run.records(store, questions)), [True, False], ["told"])

@@ -164,10 +164,10 @@ class AttachedConformance:
 
     def test_the_survey(self, attached: Any) -> None:
         schema = attached.schema()
-        types = {last_part(one.name): one for one in schema.types}
+        types = {last_part(type_.name): type_ for type_ in schema.types}
         counts = {"Film": 1, "Person": 2, "Extra": EXTRAS, "Hostile": len(HOSTILE)}
         assert {name: types[name].count for name in counts} == counts
-        film = {last_part(one.name): one.type for one in types["Film"].properties}
+        film = {last_part(property_.name): property_.type for property_ in types["Film"].properties}
         assert (film["year"], film["released"]) == ("integer", "date")
         patterns = {tuple(map(last_part, (r.head, r.relation, r.tail))) for r in schema.relations}
         assert {("Person", "directed", "Film"), ("Extra", "appeared", "Film")} <= patterns
@@ -193,7 +193,9 @@ class AttachedConformance:
                 look_up()
 
     def test_a_hostile_name_is_a_name(self, attached: Any) -> None:
-        (hostile,) = (one for one in attached.schema().types if last_part(one.name) == "Hostile")
+        (hostile,) = (
+            type_ for type_ in attached.schema().types if last_part(type_.name) == "Hostile"
+        )
         keys = attached.instances(hostile.name)
         assert sorted(attached.entities(keys).names) == sorted(HOSTILE)
         near = attached.neighbours(keys, "out")

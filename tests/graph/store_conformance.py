@@ -168,9 +168,9 @@ class StoreConformance:
             kept = ends if not inverse else [(t, r, h) for h, r, t in reference.edges]
             assert list(got) == sorted(kept)
             assert set(facts.fact.tolist()) == {-1}
-        related = {one.relation for one in store.schema().relations}
+        related = {relation.relation for relation in store.schema().relations}
         assert related <= {row["id"] for row in reference.relations}
-        assert {one.name for one in store.schema().types} == {"", *types}
+        assert {type_.name for type_ in store.schema().types} == {"", *types}
 
     def test_frontiers_and_names_beyond_one_query(
         self, store: GraphStore, tables: GraphTables, monkeypatch: pytest.MonkeyPatch

@@ -245,19 +245,23 @@ class TestAsItIs:
     def test_the_schema(self, films: Neo4jServer, tmp_path: Path) -> None:
         with opened(films, tmp_path) as store:
             schema = store.schema()
-            film = next(one for one in schema.types if one.name == "Film")
+            film = next(type_ for type_ in schema.types if type_.name == "Film")
             assert (film.count, film.id_property, film.names) == (1, "uid", ("title",))
-            held = {one.name: (one.type, one.many, one.walked) for one in film.properties}
+            held = {
+                property_.name: (property_.type, property_.many, property_.walked)
+                for property_ in film.properties
+            }
             assert held["released"] == ("date", False, True)
             assert held["tags"] == ("text", True, True)
             assert not held["plot"][2]
             played = {
-                (one.head, one.tail): [each.name for each in one.properties]
-                for one in schema.relations
-                if one.relation == "PLAYED"
+                (relation.head, relation.tail): [each.name for each in relation.properties]
+                for relation in schema.relations
+                if relation.relation == "PLAYED"
             }
             assert played["Actor", "Film"] == ["role", "scenes"]
-            assert {(one.head, one.relation, one.tail) for one in schema.relations} >= {
+            joins = {(each.head, each.relation, each.tail) for each in schema.relations}
+            assert joins >= {
                 ("Actor", "KNOWS", "Director"), ("Director", "DIRECTED", "Film"),
             }  # fmt: skip
             assert len(store.instances("Actor")) == 2
@@ -313,7 +317,7 @@ class TestAsItIs:
             assert "Bill.freight (float, 1 not)" in said
             assert "Bill.freight (1)" in said.partition("NULL")[2]
             with AttachedStore(connection, tmp_path / "films") as store:
-                types = {one.name: one for one in store.schema().types}
+                types = {type_.name: type_ for type_ in store.schema().types}
                 held = {each.name: (each.type, each.as_text) for each in types["Bill"].properties}
                 assert held["freight"] == ("float", True)
                 assert held["day"] == ("date", True)
@@ -365,7 +369,7 @@ class TestAsItIs:
                 named.append(attach(connection, tmp_path, None, TAKEN, Silent()).kg)
         assert named == ["neo4j", "neo4j-2", "neo4j"]
         records = [read_attachment(tmp_path / name) for name in named[:2]]
-        assert [(one.url, one.database) for one in records] == [
+        assert [(record.url, record.database) for record in records] == [
             (films.uri, "neo4j"), (other, "neo4j"),
         ]  # fmt: skip
         with (
@@ -406,6 +410,30 @@ class TestNamesAndValuesAsPeopleKeepThem:
             assert [row[0].name for row in run_plan(plan, store).rows] == ["Ada Moss"]
             assert len(store.run(text, {})) == 1
 
+    def test_a_title_beside_a_first_and_a_last_name_is_no_name(
+        self, films: Neo4jServer, tmp_path: Path
+    ) -> None:
+        run(films, f"CREATE (:{MARK}:Clerk {{forename: 'Ida', surname: 'Orr', title: 'Manager'}})")
+        with opened(films, tmp_path, Taken(only=["Clerk"])) as store:
+            assert store.entities(store.instances("Clerk")).names == ["Ida Orr"]
+
+    @pytest.mark.parametrize(
+        ("ids", "names"),
+        [
+            (["Asthma", "Type 2 Diabetes", "Crohn's"], ["Asthma", "Type 2 Diabetes", "Crohn's"]),
+            (["user-1", "user-2"], ["Illness user-1", "Illness user-2"]),
+            (["a1b2", "c3d4"], ["Illness a1b2", "Illness c3d4"]),
+        ],
+    )
+    def test_an_id_of_words_is_a_name(
+        self, films: Neo4jServer, tmp_path: Path, ids: list[str], names: list[str]
+    ) -> None:
+        run(films, f"UNWIND $ids AS id CREATE (:{MARK}:Illness {{id: id}})", ids=ids)
+        with opened(films, tmp_path, Taken(only=["Illness"])) as store:
+            keys = store.instances("Illness")
+            assert sorted(store.entities(keys).names) == sorted(names)
+            assert store.keys_of([f"Illness:{id_}" for id_ in ids]).min() >= 0
+
     def test_a_title_or_a_vendor_is_no_name_beside_a_label(
         self, films: Neo4jServer, tmp_path: Path
     ) -> None:
@@ -431,6 +459,75 @@ class TestNamesAndValuesAsPeopleKeepThem:
             assert place.tolist() == [0, 1, 2]
             assert store.entities(keys).names == ["Heart"] * 3
             assert "sub class of" in store.relations().names
+
+    def test_a_property_of_a_general_type_says_the_relation(
+        self, films: Neo4jServer, tmp_path: Path
+    ) -> None:
+        run(
+            films,
+            f"CREATE (a:{MARK}:Firm {{name: 'Arn'}}), (b:{MARK}:Firm {{name: 'Bel'}}), "
+            f"(c:{MARK}:Firm {{name: 'Cor'}}) CREATE (a)-[:LINK {{type: 'founded'}}]->(b), "
+            "(c)-[:LINK {type: 'founded', year: 1990}]->(b), (c)-[:LINK {type: 'supplies'}]->(b), "
+            "(a)-[:HAS_ADDRESS {type: 'home'}]->(c)",
+        )
+        with opened(films, tmp_path, Taken(only=["Firm"])) as store:
+            said = {each.relation: each.kind for each in store.schema().relations}
+            assert said == {"founded": "type", "supplies": "type", "HAS_ADDRESS": ""}
+            use(store)
+
+            def rows(plan: str) -> list[list[str]]:
+                read = parse_plan(plan)
+                found = sorted([node.name for node in row] for row in run_plan(read, store).rows)
+                text = cypher_of(read, store.schema()).text
+                assert len(store.run(text, {})) == len(found), text
+                return found
+
+            assert rows("Firm founded> Firm#2 | give Firm, Firm#2") == [
+                ["Arn", "Bel"],
+                ["Cor", "Bel"],
+            ]
+            assert rows("Firm supplies> Firm#2 | give Firm, Firm#2") == [["Cor", "Bel"]]
+            assert rows("Firm founded> Firm#2 | founded.year = 1990 | give Firm") == [["Cor"]]
+            assert rows("Firm founded*> Firm#2 | give Firm") == [["Arn"], ["Cor"]]
+            arn, bel, cor = store.find_names(["Arn", "Bel", "Cor"])[1].tolist()
+            ids = store.entities(keys_array([arn, bel, cor])).ids
+            for relation, drawn in (("supplies", 1), ("founded", 1), ("LINK", 2)):
+                text = store.drawing([(ids[2], relation, ids[1])])
+                assert len(store.run(text, {})) == drawn
+            # a relation that the survey does not know is one of the type, not lost
+            run(films, f"MATCH (a:{MARK} {{name: 'Arn'}}), (c:{MARK} {{name: 'Cor'}}) "
+                "CREATE (a)-[:LINK {type: 'owns'}]->(c)")  # fmt: skip
+            near = store.neighbours(keys_array([arn]), "out")
+            assert store.has_edges(
+                keys_array([arn] * len(near.row)), near.step >> 1, near.target
+            ).all()
+            record = store.record
+            relations = {**record.relations, "LINK": Called(relation="")}
+            dataclasses.replace(record, relations=relations).write(store.folder)
+            store.refresh()
+            assert "founded" not in store.relations().ids
+            assert rows('Firm LINK> Firm#2 | LINK.type = "supplies" | give Firm') == [["Cor"]]
+
+    @pytest.mark.parametrize(
+        ("facts", "why"),
+        [
+            ("[:LINK {type: 'KNOWS'}]->(b), (a)-[:KNOWS]->(b)", "a type has that name"),
+            ("[:LINK {type: 7}]->(b)", "it is no text"),
+            ("[:LINK]->(b), (b)-[:LINK {type: 'rare'}]->(a), (a)-[:LINK]->(a)", "most have none"),
+            ("[:LINK {type: ' '}]->(b)", "it is blank"),
+        ],
+    )
+    def test_a_property_that_says_no_relation_stays_one(
+        self, films: Neo4jServer, tmp_path: Path, facts: str, why: str
+    ) -> None:
+        run(
+            films,
+            f"CREATE (a:{MARK}:Firm {{name: 'Arn'}}), (b:{MARK}:Firm {{name: 'Bel'}}), (a)-{facts}",
+        )
+        with opened(films, tmp_path, Taken(only=["Firm"])) as store:
+            assert not [each for each in store.schema().relations if each.kind], why
+            assert "LINK" in store.relations().ids
+            use(store)
 
     def test_amounts_and_moments_are_compared_as_such(
         self, films: Neo4jServer, tmp_path: Path
@@ -695,7 +792,7 @@ class TestLive:
             )
             store.refresh()
             assert store.entities(store.keys_of(["Film:2"])).names == ["2"]
-            (found,) = (one for one in store.schema().types if one.name == "Film")
+            (found,) = (type_ for type_ in store.schema().types if type_.name == "Film")
             assert found.also == ("movie",)
             assert "rating" not in str(edges(store, "Film:2"))
             assert len(store.find_names(["2"])[0]) == 1

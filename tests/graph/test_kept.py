@@ -84,7 +84,18 @@ def test_columns_give_what_the_file_gives(folder: Path) -> None:
     with SqliteStore(folder / "graph.sqlite") as file, SqliteStore(folder / "graph.sqlite") as made:
         keys = np.array([*range(-1, file.info.next_key + 2), 3, 3], np.int64)
         rows = [file.neighbours(keys, direction) for direction in ("out", "in", "both")]
-        degrees = file.degrees(keys)
+        degrees, every = file.degrees(keys), file.instances("")
+        ascending = keys[:-2]
+        asked = [
+            (some, np.array(relations), inverse)
+            for some in (ascending, ascending[::5], ascending[40:60])
+            for relations in ([0], [2, 1], [])
+            for inverse in (False, True)
+        ]
+        of_relations = [
+            file.edges_of(some, relations.astype(np.int64), inverse=inverse)
+            for some, relations, inverse in asked
+        ]
         made.prepare()
         assert made._columns is not None
         for direction, row in zip(("out", "in", "both"), rows, strict=True):
@@ -92,6 +103,11 @@ def test_columns_give_what_the_file_gives(folder: Path) -> None:
             for name in COLUMNS:
                 np.testing.assert_array_equal(getattr(again, name), getattr(row, name))
         np.testing.assert_array_equal(made.degrees(keys), degrees)
+        np.testing.assert_array_equal(made.instances(""), every)
+        for (some, relations, inverse), row in zip(asked, of_relations, strict=True):
+            again = made.edges_of(some, relations.astype(np.int64), inverse=inverse)
+            for name in COLUMNS:
+                np.testing.assert_array_equal(getattr(again, name), getattr(row, name))
 
 
 def test_a_second_process_reads_schema_and_classes_and_computes_neither(
@@ -112,14 +128,14 @@ def test_a_second_process_reads_schema_and_classes_and_computes_neither(
 
 def test_a_change_is_seen_and_what_was_kept_of_before_is_not_read(tmp_path: Path) -> None:
     with kgqa.ingest("triples", triples(60), kg="people", home=tmp_path) as kg:
-        before = sum(one.count for one in kg.schema().relations)
+        before = sum(relation.count for relation in kg.schema().relations)
     more = tmp_path / "more.tsv"
     more.write_text("Person 1\tlives in\tTown 3\n")
     with kgqa.open("people", home=tmp_path) as kg:
         kg.update(more)
-        assert sum(one.count for one in kg.schema().relations) == before + 1
+        assert sum(relation.count for relation in kg.schema().relations) == before + 1
     with kgqa.open("people", home=tmp_path) as kg:
-        assert sum(one.count for one in kg.schema().relations) == before + 1
+        assert sum(relation.count for relation in kg.schema().relations) == before + 1
 
 
 def test_what_is_kept_goes_with_a_kg_in_a_file(tmp_path: Path) -> None:

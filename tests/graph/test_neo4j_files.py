@@ -105,7 +105,8 @@ def edge_columns(files: ImportFiles) -> list[list[str]]:
 def check_columns(files: ImportFiles, found: list[list[str]]) -> None:
     """Columns and patches give each edge the properties that a load over Bolt writes."""
     patches = {
-        (one["head"], one["tail"], one["rel"]): one["properties"] for one in files.edge_patches
+        (patch["head"], patch["tail"], patch["rel"]): patch["properties"]
+        for patch in files.edge_patches
     }
     assert len(patches) == len(files.edge_patches)
     for head, tail, _, relation, text, *values in found:
@@ -119,7 +120,7 @@ def check_columns(files: ImportFiles, found: list[list[str]]) -> None:
             if value or wanted.get(name) == ""  # the reader cannot tell no text from an empty one
         }
         assert held == wanted
-        assert [type(held[name]) for name in wanted] == [type(one) for one in wanted.values()]
+        assert [type(held[name]) for name in wanted] == [type(value) for value in wanted.values()]
 
 
 def plain_names(tables: GraphTables) -> dict[str, list[int]]:

@@ -116,7 +116,10 @@ class TestAsItIs:
             assert {f"{X}Film", f"{X}Work", f"{X}Thing", f"{X}Person"} <= types.keys()
             (apollo,) = store.instances(f"{X}Thing").tolist()
             assert store.details(apollo).types == [f"{X}Film", f"{X}Thing", f"{X}Work"]
-            held = {one.name: (one.type, one.many) for one in types[f"{X}Work"].properties}
+            held = {
+                property_.name: (property_.type, property_.many)
+                for property_ in types[f"{X}Work"].properties
+            }
             assert held == {
                 f"{X}cast": ("integer", True), f"{X}length": ("integer", False),
                 f"{X}note": ("text", False), f"{X}seen": ("integer", False),

@@ -120,4 +120,4 @@ def lookalikes(name: str) -> list[str]:
         f"{name}\u200b",
     ]
     found += [name.replace("a", "а"), name.replace("->", "→"), name.replace(" ", "  "), name[:-1]]
-    return [one for one in dict.fromkeys(found) if one.strip() and one != name]
+    return [fromkey for fromkey in dict.fromkeys(found) if fromkey.strip() and fromkey != name]

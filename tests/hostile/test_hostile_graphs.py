@@ -67,21 +67,25 @@ def is_edge(head: str, relation: str, tail: str, graph: HostileGraph) -> bool:
         found = cut.match(name)
         ends.append((read_name(found[1]), True) if found else (name, False))
     return any(
-        one[1] == relation
+        triple[1] == relation
         and all(
             number(name) == number(shown) or (short and name.startswith(shown))
-            for name, (shown, short) in zip((one[0], one[2]), ends, strict=True)
+            for name, (shown, short) in zip((triple[0], triple[2]), ends, strict=True)
         )
-        for one in graph.triples
+        for triple in graph.triples
     )
 
 
 def assert_answer(answer: Any, graph: HostileGraph) -> int:
     """All that an answer shows is in the file, in every form in which it is shown."""
     whole = json.loads(json.dumps(answer.to_dict(), allow_nan=False))
-    edges = [edge for path in whole["paths"] for one in path["groundings"] for edge in one]
+    edges = [
+        edge for path in whole["paths"] for grounding in path["groundings"] for edge in grounding
+    ]
     edges += [edge for path in whole["expanded"] for edge in path["edges"]]
-    edges += [e for one in whole["answers"] for met in one["conditions"] for e in met["edges"]]
+    edges += [
+        e for answer in whole["answers"] for met in answer["conditions"] for e in met["edges"]
+    ]
     for edge in edges:
         assert edge["facts"]
         for fact in edge["facts"]:

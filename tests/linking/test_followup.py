@@ -78,7 +78,7 @@ def test_others_are_not_the_ones_named(store: SqliteStore) -> None:
 
 def test_the_same_is_not_asked_again(store: SqliteStore) -> None:
     turn = Turn("who runs Lonely Island?", ("m.lonely",), ("m.lewis",))
-    assert [one.question for one in readings(store, "and who runs it?", [turn])] == [
+    assert [reading.question for reading in readings(store, "and who runs it?", [turn])] == [
         "who runs Lewis & Clark?"
     ]
 

@@ -49,7 +49,7 @@ def english() -> Iterator[str]:
 def test_no_english_question_is_taken_for_another_language() -> None:
     questions = list(english())
     assert len(questions) > 900
-    assert [one for one in questions if foreign_language(one)] == []
+    assert [question for question in questions if foreign_language(question)] == []
 
 
 def test_a_graph_of_that_language_is_asked(tmp_path: Path) -> None:

@@ -115,8 +115,8 @@ def test_second_topic_only_where_it_is_as_strong(store: SqliteStore) -> None:
 
 def test_whether_two_are_connected_takes_the_next_whole_name(store: SqliteStore) -> None:
     found = link(store, "is paris a film")
-    assert [one.id for one in topic_entities(found)] == ["m.paris"]
-    assert [one.id for one in topic_entities(found, two=True)] == ["m.paris", "m.film"]
+    assert [entity.id for entity in topic_entities(found)] == ["m.paris"]
+    assert [entity.id for entity in topic_entities(found, two=True)] == ["m.paris", "m.film"]
 
 
 def test_names_in_capitals_are_topics_together(store: SqliteStore) -> None:
@@ -189,7 +189,7 @@ def test_well_known_part_of_a_name_beats_a_hardly_known_whole_one(store: SqliteS
     first, *others = link(store, "where did adams live")
     assert first.id == "m.adams"
     assert first.match == "partial"
-    assert "m.adams_song" in {one.id for one in others}
+    assert "m.adams_song" in {other.id for other in others}
 
 
 def test_longer_name_comes_before_a_well_known_one_inside_it(store: SqliteStore) -> None:

@@ -63,7 +63,7 @@ def test_numbers_differ_by_sign_and_names_by_symbols(
 
 def test_yes_is_said_of_the_number_with_its_sign_alone(kg: kgqa.KG) -> None:
     def said(question: str) -> list[str]:
-        return [one.name for one in kg.ask(question, method="rank").answers]
+        return [ranked.name for ranked in kg.ask(question, method="rank").answers]
 
     assert "yes" not in said("Is the record low of Oslo 26?")
     assert said("Is the record low of Oslo -26?") == ["yes"]

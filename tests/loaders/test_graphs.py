@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import networkx as nx
 import pytest
 
 from kgqa.errors import DumpMalformedError
@@ -91,6 +92,53 @@ def test_the_same_graph_in_every_form(load: Any, write: Any, name: str, loader: 
     assert loaded.entities["f"]["types"] == ["Firm"]
     assert json.loads(loaded.entities["f"]["properties"])["founded"] == 1950
     assert not loaded.rejects
+
+
+def test_a_text_that_only_looks_like_a_number_stays_one(load: Any, write: Any) -> None:
+    texts = {"a": "nan", "b": "007", "c": "1.50", "d": "+5", "e": "9" * 400}
+    rows = [f"{id_},:Code,{text},,," for id_, text in texts.items()]
+    loaded = load("graph", write("codes.csv", "_id,_labels,code,_start,_end,_type", *rows))
+    held = {id_: json.loads(loaded.entities[id_]["properties"])["code"] for id_ in texts}
+    assert held == texts
+
+
+def write_node_link(graph: Any, path: Path) -> None:
+    path.write_text(json.dumps(nx.node_link_data(graph)))
+
+
+NETWORKX: dict[str, Any] = {
+    "graphml": nx.write_graphml,
+    "gexf": nx.write_gexf,
+    "json": write_node_link,
+}
+
+
+@pytest.mark.parametrize("form", NETWORKX)
+def test_the_keys_of_a_multigraph_are_its_relations(load: Any, tmp_path: Path, form: str) -> None:
+    graph = nx.MultiDiGraph()
+    facts = {
+        ("ada", "born in", "london"),
+        ("ada", "died in", "london"),
+        ("bo", "born in", "paris"),
+        ("cy", "died in", "paris"),
+    }
+    for head, relation, tail in sorted(facts):
+        graph.add_edge(head, tail, key=relation, since=1815)
+    NETWORKX[form](graph, tmp_path / f"graph.{form}")
+    loaded = load("graph", tmp_path / f"graph.{form}")
+    assert loaded.edges == facts
+    assert loaded.properties("ada", "died in", "london") == {"since": 1815}
+
+
+@pytest.mark.parametrize("form", NETWORKX)
+def test_keys_that_only_count_are_no_relations(load: Any, tmp_path: Path, form: str) -> None:
+    graph = nx.MultiDiGraph()
+    for tail, met in (("bo", 1990), ("bo", 1991), ("cy", 1992)):
+        graph.add_edge("ada", tail, met=met)
+    NETWORKX[form](graph, tmp_path / f"graph.{form}")
+    loaded = load("graph", tmp_path / f"graph.{form}")
+    assert {relation for _, relation, _ in loaded.edges} == {"related to"}
+    assert loaded.properties("ada", "related to", "cy") == {"met": 1992}
 
 
 OBO = """format-version: 1.2
@@ -224,3 +272,21 @@ def test_a_graph_file_beside_others_is_read_by_its_form(load: Load, tmp_path: Pa
     table.write_text("id,name,country\n1,Lund,Sweden\n2,York,England\n", encoding="utf-8")
     assert {"Ann", "Bob", "Lund"} <= {*load("triples", graph, triples).names().values()}
     assert {"Ann", "Lund", "York"} <= {*load("tables", table, graph).names().values()}
+
+
+@pytest.mark.parametrize("called", ["LINK", "RELATES_TO", "hasRelation"])
+def test_a_general_type_leaves_the_relation_to_its_property(
+    load: Any, write: Any, called: str
+) -> None:
+    text = (
+        '<graphml><graph><node id="a"/><node id="b"/>'
+        f'<edge source="a" target="b" label="{called}"><data key="type">founded</data></edge>'
+        '<edge source="b" target="a" label="HAS_ADDRESS"><data key="type">home</data></edge>'
+        "</graph></graphml>"
+    )
+    loaded = load("graph", write("g.graphml", text))
+    assert loaded.edges == {("a", "founded", "b"), ("b", "HAS_ADDRESS", "a")}
+    nodes = write("nodes.csv", ":ID,name,:LABEL", "a,Ann,P", "b,Bo,P")
+    rows = [f"a,{called},founded,b", f"b,{called},supplies,a"]
+    write("links.csv", ":START_ID,:TYPE,kind,:END_ID", *rows)
+    assert load("tables", nodes.parent).edges >= {("a", "founded", "b"), ("b", "supplies", "a")}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -182,3 +182,36 @@ def test_names_of_columns_are_made_unique() -> None:
     names, said = unique_names(["a", "a", "a", " ", "a 2"])
     assert names == ["a", "a 2", "a 3", "column 4", "a 2 2"]
     assert said[0] == '3 columns are called "a"'
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '[{"name": "Ann", "city": "York"}, {"name": "Bob", "n": 12345678901234567890}]',
+        '[\n  {"name": "Ann", "city": "York"},\n  {"name": "Bob", "n": 12345678901234567890}\n]\n',
+    ],
+)
+def test_an_array_of_json_objects_is_a_table(load: Any, tmp_path: Path, content: str) -> None:
+    (tmp_path / "people.json").write_text(content)
+    (tmp_path / "package.json").write_text('{"name": "no table"}')
+    loaded = load("tables", tmp_path)
+    assert {each["name"] for each in loaded.entities.values()} >= {"Ann", "Bob"}
+    assert "12345678901234567890" in str(loaded.entities)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "what"),
+    [
+        ("a.csv", "name,city\n", "a header and no row"),
+        ("a.csv", "name,city", "one line, and no row"),
+        ("a.json", '["a", "b"]', "one line, and no row"),
+        ("a.json", '[{"a": 1},', "a JSON array with a fault"),
+        ("a.csv", "", "is empty"),
+    ],
+)
+def test_a_file_without_a_row_is_refused_by_what_it_is(
+    load: Any, tmp_path: Path, name: str, content: str, what: str
+) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(DumpMalformedError, match=what):
+        load("tables", tmp_path / name)

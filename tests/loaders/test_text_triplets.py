@@ -108,11 +108,11 @@ def test_every_line_is_counted_once_and_every_triplet_stands_in_the_paragraph(
     counted = len(drawn.triplets) + len(drawn.rejected) + drawn.nothing
     assert counted == drawn.lines
     held = f" {normalise(TITLE)} | {normalise(' '.join(SENTENCES))} "
-    for one in drawn.triplets:
-        assert f" {normalise(one.head)} " in held
-        assert f" {normalise(one.tail)} " in held
-        assert 0 <= one.sentence < len(SENTENCES)
-        assert normalise(one.relation)
+    for triplet in drawn.triplets:
+        assert f" {normalise(triplet.head)} " in held
+        assert f" {normalise(triplet.tail)} " in held
+        assert 0 <= triplet.sentence < len(SENTENCES)
+        assert normalise(triplet.relation)
 
 
 NAMES = st.sampled_from(["Grey Heron", "Varde", "1911", "Ida Moll-Ek"])
@@ -122,7 +122,7 @@ NAMES = st.sampled_from(["Grey Heron", "Varde", "1911", "Ida Moll-Ek"])
 def test_well_formed_lines_are_read_back_as_they_were_meant(
     facts: list[tuple[str, str, int]],
 ) -> None:
-    facts = [one for one in facts if one[0] != one[1]]
+    facts = [fact for fact in facts if fact[0] != fact[1]]
     reply = "\n".join(f"{head} | is near | {tail} | {at}" for head, tail, at in facts)
     drawn = read_reply(reply, TITLE, SENTENCES)
     assert drawn.triplets == tuple(

@@ -210,7 +210,7 @@ def test_ids_of_any_form_stand_side_by_side(load: Load, write: Write) -> None:
     # NCI's own releases have CL and six digits beside C and seven.
     ids = ["C0000001", "CL123456", "C9999999", "D1234567", "C123456x", "c0000001", "Cörrd7", "C1"]
     folder = write("M/MRCONSO.RRF", *(name(id_, f"name of {id_}") for id_ in ids)).parent
-    pairs = [(one, other) for one in ids for other in ids if one < other]
+    pairs = [(id_, other) for id_ in ids for other in ids if id_ < other]
     write(
         "M/MRREL.RRF",
         *(relation(other, "SIB", one) for one, other in pairs),

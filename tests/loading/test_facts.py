@@ -189,7 +189,9 @@ def test_parallel_facts_stay_apart_and_repeated_ones_do_not(store: Store) -> Non
 
 def test_the_schema_has_types_properties_and_patterns(store: Store) -> None:
     schema = store.schema()
-    types = {one.name: (one.count, {p.name: p for p in one.properties}) for one in schema.types}
+    types = {
+        type_.name: (type_.count, {p.name: p for p in type_.properties}) for type_ in schema.types
+    }
     assert {name: count for name, (count, _) in types.items()} == {
         "Person": 2,
         "Movie": 2,

@@ -102,7 +102,7 @@ def about(
     store: GraphStore, *ids: str, question: str = QUESTION, choices: tuple[str, ...] = ()
 ) -> LinkedQuestion:
     """A question about entities."""
-    return LinkedQuestion(question, tuple(topic(store, one) for one in ids), choices=choices)
+    return LinkedQuestion(question, tuple(topic(store, id_) for id_ in ids), choices=choices)
 
 
 def answered(store: GraphStore, method: Method[Any], question: LinkedQuestion) -> Answer:

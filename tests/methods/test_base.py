@@ -75,11 +75,11 @@ class Near(Method[MethodOptions]):
     name = "near"
 
     def answer(self, store: Any, question: LinkedQuestion) -> Findings:
-        keys = keys_array([one.key for one in question.topics])
+        keys = keys_array([topic.key for topic in question.topics])
         table, _ = walk(store, keys, WalkRules(1, "out"), 1_000)
         paths = [one for one in ground(store, table.take(np.arange(3)), self.form) if one]
         return Findings(
-            paths=tuple(ScoredPath(one.text, -1.0, one.tail.name, (one,)) for one in paths)
+            paths=tuple(ScoredPath(path.text, -1.0, path.tail.name, (path,)) for path in paths)
         )
 
 
@@ -104,8 +104,8 @@ def test_a_general_llm_behind_a_method(sample: SqliteStore, openai_server: OpenA
         assert answer.general_llm is not None
         assert (answer.general_llm.calls, answer.kg_llm.calls) == (1, 0)
         assert 0 < answer.general_llm.completion_tokens <= 12
-        ends = {one.tail.id for path in answer.paths for one in path.groundings}
-        assert all(one.id in ends for one in answer.answers if one.grounded)
+        ends = {grounding.tail.id for path in answer.paths for grounding in path.groundings}
+        assert all(ranked.id in ends for ranked in answer.answers if ranked.grounded)
     with GeneralLLM("m", base_url="http://127.0.0.1:9/v1", retries=0) as down:
         method = Near(MethodOptions(), Given(general=down))
         failed = dict(method.answers(sample, questions))

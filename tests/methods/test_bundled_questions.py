@@ -36,7 +36,11 @@ def topics_of(store: SqliteStore, question: Question, linked: bool) -> list[Topi
 
 def right_first(store: SqliteStore, llm: KgLLM, linked: bool, number: int | None) -> list[bool]:
     """Whether the first answer is right, for ``number`` seeded questions or all."""
-    questions = [one for one in read_questions(SAMPLE / "questions.jsonl").questions if one.answers]
+    questions = [
+        question
+        for question in read_questions(SAMPLE / "questions.jsonl").questions
+        if question.answers
+    ]
     if number is not None:
         questions = random.Random(2).sample(questions, number)
     method = gcr(llm, k=10, score_rule=None)
@@ -45,7 +49,7 @@ def right_first(store: SqliteStore, llm: KgLLM, linked: bool, number: int | None
         topics = topics_of(store, question, linked)
         answer = answered(store, method, LinkedQuestion(question.question, tuple(topics)))
         assert not answer.notes, "every decoded path is grounded"
-        scores = strict_scores([one.id or "" for one in answer.answers], question.answers)
+        scores = strict_scores([ranked.id or "" for ranked in answer.answers], question.answers)
         right.append(scores.hits_at_1 == 1.0)
     return right
 

@@ -47,7 +47,7 @@ def trade(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
 @pytest.mark.parametrize("method", ["rank", "auto"])
 def test_connections(trade: kgqa.KG, method: str, question: str, names: set[str]) -> None:
     answer = trade.ask(question, method=method)
-    assert {one.name for one in answer.answers} == names
+    assert {ranked.name for ranked in answer.answers} == names
     assert names or any(note.startswith("Not in this graph") for note in answer.notes)
     assert all(kgqa_path.groundings for kgqa_path in answer.paths)
 
@@ -58,7 +58,9 @@ def test_a_relation_that_is_called_so_is_asked_for_itself(
     triples = [("Ash", "connected to", "Birch"), ("Birch", "connected to", "Cedar")]
     home = tmp_path_factory.mktemp("home")
     with kgqa.ingest("triples", triples, kg="stops", home=home) as kg:
-        assert [one.name for one in kg.ask("Is Ash connected to Birch?", method="rank").answers]
+        assert [
+            ranked.name for ranked in kg.ask("Is Ash connected to Birch?", method="rank").answers
+        ]
         far = kg.ask("Is Ash connected to Cedar?", method="rank")
     assert far.search.kind != "paths"
 
@@ -124,6 +126,6 @@ def test_a_relation_that_holds_both_ways_is_walked_both_ways(
     with kgqa.ingest("triples", FRIENDS, kg="friends", home=tmp_path_factory.mktemp("h")) as kg:
         friends = kg.ask("Who are the friends of Odo?", method=method)
         followed = kg.ask("Who follows Cyr?", method=method)
-    assert {one.name for one in friends.answers} == {"Bea", "Cyr"}
+    assert {ranked.name for ranked in friends.answers} == {"Bea", "Cyr"}
     assert any("holds both ways" in note for note in friends.notes)
-    assert {one.name for one in followed.answers} == {"Bea"}
+    assert {ranked.name for ranked in followed.answers} == {"Bea"}

@@ -79,8 +79,13 @@ def test_every_triplet_is_in_the_graph_and_the_answer_repeats(
     for path in answer.paths:
         check_chain(sample, path, key, len(path.groundings[0].edges))
         assert path.written.count("->") >= 2 * len(path.groundings[0].edges)
-    inner = {edge.tail.id for path in answer.paths for one in path.groundings for edge in one.edges}
-    assert all(one.id in inner for one in answer.answers if one.grounded)
+    inner = {
+        edge.tail.id
+        for path in answer.paths
+        for grounding in path.groundings
+        for edge in grounding.edges
+    }
+    assert all(ranked.id in inner for ranked in answer.answers if ranked.grounded)
     assert answer.kg_llm.calls == 1
     assert answer.forward_passes > 1
     again = answered(sample, dog(llm, chosen, walk=walk), asking)
@@ -187,7 +192,7 @@ def test_choices_are_ranked(sample: SqliteStore, llm: KgLLM, chosen: GraphFilter
     choices = ("Lexington", "Mary Todd Lincoln", "Nowhere at all")
     asking = about(sample, LINCOLN, question=QUESTION, choices=choices)
     answer = answered(sample, dog(llm, chosen), asking)
-    assert sorted(one.name for one in answer.answers) == sorted(choices)
+    assert sorted(ranked.name for ranked in answer.answers) == sorted(choices)
 
 
 def test_what_cannot_be_done_is_an_error_of_its_question(

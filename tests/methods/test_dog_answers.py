@@ -106,7 +106,7 @@ def chain(store: SqliteStore, count: int) -> ScoredPath:
     steps = [2 * names.index("composer"), 2 * names.index("born")]
     rows = np.array([[f, steps[0], -1, -1, b], [b, steps[1], -1, -1, n]])[:count]
     edges = [path.edges[0] for path in ground(store, as_paths(rows), FORM) if path]
-    text = " | ".join(f"{one.head.name} -> {one.relation} -> {one.tail.name}" for one in edges)
+    text = " | ".join(f"{edge.head.name} -> {edge.relation} -> {edge.tail.name}" for edge in edges)
     return ScoredPath(text, -1.0, "", (GroundedPath(tuple(edges), text),))
 
 
@@ -139,8 +139,8 @@ def test_the_first_chain_answers_and_others_stand_behind() -> None:
     answers, others = ranked(
         [(-1.0, [(a, True), (b, False)]), (-1.0, [(b, True)]), (-2.0, [(c, True), ("d", False)])]
     )
-    assert [(one.id, one.grounded) for one in answers] == [("b", True), ("a", True)]
-    assert [(one.id, one.name, one.grounded) for one in others] == [
+    assert [(answer.id, answer.grounded) for answer in answers] == [("b", True), ("a", True)]
+    assert [(other.id, other.name, other.grounded) for other in others] == [
         ("c", "C", True),
         (None, "d", False),
     ]
@@ -239,13 +239,13 @@ NAMES = st.lists(
 def test_a_known_name_is_never_cut(names: list[str], end: str) -> None:
     """However a text grows, what is read from it where it ends is a name that was written."""
     text = SAYS + names[0] + end
-    known = [one.casefold() for one in names]
+    known = [name.casefold() for name in names]
     for size in range(len(SAYS), len(text) + 1):
         at = answer_end(text[:size], known)
         if at is not None:
             said = claimed([FreeText((), text[:at])])
             whole = claimed([FreeText((), SAYS + names[0])])
-            others = [claimed([FreeText((), SAYS + one)]) for one in names]
+            others = [claimed([FreeText((), SAYS + name)]) for name in names]
             assert said == whole or said in others
             return
     # it may go on where another name begins like this, or by an abbreviation; never after a line

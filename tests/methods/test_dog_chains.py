@@ -142,7 +142,9 @@ def check_all(
         return
     inside = around if seed % 3 == 0 else None  # a graph of its own now and then
     chains, paths = write(store, llm, topics, inside=inside, beams=1 + seed % 3)
-    assert [score(one) for one in chains] == sorted((score(one) for one in chains), reverse=True)
+    assert [score(chain) for chain in chains] == sorted(
+        (score(chain) for chain in chains), reverse=True
+    )
     for chain, path in zip(chains, paths, strict=True):
         assert len(chain.spans) <= 4
         if not chain.spans:
@@ -191,7 +193,9 @@ def test_two_thousand_chains_under_random_weights_are_well_formed(sample, models
 def test_the_same_question_gives_the_same_chains_by_trees_or_without(sample, models) -> None:
     topics = sample.keys_of([TOLKIEN]).tolist()
     found = [write(sample, models[0], topics, way=way)[0] for way in ("tree", "tree", "plain")]
-    texts = [["".join(piece.text for piece in one.pieces) for one in chains] for chains in found]
+    texts = [
+        ["".join(piece.text for piece in chain.pieces) for chain in chains] for chains in found
+    ]
     assert texts[0] == texts[1] == texts[2]
     for one, other in zip(found[0], found[2], strict=True):
         assert score(one) == pytest.approx(score(other), abs=1e-3)

@@ -74,7 +74,7 @@ def together(
             return [lambda one=one: one for one in members]
 
     method: Ensemble = Together(options_of(Ensemble.Options), Given())
-    names = [one.name for one in members]
+    names = [member.name for member in members]
     method.weights, method.sure = dict(zip(names, weights, strict=False)), sure
     return method
 
@@ -226,7 +226,7 @@ def test_the_conditions_that_a_member_found_met_are_shown() -> None:
         [_with(answer({}), which), answer({"x": 1.0})],
         [answer({"x": 1.0}), _with(answer({}), which)],
     ):
-        assert pool([(1.0, one) for one in votes])[0].conditions == met
+        assert pool([(1.0, vote) for vote in votes])[0].conditions == met
 
 
 def _with(said: Answer, one: RankedAnswer) -> Answer:

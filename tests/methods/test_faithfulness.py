@@ -107,7 +107,9 @@ def walked(
 def assert_texts(answer: Answer) -> None:
     """What chats and agents get has the paths of the answer, quoted, and no other."""
     whole = answer.to_dict()
-    shown = {path_text(one, LONGEST) for path in whole["paths"] for one in path["groundings"]}
+    shown = {
+        path_text(grounding, LONGEST) for path in whole["paths"] for grounding in path["groundings"]
+    }
     for found in (whole, capped(whole, 5)):
         spans = re.findall(r"^- `([^`\n]+)`$", answer_text(found), re.MULTILINE)
         assert spans or not answer.answers

@@ -34,10 +34,12 @@ def same(first: Answer, second: Answer) -> bool:
     """Whether all is equal, scores as far as floats of different batches are."""
 
     def shown(answer: Answer):
-        return [(p.text, p.groundings) for p in answer.paths], [one.id for one in answer.answers]
+        return [(p.text, p.groundings) for p in answer.paths], [
+            ranked.id for ranked in answer.answers
+        ]
 
     def scores(answer: Answer):
-        return [p.score for p in answer.paths], [one.score for one in answer.answers]
+        return [p.score for p in answer.paths], [ranked.score for ranked in answer.answers]
 
     near = [pytest.approx(values, rel=1e-5, abs=1e-3) for values in scores(second)]
     return shown(first) == shown(second) and list(scores(first)) == near
@@ -128,16 +130,16 @@ def test_scores_are_sums_of_log_probabilities_best_first(sample, kg_llm) -> None
 
 def test_votes_add_up_the_probabilities_of_paths(sample, kg_llm) -> None:
     answer = ask(sample, kg_llm, TOLKIEN, k=10)
-    assert sum(one.score for one in answer.answers) == pytest.approx(1.0)
+    assert sum(ranked.score for ranked in answer.answers) == pytest.approx(1.0)
     total = sum(
-        math.exp(path.score) * len({one.tail.id for one in path.groundings})
+        math.exp(path.score) * len({grounding.tail.id for grounding in path.groundings})
         for path in answer.paths
     )
     best = answer.answers[0]
     mine = sum(
         math.exp(path.score)
         for path in answer.paths
-        if best.id in {one.tail.id for one in path.groundings}
+        if best.id in {grounding.tail.id for grounding in path.groundings}
     )
     assert best.score == pytest.approx(mine / total)
     assert vote(answer.paths) == list(answer.answers)
@@ -153,11 +155,13 @@ def test_a_general_llm_answers_from_the_paths(sample, kg_llm, openai_server) -> 
     assert answer.general_llm.calls == 1
     assert answer.general_llm.prompt_tokens > 50
     prompt = general_prompt(answer)
-    assert all(f'"{one.tail.name}"' in prompt for path in answer.paths for one in path.edges)
-    nodes = {edge.tail.id for p in answer.paths for one in p.groundings for edge in one.edges}
-    for one in answer.answers:
-        assert one.grounded
-        assert one.id in nodes
+    assert all(f'"{edge.tail.name}"' in prompt for path in answer.paths for edge in path.edges)
+    nodes = {
+        edge.tail.id for p in answer.paths for grounding in p.groundings for edge in grounding.edges
+    }
+    for ranked in answer.answers:
+        assert ranked.grounded
+        assert ranked.id in nodes
 
 
 def test_the_json_is_the_contract(sample, kg_llm) -> None:
@@ -215,8 +219,8 @@ def test_every_choice_that_can_be_reached_has_a_path(
     found = choose(sample, random_llm, k=k)
     assert {path.hypothesis for path in found.paths} == {"Bloemfontein", "London"}
     assert len(found.paths) <= max(k, 2)
-    assert {one.name for one in found.answers} == set(CHOICES)
-    assert sum(one.score for one in found.answers) == pytest.approx(1.0)
+    assert {ranked.name for ranked in found.answers} == set(CHOICES)
+    assert sum(ranked.score for ranked in found.answers) == pytest.approx(1.0)
     last = found.answers[-1]
     assert (last.name, last.score, last.grounded) == ("Atlantis 9", 0.0, False)
     assert found.notes == ('No path leads to: "Atlantis 9".',)
@@ -233,8 +237,8 @@ def test_what_a_path_says_without_a_question_is_subtracted(
     for path in found.paths:
         weight[path.hypothesis] += math.exp((1 - PRIOR) * (path.score - top))
     total = sum(weight.values())
-    for one in found.answers[:2]:
-        assert one.score == pytest.approx(weight[one.name] / total, rel=1e-4)
+    for answer in found.answers[:2]:
+        assert answer.score == pytest.approx(weight[answer.name] / total, rel=1e-4)
 
 
 def test_choices_that_no_path_leads_to_are_an_error(sample: SqliteStore, random_llm: KgLLM) -> None:
@@ -266,7 +270,7 @@ def test_questions_with_and_without_choices_come_back_under_their_numbers(
         if number != 2:
             assert isinstance(answer, Answer)
             assert isinstance(question, LinkedQuestion)
-            named = {one.name for one in answer.answers}
+            named = {ranked.name for ranked in answer.answers}
             assert (named == set(CHOICES)) == bool(question.choices)
 
 

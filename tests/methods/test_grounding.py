@@ -28,7 +28,7 @@ RULES = WalkRules()
 
 
 def parts_of(path: GroundedPath, lexicon: PathLexicon) -> list[list[int]]:
-    return lexicon.parts(path.head.name, [(one.relation, one.tail.name) for one in path.edges])
+    return lexicon.parts(path.head.name, [(edge.relation, edge.tail.name) for edge in path.edges])
 
 
 def places_of_relations(path: GroundedPath, lexicon: PathLexicon) -> list[int]:

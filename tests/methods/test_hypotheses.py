@@ -144,14 +144,14 @@ def test_what_was_written_and_the_end_of_the_path_are_both_kept(sample, taught: 
 @pytest.mark.parametrize("options", [{}, {"expand": True, "answer_threshold": 0.0}])
 def test_what_it_says_beyond_the_paths_is_marked(sample, taught: Taught, options) -> None:
     answer = ask(sample, taught.llm, **options)
-    found = {one.name: one for one in answer.answers}
+    found = {ranked.name: ranked for ranked in answer.answers}
     right, beside, inside, silent = taught.paths
     assert not found["Atlantis"].grounded
     assert found["Atlantis"].id is None
     for node in (right.tail, beside.tail, inside.edges[0].tail, silent.tail):
         assert found[node.name].grounded
         assert found[node.name].id == node.id
-    assert sum(one.score for one in answer.answers) <= 1.0 + 1e-9
+    assert sum(ranked.score for ranked in answer.answers) <= 1.0 + 1e-9
 
 
 def test_the_cost_of_the_answers_is_counted(sample, taught: Taught) -> None:

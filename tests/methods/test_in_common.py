@@ -69,4 +69,4 @@ def test_what_both_lead_to_comes_first_and_nothing_is_lost(
     scores = np.array([one.score for one in every])
     assert (np.diff(scores) <= 1e-9).all()
     apart = answered(store, method, about(store, "Ada", "Cy", question=question))
-    assert {"shop", "Ulm"} <= {one.id for one in (*apart.answers, *apart.others)}
+    assert {"shop", "Ulm"} <= {ranked.id for ranked in (*apart.answers, *apart.others)}

@@ -61,16 +61,16 @@ def test_every_path_is_a_path_of_the_graph(sample: SqliteStore, reasoner: Loaded
             tuple(map(tuple, hops[:length].tolist()))
             for hops, length in zip(*_hops(sample, key), strict=True)
         }
-        shown = [path for one in answer.paths for path in one.groundings]
+        shown = [path for scored in answer.paths for path in scored.groundings]
         shown += [one.grounding for one in answer.expanded]
         for path in shown:
             assert path.head.id == start.id
             assert _ids(sample, path) in every
             checked += 1
         ends = {path.tail.id for path in shown}
-        assert {one.id for one in (*answer.answers, *answer.others)} <= ends
-        assert all(one.grounded for one in answer.answers)
-        assert sum(one.score for one in (*answer.answers, *answer.others)) <= 1.0 + 1e-6
+        assert {ranked.id for ranked in (*answer.answers, *answer.others)} <= ends
+        assert all(ranked.grounded for ranked in answer.answers)
+        assert sum(ranked.score for ranked in (*answer.answers, *answer.others)) <= 1.0 + 1e-6
     assert checked > 300
 
 
@@ -98,10 +98,10 @@ def test_scores_say_what_they_are(sample: SqliteStore, reasoner: LoadedReasoner)
     key = sample.keys_of([TOLKIEN])
     scores = score_question(bound, asking.question, key)
     ranked = sample.entities(scores.node).ids
-    shown = [one.id for one in (*answer.answers, *answer.others)]
+    shown = [ranked.id for ranked in (*answer.answers, *answer.others)]
     assert shown == ranked[: len(shown)]
     assert len(answer.answers) == len(shown)  # a threshold of 0 takes all
-    assert [one.score for one in answer.answers] == pytest.approx(
+    assert [ranked.score for ranked in answer.answers] == pytest.approx(
         (scores.score / scores.score.sum())[: len(shown)].tolist(), abs=1e-5
     )
     assert answer.confidence == pytest.approx(float(scores.score[0]))
@@ -153,12 +153,12 @@ def test_of_choices_only_choices_are_answers(sample: SqliteStore, reasoner: Load
     names = sample.entities(table.ends()[[0, 40]])
     choices = (*names.ids, "no such thing")
     answer = ask(sample, reasoner, about(sample, LINCOLN, choices=choices))
-    assert {one.id for one in answer.answers if one.grounded} == set(names.ids)
-    assert [(one.name, one.score) for one in answer.answers if not one.grounded] == [
+    assert {ranked.id for ranked in answer.answers if ranked.grounded} == set(names.ids)
+    assert [(ranked.name, ranked.score) for ranked in answer.answers if not ranked.grounded] == [
         ("no such thing", 0.0)
     ]
-    assert sum(one.score for one in answer.answers) == pytest.approx(1.0)
-    ends = {one.tail.id for path in answer.paths for one in path.groundings}
+    assert sum(ranked.score for ranked in answer.answers) == pytest.approx(1.0)
+    ends = {grounding.tail.id for path in answer.paths for grounding in path.groundings}
     assert ends == set(names.ids)
 
 

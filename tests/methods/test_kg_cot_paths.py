@@ -73,7 +73,7 @@ def test_the_best_paths_are_the_best_of_all_paths(
         expected: dict[int, dict[tuple, float]] = {}
         for topic in topics.tolist():
             for _, hops in brute_force(tables, topic, rules):
-                said = (topic, tuple((one[0], one[2], one[3]) for one in hops))
+                said = (topic, tuple((hop[0], hop[2], hop[3]) for hop in hops))
                 score = np.mean([score_of(steps, reading, 0, *at) for at in enumerate(hops)])
                 expected.setdefault(hops[-1][3], {})[said] = float(score)
         ends = set(found.node.tolist())
@@ -89,7 +89,7 @@ def test_the_best_paths_are_the_best_of_all_paths(
             assert [path.score for path in paths] == pytest.approx(best, abs=1e-5)
             for path in paths:
                 assert (path.topic, path.hops) in every
-                said = (path.topic, tuple((one[0], one[2], one[3]) for one in path.hops))
+                said = (path.topic, tuple((hop[0], hop[2], hop[3]) for hop in path.hops))
                 assert path.score == pytest.approx(expected[node][said], abs=1e-5)
 
 

@@ -43,13 +43,15 @@ def test_where_no_plan_is_sure_two_are_offered_and_one_can_be_chosen(shop: kgqa.
     answer = shop.ask("Which supplier has the most products?", **asked)  # type: ignore[arg-type]
     first, second = answer.readings
     assert first.plan == answer.plan
-    assert [one.text for one in answer.readings] == [sentence(one.plan) for one in answer.readings]
+    assert [reading.text for reading in answer.readings] == [
+        sentence(reading.plan) for reading in answer.readings
+    ]
     chosen = shop.ask(answer.question, reading=2, **asked)  # type: ignore[arg-type]
     assert chosen.plan == second.plan
     assert chosen.confidence is None
     given = [row[0] for row in shop.query(second.plan).plain_rows()]
-    assert [one.name for one in chosen.answers] == given
-    assert [one.id for one in chosen.answers] != [one.id for one in answer.answers]
+    assert [ranked.name for ranked in chosen.answers] == given
+    assert [ranked.id for ranked in chosen.answers] != [ranked.id for ranked in answer.answers]
     with pytest.raises(
         UsageError, match="Reading 3 of this question does not exist: 2 are offered"
     ):
@@ -79,7 +81,7 @@ def test_a_question_without_a_topic_is_answered_by_a_plan(
     shop: kgqa.KG, method: str, question: str, names: set[str]
 ) -> None:
     answer = shop.ask(question, method=method)
-    assert {one.name for one in answer.answers} == names
+    assert {ranked.name for ranked in answer.answers} == names
     assert answer.plan is not None
     assert answer.to_dict()["query"]["plan"] == str(answer.plan)
     assert answer.to_arrow().num_rows == len(answer.result.rows)  # type: ignore[union-attr]
@@ -112,7 +114,7 @@ def test_a_number_comes_with_what_it_counts(shop: kgqa.KG) -> None:
     answer = shop.ask("How many products are there?", method="query")
     assert answer.value == 3
     (counted,) = answer.to_dict()["query"]["rows"][0]["counted"]
-    assert {one["name"] for one in counted["members"]} == {"Chai", "Chang", "Ikura"}
+    assert {member["name"] for member in counted["members"]} == {"Chai", "Chang", "Ikura"}
 
 
 def test_a_name_that_nothing_has_is_not_guessed_at(shop: kgqa.KG) -> None:
@@ -121,7 +123,7 @@ def test_a_name_that_nothing_has_is_not_guessed_at(shop: kgqa.KG) -> None:
 
 
 def test_what_is_in_here_is_answered_from_the_schema(shop: kgqa.KG) -> None:
-    names = {one.name for one in shop.ask("What is in here?").answers}
+    names = {ranked.name for ranked in shop.ask("What is in here?").answers}
     assert {"Product (3)", "Supplier (3)"} <= names
 
 
@@ -138,7 +140,7 @@ def test_what_is_in_here_is_answered_from_the_schema(shop: kgqa.KG) -> None:
 def test_what_a_question_states(question: str, limit: int | None, literals: list[Any]) -> None:
     found = stated(question)
     assert found.limit == limit
-    assert [(one.value, one.operator) for one in found.literals] == literals
+    assert [(literal.value, literal.operator) for literal in found.literals] == literals
 
 
 def test_rows_are_right_whatever_a_limit_left_open() -> None:
@@ -174,7 +176,7 @@ def orders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
 def test_a_class_that_is_asked_for_is_what_answers_are_of(
     orders: kgqa.KG, question: str, names: set[str]
 ) -> None:
-    assert {one.name for one in orders.ask(question).answers} == names
+    assert {ranked.name for ranked in orders.ask(question).answers} == names
 
 
 def test_a_word_for_a_class_is_not_one_of_its_entities(orders: kgqa.KG) -> None:
@@ -229,7 +231,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
 def test_what_is_called_like_a_class_is_the_class(
     world: kgqa.KG, question: str, answers: list[str]
 ) -> None:
-    assert [one.name for one in world.ask(question).answers] == answers
+    assert [ranked.name for ranked in world.ask(question).answers] == answers
 
 
 @pytest.fixture(scope="module")
@@ -255,7 +257,7 @@ def league(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
 def test_words_say_which_property_or_thing_is_meant(
     league: kgqa.KG, question: str, answer: str
 ) -> None:
-    assert [one.name for one in league.ask(question).answers] == [answer]
+    assert [ranked.name for ranked in league.ask(question).answers] == [answer]
 
 
 def test_a_word_that_no_plan_accounts_for_makes_it_less_sure(league: kgqa.KG) -> None:
@@ -356,7 +358,7 @@ def test_a_relation_between_equals_is_walked_as_asked(
     facts += ["Ben\treports to\tEdith", "Fay\treports to\tBen"]
     (tmp_path / "staff.tsv").write_text("\n".join(facts))
     with kgqa.ingest("triples", tmp_path / "staff.tsv", kg="staff", home=tmp_path / "home") as kg:
-        assert {one.name for one in kg.ask(question).answers} == names
+        assert {ranked.name for ranked in kg.ask(question).answers} == names
 
 
 PRICES = {"T-21": ("Anvil", 12.5, 900), "T-22": ("Mallet", 3.0, 400), "T-23": ("Tongs", 8.0, 650)}
@@ -403,7 +405,7 @@ def forge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
 def test_a_thousand_narrow_classes_hide_nothing(
     forge: kgqa.KG, question: str, names: list[str]
 ) -> None:
-    assert sorted(one.name for one in forge.ask(question).answers) == names
+    assert sorted(ranked.name for ranked in forge.ask(question).answers) == names
 
 
 @pytest.mark.parametrize(
@@ -425,7 +427,7 @@ def test_a_node_of_values_stands_for_what_it_holds(
         triples += [(name, "hasPrice", f"price-{id_}"), (f"price-{id_}", "type", "price")]
         triples += [(f"price-{id_}", "amount", str(amount)), (f"price-{id_}", "currency", "EUR")]
     with kgqa.ingest("triples", triples, kg="tools", home=tmp_path) as kg:
-        assert sorted(one.name for one in kg.ask(question).answers) == names
+        assert sorted(ranked.name for ranked in kg.ask(question).answers) == names
 
 
 @pytest.fixture(scope="module")
@@ -516,7 +518,7 @@ def bank(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
 def test_classes_that_a_question_mentions_are_joined_through_those_between(
     bank: kgqa.KG, question: str, names: set[str]
 ) -> None:
-    assert {one.name for one in bank.ask(question).answers} == names
+    assert {ranked.name for ranked in bank.ask(question).answers} == names
 
 
 MEMBERS = (
@@ -549,7 +551,7 @@ def clubs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
 
 def test_what_a_relation_leads_to_is_of_any_class_if_none_is_named(clubs: kgqa.KG) -> None:
     answer = clubs.ask("Which club has the most helpers?", method="query")
-    assert [one.name for one in answer.answers] == ["Rooks"]  # three, two of them guests
+    assert [ranked.name for ranked in answer.answers] == ["Rooks"]  # three, two of them guests
     assert "HAS_HELPER> *" in str(answer.plan)
     members = clubs.ask("Which club has the most helpers who are members?", method="query")
     assert "HAS_HELPER> Member" in str(members.plan)
@@ -557,7 +559,7 @@ def test_what_a_relation_leads_to_is_of_any_class_if_none_is_named(clubs: kgqa.K
 
 def test_a_number_holds_for_each_of_two_properties_before_it(clubs: kgqa.KG) -> None:
     answer = clubs.ask("Which members have a rating and wins over 4?", method="query")
-    assert [one.name for one in answer.answers] == ["Bo"]
+    assert [ranked.name for ranked in answer.answers] == ["Bo"]
 
 
 def test_the_top_few_are_not_ordered_by_what_something_else_has(clubs: kgqa.KG) -> None:
@@ -604,7 +606,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
 def test_tables_with_short_names_are_asked_in_whole_words(
     fleet: kgqa.KG, question: str, names: set[str]
 ) -> None:
-    assert {one.name for one in fleet.ask(question, method="query").answers} == names
+    assert {ranked.name for ranked in fleet.ask(question, method="query").answers} == names
 
 
 @pytest.fixture(scope="module")
@@ -634,7 +636,7 @@ def test_values_are_compared_as_what_they_are(
     outings: kgqa.KG, question: str, names: list[str]
 ) -> None:
     answer = outings.ask(question, method="query")
-    assert [one.name for one in answer.answers] == names
+    assert [ranked.name for ranked in answer.answers] == names
 
 
 def test_no_thing_is_the_greatest_by_texts_that_do_not_compare(outings: kgqa.KG) -> None:

@@ -105,12 +105,12 @@ def test_every_path_is_a_path_of_the_graph(store: SqliteStore, ranker: PathRanke
             tuple(map(tuple, hops[:length].tolist()))
             for hops, length in zip(table.hops, table.length, strict=True)
         }
-        shown = [path for one in answer.paths for path in one.groundings]
+        shown = [path for scored in answer.paths for path in scored.groundings]
         shown += [one.grounding for one in answer.expanded]
         assert shown
         assert all(path.head.id == name and hops_of(store, path) in every for path in shown)
         ends = {path.tail.id for path in shown}
-        assert {one.id for one in (*answer.answers, *answer.others)} == ends
+        assert {ranked.id for ranked in (*answer.answers, *answer.others)} == ends
         assert name not in ends
         assert 0 <= answer.confidence <= 1
 
@@ -118,7 +118,7 @@ def test_every_path_is_a_path_of_the_graph(store: SqliteStore, ranker: PathRanke
 def test_the_likeliest_relation_path_answers(store: SqliteStore, ranker: PathRanker) -> None:
     wanted = wanting(ranker, named(store, "? sold by x"))
     answer = answered(store, rank(wanted), about(store, "Ada"))
-    assert {one.id for one in answer.answers} == {"shop", "mill"}
+    assert {ranked.id for ranked in answer.answers} == {"shop", "mill"}
     asked = about(store, "Ada", question="what is sold by Ada?")
     assert answer.confidence < answered(store, rank(wanted), asked).confidence < 1
     assert all("^sold by" in path.text for path in answer.paths[:2])
@@ -144,8 +144,8 @@ def test_whether_two_are_connected_is_yes_with_the_paths_that_say_it(
     first = answer.paths[0].groundings[0]
     assert {first.head.id, first.tail.id} == {"shop", "Ada"}
     assert [edge.relation for edge in first.edges] in (["sold by"], ["^sold by"])
-    assert all({one.head.id, one.tail.id} == {"shop", "Ada"}
-               for path in answer.paths for one in path.groundings)  # fmt: skip
+    assert all({grounding.head.id, grounding.tail.id} == {"shop", "Ada"}
+               for path in answer.paths for grounding in path.groundings)  # fmt: skip
     shown = answer.to_dict()["answers"]
     assert (shown[0]["name"], shown[0]["paths"]) == ("yes", list(range(len(answer.paths))))
     assert 0 < answer.confidence <= 1
@@ -164,7 +164,7 @@ def test_a_connection_that_does_not_say_it_is_not_a_yes_and_nothing_is_a_no(
     assert apart.best is None
     assert "Not in this graph" in apart.notes[-1]
     choice = about(store, "shop", "Ada", question="is it Bonn or Bo?")
-    assert all(one.name != "yes" for one in answered(store, rank(wanted), choice).answers)
+    assert all(ranked.name != "yes" for ranked in answered(store, rank(wanted), choice).answers)
 
 
 def test_the_likeliest_relations_of_each_topic_are_kept(
@@ -172,11 +172,11 @@ def test_the_likeliest_relations_of_each_topic_are_kept(
 ) -> None:
     wanted = wanting(ranker, named(store, "x owner ?"))
     answer = answered(store, rank(wanted), about(store, "farm", "Ada"))
-    of_farm = [one for one in answer.relations if one.topic == "farm"]
+    of_farm = [relation for relation in answer.relations if relation.topic == "farm"]
     assert (of_farm[0].words, of_farm[0].missing) == ("x owner ?", True)
-    assert "none of them" in {one.words for one in answer.relations}
+    assert "none of them" in {relation.words for relation in answer.relations}
     for topic in ("farm", "Ada"):
-        shares = [one.probability for one in answer.relations if one.topic == topic]
+        shares = [relation.probability for relation in answer.relations if relation.topic == topic]
         assert shares == sorted(shares, reverse=True)
         assert 0 < sum(shares) <= 1.0 + 1e-9
 
@@ -184,7 +184,7 @@ def test_the_likeliest_relations_of_each_topic_are_kept(
 def test_two_topics_mean_what_both_lead_to(store: SqliteStore, ranker: PathRanker) -> None:
     wanted = wanting(ranker, named(store, "? sold by x"), named(store, "? owner x"))
     answer = answered(store, rank(wanted), about(store, "Ada", "Bo"))
-    assert [one.id for one in answer.answers] == ["shop"]
+    assert [ranked.id for ranked in answer.answers] == ["shop"]
     heads = {path.groundings[0].head.id for path in answer.best.paths}
     assert heads == {"Ada", "Bo"}, "a path from each topic entity"
 
@@ -201,7 +201,7 @@ def test_what_a_kind_has_and_the_topic_lacks_is_not_in_the_graph(
     said = answered(store, rank(wanted, refuse_above=1.0), about(store, "farm"))
     assert said.answers
     there = answered(store, rank(wanted), about(store, "mill"))
-    assert [one.id for one in there.answers] == ["Cy"]
+    assert [ranked.id for ranked in there.answers] == ["Cy"]
 
 
 def test_what_only_other_kinds_have_is_not_in_the_graph(
@@ -282,7 +282,7 @@ def test_an_entity_without_facts_is_an_error(store: SqliteStore, ranker: PathRan
 def test_of_several_topics_one_may_have_no_facts(store: SqliteStore, ranker: PathRanker) -> None:
     asked = about(store, "alone", "mill", question="who owns alone or mill, opened after 1975?")
     answer = answered(store, rank(ranker), asked)
-    assert {one.id for one in (*answer.answers, *answer.others)} >= {"Ada", "Cy", "Bonn"}
+    assert {ranked.id for ranked in (*answer.answers, *answer.others)} >= {"Ada", "Cy", "Bonn"}
 
 
 def test_of_a_hub_the_likely_paths_are_read_or_a_note_says_so(
@@ -292,7 +292,11 @@ def test_of_a_hub_the_likely_paths_are_read_or_a_note_says_so(
     whole = answered(store, rank(wanted), about(store, "Bonn"))
     monkeypatch.setattr("kgqa.paths.relation_paths.MOST_PATHS", 2)
     answer = answered(store, rank(wanted), about(store, "Bonn"))
-    assert {one.id for one in answer.answers} == {one.id for one in whole.answers} == {"Ada"}
+    assert (
+        {ranked.id for ranked in answer.answers}
+        == {ranked.id for ranked in whole.answers}
+        == {"Ada"}
+    )
     assert answer.notes == whole.notes
     monkeypatch.setattr("kgqa.paths.relation_paths._MOST_READ", 0)
     answer = answered(store, rank(wanted, refuse_above=1.0), about(store, "Bonn"))
@@ -329,14 +333,14 @@ def test_what_a_question_names_chooses_and_is_shown(store: SqliteStore, ranker: 
     wanted = wanting(ranker, named(store, "? sold by x"))
     asked = about(store, "Ada", question="Which of the shops that Ada sold are owned by Cy?")
     answer = answered(store, rank(wanted), asked)
-    assert [one.id for one in answer.answers] == ["mill"]
+    assert [ranked.id for ranked in answer.answers] == ["mill"]
     (condition,) = answer.best.conditions
     assert (condition.asked, condition.grounding.text) == ("Cy", "mill -> owner -> Cy")
     assert condition.grounding.edges[0].facts[0] in answer.facts()
     assert "     Cy: mill -> owner -> Cy" in str(answer).splitlines()
     assert answer.to_dict()["answers"][0]["conditions"] == [condition.to_dict()]
     without = answered(store, rank(wanted, conditions=False), asked)
-    assert {one.id for one in without.answers} == {"shop", "mill"}
+    assert {ranked.id for ranked in without.answers} == {"shop", "mill"}
 
 
 @pytest.mark.parametrize(("noun", "right"), [("sister", {"Cy"}), ("siblings", {"Bo", "Cy"})])
@@ -346,13 +350,15 @@ def test_a_noun_that_says_the_gender_chooses(
     edges = [("Ada", "sibling", "Bo"), ("Ada", "sibling", "Cy")]
     edges += [("Bo", "gender", "Male"), ("Cy", "gender", "Female"), ("Ada", "gender", "Female")]
     names = sorted({end for head, _, tail in edges for end in (head, tail)})
-    with store_of(tables_of([entity(one, one) for one in names], edges), tmp_path) as kin:
+    with store_of(tables_of([entity(name, name) for name in names], edges), tmp_path) as kin:
         words = module.RankWords(kin, WalkRules(2, "out"))
         path = words.path([(2 * kin.relations().names.index("sibling"), -1)])
         asked = about(kin, "Ada", question=f"Who is the {noun} of Ada?")
         answer = answered(kin, rank(wanting(ranker, path)), asked)
-        assert {one.id for one in answer.answers} == right
-        assert [one.asked for one in answer.best.conditions] == [noun][: noun == "sister"]
+        assert {ranked.id for ranked in answer.answers} == right
+        assert [condition.asked for condition in answer.best.conditions] == [noun][
+            : noun == "sister"
+        ]
 
 
 def test_what_is_named_is_no_answer_but_its_path_says_what_is(

@@ -109,7 +109,7 @@ def test_the_noun_that_is_asked_for(asked: str, kind: str | None) -> None:
     ],
 )
 def test_what_is_asked_for_is_answered(kg: kgqa.KG, question: str, names: list[str]) -> None:
-    assert [one.name for one in kg.ask(question, method="rank").answers] == names
+    assert [ranked.name for ranked in kg.ask(question, method="rank").answers] == names
 
 
 @pytest.mark.model
@@ -166,14 +166,14 @@ def test_a_word_that_says_the_kind_names_none_of_them(tmp_path: Path) -> None:
     [("How many litters has Ann Reed had?", []), ("How many films did Ron Howard direct?", ["2"])],
 )
 def test_only_what_is_asked_for_is_counted(kg: kgqa.KG, question: str, names: list[str]) -> None:
-    assert [one.name for one in kg.ask(question).answers] == names
+    assert [ranked.name for ranked in kg.ask(question).answers] == names
 
 
 @pytest.mark.model
 @pytest.mark.usefixtures("minilm")
 def test_a_day_without_a_year_is_each_of_them(kg: kgqa.KG) -> None:
     topics = kg.ask("What opened on 13 July?", method="rank").topic_entities
-    assert {one.name for one in topics} == {"13 July 1957", "13 July 1990"}
+    assert {topic.name for topic in topics} == {"13 July 1957", "13 July 1990"}
 
 
 @pytest.mark.model
@@ -186,7 +186,7 @@ def test_the_present_tense_means_what_holds_on_the_day_that_is_said(kg: kgqa.KG)
         ("2031-01-01", ["Ann Stone", "Cy Marsh"], "All of this ended before 2031-01-01."),
     ):
         answer = kg.ask(question, method="rank", today=today)
-        assert [one.name for one in answer.answers] == names
+        assert [ranked.name for ranked in answer.answers] == names
         assert answer.notes == ((note,) if note else ())
         assert answer.confidence is not None
         assert (answer.confidence <= UNSURE) == (today == "2031-01-01")
@@ -218,4 +218,4 @@ def test_a_role_that_no_type_is_like_is_not_there(tmp_path: Path) -> None:
         assert none.answers == ()
         assert none.notes == ('Not in this graph: "Spain" has no king.',)
         there = kg.ask("Which author is from Spain?")
-        assert [one.name for one in there.answers] == ["Ines Calderon"]
+        assert [ranked.name for ranked in there.answers] == ["Ines Calderon"]

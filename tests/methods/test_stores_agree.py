@@ -68,9 +68,12 @@ def test_links_and_answers_are_the_same(sample, in_neo4j, random_llm, question: 
         answer = answered(store, gcr(random_llm), LinkedQuestion(question, (topic,)))
         found.append(
             (
-                [(one.id, one.name, one.score, one.mention) for one in candidates],
+                [
+                    (candidate.id, candidate.name, candidate.score, candidate.mention)
+                    for candidate in candidates
+                ],
                 [(path.text, round(path.score, 3), path.groundings) for path in answer.paths],
-                [(one.id, one.name) for one in answer.answers],
+                [(ranked.id, ranked.name) for ranked in answer.answers],
             )
         )
     assert found[0] == found[1]
@@ -94,7 +97,9 @@ def test_graphs_and_chains_are_the_same(sample, in_neo4j, kg_llm) -> None:
             rows, level, notes = neighbourhood(store, StoreTriplets(store), keys_array([key]), 2)
             _, paths = write(store, llm, [key], beams=2, steps=3)
             shown = [
-                (one.text, round(one.score, 3), one.groundings) for one in paths if one is not None
+                (path.text, round(path.score, 3), path.groundings)
+                for path in paths
+                if path is not None
             ]
             chains.append((rows.tolist(), level.tolist(), notes, shown))
         found.append(chains)
@@ -111,8 +116,11 @@ def test_answers_of_a_reasoner_are_the_same(sample, in_neo4j, tmp_path: Path) ->
             answer = answered(store, method, about(store, id_))
             found.append(
                 (
-                    [(one.id, round(one.score, 6)) for one in (*answer.answers, *answer.others)],
-                    [(one.text, one.groundings) for one in answer.paths],
+                    [
+                        (ranked.id, round(ranked.score, 6))
+                        for ranked in (*answer.answers, *answer.others)
+                    ],
+                    [(path.text, path.groundings) for path in answer.paths],
                     [one.grounding for one in answer.expanded],
                 )
             )

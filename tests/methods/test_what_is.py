@@ -35,7 +35,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
 )
 def test_a_things_table_says_what_it_is(shop: kgqa.KG, question: str, answers: list[str]) -> None:
     found = shop.ask(question)
-    assert [one.name for one in found.answers] == answers
+    assert [ranked.name for ranked in found.answers] == answers
     assert answers or "another kind: book" in found.notes[0]
 
 

@@ -67,7 +67,8 @@ def test_a_direction_that_no_question_took_is_low() -> None:
     model.forget(torch.tensor([[True, False], [False, False]]))  # never against, no second half
     words = torch.nn.functional.normalize(torch.randn(6, 4), dim=1)
     first, second = (
-        torch.sigmoid(torch.randn(9, 3) @ one[:, :-1].T + one[:, -1]) for one in model.tables(words)
+        torch.sigmoid(torch.randn(9, 3) @ table[:, :-1].T + table[:, -1])
+        for table in model.tables(words)
     )
     assert (first[:, 1::2] < 1e-6).all()
     assert (second < 1e-6).all()

@@ -76,7 +76,7 @@ def test_a_bundled_reasoner_is_found_by_its_name_and_says_how_it_was_made() -> N
         card = REASONERS.card(REASONERS.folder(name))
         assert card.described["figures"]
         assert "machine" not in json.dumps(card.described)
-        assert sum(one.stat().st_size for one in REASONERS.folder(name).iterdir()) < 6_000_000
+        assert sum(path.stat().st_size for path in REASONERS.folder(name).iterdir()) < 6_000_000
         assert (REASONERS.folder(name) / "README.md").is_file()
 
 

@@ -81,7 +81,7 @@ def models(folder: Path, tiny_folder: Path) -> dict[str, Callable[[Path], Any]]:
 
     def reasoner(changed: Path) -> Any:
         made = load_reasoner(str(changed), encoder=str(encoder), cache=changed, **where)
-        return [float(one.sum(dtype=float)) for one in made.model.tensors.values()]
+        return [float(value.sum(dtype=float)) for value in made.model.tensors.values()]
 
     lora = LoraConfig(r=2, target_modules=["q_proj", "v_proj"], init_lora_weights=False)
     with quiet():
@@ -162,7 +162,7 @@ def test_a_model_folder_of_changed_bytes(tmp_path: Path, tiny_folder: Path, coun
         kind = dice.choice(sorted(loads))
         changed = tmp_path / f"{kind}{number}"
         shutil.copytree(tmp_path / kind, changed)
-        file = dice.choice(sorted(one for one in changed.iterdir() if one.is_file()))
+        file = dice.choice(sorted(path for path in changed.iterdir() if path.is_file()))
         file.write_bytes(damaged(file.read_bytes(), dice))
         try:
             found = np.asarray(loads[kind](changed))

@@ -46,7 +46,7 @@ def own(model: Any) -> Llama:
 def tree_logits(model: Any, prompts: Sequence[Sequence[int]]) -> torch.Tensor:
     """Logits of a small tree after each prompt, in two passes that share the cache."""
     forward = TreeForward(model)
-    asked = [PromptTree(one, PrefixTree(NoConstraint())) for one in prompts]
+    asked = [PromptTree(prompt, PrefixTree(NoConstraint())) for prompt in prompts]
     root = [WaveNode(0, NO_TOKEN, 0, 0), WaveNode(1, 5, 0, 1), WaveNode(2, 9, 0, 1)]
     below = [WaveNode(3, 7, 1, 2), WaveNode(4, 7, 2, 2), WaveNode(5, 1, 4, 3)]
     found = [

@@ -43,7 +43,7 @@ def test_odds(tmp_path: Path) -> None:
     texts = ["film ; give film", "film ; give count of film", "film < made < person ; give person"]
     odds = ranker.log_odds("How many films are there?", texts)
     assert math.fsum(map(math.exp, odds)) == pytest.approx(1, abs=1e-5)
-    assert len({round(one, 6) for one in odds}) == len(texts)
+    assert len({round(odd, 6) for odd in odds}) == len(texts)
     turned = ranker.log_odds("How many films are there?", [*texts[::-1], texts[0]])
     assert turned[:3] == pytest.approx(odds[::-1], abs=1e-4)
     assert turned[3] == turned[2]  # one text, one number
@@ -58,7 +58,7 @@ def test_order_of_plans(tmp_path: Path) -> None:
         ranked = by_ranker("Who made films?", candidates, ranker)
         assert [one.score for one in ranked] == sorted((one.score for one in ranked), reverse=True)
         orders.append([one.plan for one in ranked])
-    assert orders[0] == [one.plan for one in candidates]
+    assert orders[0] == [candidate.plan for candidate in candidates]
     odds = ranker.log_odds("Who made films?", [
         "film ; give film", "film ; give count of film", "film < made < person ; give person",
     ])  # fmt: skip

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
-import torch
 
 from kgqa.errors import UsageError
 from kgqa.models import profile
-from kgqa.models.kg_llm import NO_ADAPTER, PLANS_FILE, KgLLM, load_kg_llm
-from kgqa.models.profile import engine_for, known_plan, plan_for
+from kgqa.models.kg_llm import NO_ADAPTER, PLANS_FILE, KgLLM, known_plan, load_kg_llm
+from kgqa.models.profile import engine_for, plan_for
 from kgqa.progress import Silent
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from kgqa.decoding.engine import Plan
 
 
 def load(folder: Path, cache: Path, **more) -> KgLLM:
@@ -37,6 +38,11 @@ def forward_passes(model) -> tuple[list[int], object]:
     return seen, hook
 
 
+def in_json(plan: Plan) -> dict[str, Any]:
+    done: dict[str, Any] = json.loads(json.dumps(asdict(plan)))
+    return done
+
+
 def test_a_plan_is_made_once_and_then_read(tiny: KgLLM, tmp_path: Path) -> None:
     llm = replace(tiny, plans=tmp_path / "new" / PLANS_FILE)
     profile._plans.pop(llm.model, None)
@@ -51,19 +57,22 @@ def test_a_plan_is_made_once_and_then_read(tiny: KgLLM, tmp_path: Path) -> None:
         assert not seen
     finally:
         hook.remove()
-    assert known_plan(llm.plans, llm.name, torch.device("cpu")) == plan
-    assert known_plan(llm.plans, "another model", torch.device("cpu")) is None
+    assert llm.plans
+    for device in (None, "cpu"):
+        assert known_plan(llm.plans, llm.name, device) == {"device": "cpu", **in_json(plan)}
+    assert known_plan(llm.plans, llm.name, "cuda") is None
+    assert known_plan(llm.plans, "another model", None) is None
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"a": 1}', '{"a": {"way": "sideways"}}'])
 def test_a_damaged_file_is_as_good_as_none(tiny: KgLLM, tmp_path: Path, content: str) -> None:
     file = tmp_path / PLANS_FILE
     file.write_text(content)
-    assert known_plan(file, tiny.name, torch.device("cpu")) is None
+    assert known_plan(file, tiny.name, None) is None
     llm = replace(tiny, plans=file)
     profile._plans.pop(llm.model, None)
     plan = plan_for(llm, progress=Silent())
-    assert known_plan(file, llm.name, torch.device("cpu")) == plan
+    assert known_plan(file, llm.name, None) == {"device": "cpu", **in_json(plan)}
     assert len(json.loads(file.read_text())) == 1
 
 

@@ -28,7 +28,9 @@ def company(folder: Path) -> GraphStore:
     edges = [(one, "owned by", "team a" if n % 2 else "team b") for n, one in enumerate(services)]
     edges += [(one, "on call", "Ada" if n % 2 else "Bo") for n, one in enumerate(services[:9])]
     edges += [("Ada", "member of", "team a"), ("Bo", "member of", "team b")]
-    return store_of(tables_of([entity(one, one) for one in nodes], edges, direction="both"), folder)
+    return store_of(
+        tables_of([entity(node, node) for node in nodes], edges, direction="both"), folder
+    )
 
 
 def own_hops(store: GraphStore, id_: str) -> list[tuple[int, int]]:

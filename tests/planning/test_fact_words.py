@@ -89,7 +89,7 @@ def test_facts_are_those_that_the_question_means(
     fields: kgqa.KG, question: str, names: set[str]
 ) -> None:
     answer = fields.ask(question, method="query")
-    assert {one.name for one in answer.answers} == names, answer.notes
+    assert {ranked.name for ranked in answer.answers} == names, answer.notes
 
 
 SCHEMA = SchemaIndex(

@@ -13,6 +13,7 @@ from kgqa.queries.plan import Comparison, Hop, NodeRef
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 TABLES = {
     "kites": "id,name,price,weight,made\n1,Zephyr,40,900,2011-05-02\n2,Mistral,25,1200,2004-03-09\n"
@@ -25,12 +26,29 @@ TABLES = {
 }
 
 
+HUTS = {
+    "huts": "id,name,elev,lat,beds,closed\n1,Grauhorn,2410,46.1,40,true\n"
+    "2,Weissjoch,3120,45.2,12,false\n3,Rotsattel,1900,47.7,25,false\n",
+    "columns": "id,name,meaning\n1,elev,height above the sea\n2,beds,places to sleep\n",
+}
+
+
+def loaded(tables: dict[str, str], folder: Path) -> kgqa.KG:
+    (folder / "tables").mkdir()
+    for name, text in tables.items():
+        (folder / "tables" / f"{name}.csv").write_text(text)
+    return kgqa.ingest("tables", folder / "tables", kg="tables", home=folder / "home")
+
+
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
-    folder = tmp_path_factory.mktemp("tables")
-    for name, text in TABLES.items():
-        (folder / f"{name}.csv").write_text(text)
-    with kgqa.ingest("tables", folder, kg="library", home=tmp_path_factory.mktemp("home")) as kg:
+    with loaded(TABLES, tmp_path_factory.mktemp("library")) as kg:
+        yield kg
+
+
+@pytest.fixture(scope="module")
+def huts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
+    with loaded(HUTS, tmp_path_factory.mktemp("huts")) as kg:
         yield kg
 
 
@@ -56,7 +74,7 @@ def test_what_is_compared_or_denied(
     library: kgqa.KG, method: str, question: str, names: set[str]
 ) -> None:
     answer = library.ask(question, method=method)
-    assert {one.name for one in answer.answers} == names, answer.notes
+    assert {ranked.name for ranked in answer.answers} == names, answer.notes
 
 
 @pytest.mark.model
@@ -93,7 +111,7 @@ def test_hops_to_what_must_not_be_there_come_last() -> None:
     assert last == {0, 2}
     turned, compared = with_last(pattern, where, last)
     assert turned.nodes == ("Man", "Dog", "House", "Town")
-    assert [one.relation for one in turned.hops] == ["has", "owns", "lies in"]
+    assert [hop.relation for hop in turned.hops] == ["has", "owns", "lies in"]
     assert [one.left for one in compared] == [NodeRef(3), NodeRef(1)]
     assert absence(hops, {3}, {0, 1}) == {2}
     assert absence(hops, {0}, set()) is None
@@ -109,7 +127,7 @@ def test_hops_to_what_must_not_be_there_come_last() -> None:
 )
 def test_what_is_spent_is_a_sum(library: kgqa.KG, question: str, names: set[str]) -> None:
     answer = library.ask(question)
-    assert {one.name for one in answer.answers} == names
+    assert {ranked.name for ranked in answer.answers} == names
     assert answer.plan is not None
     assert "sum Loan.fee" in str(answer.plan)
 
@@ -123,23 +141,7 @@ def test_what_is_counted_by_its_kind_is_no_topic(tmp_path_factory: pytest.TempPa
     triples += [(name, "instance of", "being") for name in kinds]
     home = tmp_path_factory.mktemp("home")
     with kgqa.ingest("triples", triples, kg="beings", home=home) as kg:
-        assert [one.name for one in kg.ask("How many golems are there?").answers] == ["3"]
-
-
-HUTS = {
-    "huts": "id,name,elev,lat,beds,closed\n1,Grauhorn,2410,46.1,40,true\n"
-    "2,Weissjoch,3120,45.2,12,false\n3,Rotsattel,1900,47.7,25,false\n",
-    "columns": "id,name,meaning\n1,elev,height above the sea\n2,beds,places to sleep\n",
-}
-
-
-@pytest.fixture(scope="module")
-def huts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
-    folder = tmp_path_factory.mktemp("huts")
-    for name, text in HUTS.items():
-        (folder / f"{name}.csv").write_text(text)
-    with kgqa.ingest("tables", folder, kg="huts", home=tmp_path_factory.mktemp("home")) as kg:
-        yield kg
+        assert [ranked.name for ranked in kg.ask("How many golems are there?").answers] == ["3"]
 
 
 @pytest.mark.model
@@ -160,4 +162,4 @@ def huts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
 def test_columns_are_found_by_what_people_call_them(
     huts: kgqa.KG, question: str, names: set[str]
 ) -> None:
-    assert {one.name for one in huts.ask(question).answers} == names
+    assert {ranked.name for ranked in huts.ask(question).answers} == names

@@ -99,6 +99,6 @@ def test_what_no_plan_can_say_is_refused(tmp_path: Path) -> None:
         assert not answer.answers
         assert any("cannot be said as one query" in note for note in answer.notes)
         assert "'divisible'" in kg.ask(question).notes[0]  # auto, too
-        assert [one.name for one in kg.ask("Which films were released before 1990?").answers] == [
-            "Alien"
-        ]
+        assert [
+            ranked.name for ranked in kg.ask("Which films were released before 1990?").answers
+        ] == ["Alien"]

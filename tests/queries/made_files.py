@@ -205,13 +205,16 @@ class PlanMaker:
                 hops.append(relation)
         names = [_named(nodes, number) for number in range(len(nodes))]
         places = [
-            (f"{name}.{one.name}", one, [class_])
+            (f"{name}.{property_.name}", property_, [class_])
             for name, class_ in zip(names, nodes, strict=True)
-            for one in self.index.types[class_].properties
+            for property_ in self.index.types[class_].properties
         ]
         if hops.count("product") == 1:
             (pattern,) = self.index.relations["product"]
-            places += [(f"product.{one.name}", one, ["product"]) for one in pattern.properties]
+            places += [
+                (f"product.{property_.name}", property_, ["product"])
+                for property_ in pattern.properties
+            ]
         parts = [text]
         if feature == "then":
             parts = [f"{text} | desc {random.choice(names[:1])} | limit {random.randint(2, 9)}",
@@ -270,14 +273,14 @@ class PlanMaker:
 
     def _hops(self, class_: str) -> list[tuple[str, str, bool]]:
         found = [
-            (one.relation, one.tail, False)
-            for one in self.index.schema.relations
-            if one.head == class_
+            (relation.relation, relation.tail, False)
+            for relation in self.index.schema.relations
+            if relation.head == class_
         ]
         return found + [
-            (one.relation, one.head, True)
-            for one in self.index.schema.relations
-            if one.tail == class_
+            (relation.relation, relation.head, True)
+            for relation in self.index.schema.relations
+            if relation.tail == class_
         ]
 
     def _step(self, class_: str, nodes: list[str]) -> str:
@@ -291,7 +294,7 @@ class PlanMaker:
         return (f" <{relation} {name}" if inverse else f" {relation}> {name}"), class_, name
 
     def _thing(self, class_: str) -> Thing:
-        return self.random.choice([one for one in self.graph.things if class_ in one.types])
+        return self.random.choice([thing for thing in self.graph.things if class_ in thing.types])
 
     def _item(self, feature: str, places: list[Any], numbers: list[str]) -> str:
         place = self.random.choice(places)[0]

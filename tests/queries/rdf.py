@@ -21,17 +21,17 @@ def plain(graph: MemoryGraph, kinds: dict[str, str]) -> MemoryGraph:
     """Return a graph without what RDF cannot say: facts twice, and with properties."""
     links = [
         Link(*row)
-        for row in dict.fromkeys((one.head, one.relation, one.tail) for one in graph.links)
+        for row in dict.fromkeys((link.head, link.relation, link.tail) for link in graph.links)
     ]
     things = [
         Thing(
-            one.types,
+            thing.types,
             {
                 name: sorted(set(value)) if isinstance(value, list) else value
-                for name, value in one.properties.items()
+                for name, value in thing.properties.items()
             },
         )
-        for one in graph.things
+        for thing in graph.things
     ]
     return MemoryGraph(things, links, schema_of(things, links, kinds))
 

@@ -1,6 +1,7 @@
 """What a plan gives is what it means: compared with loops over lists."""
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import kgqa
 from kgqa.errors import PlanError, TimeLimitError
 from kgqa.paths.ground import Node
 from kgqa.queries.execute import run_plan
 from kgqa.queries.groups import required, wants_empty
-from kgqa.queries.join import distinct_rows, unique_rows
+from kgqa.queries.join import rows_of_pairs, unique_rows
 from kgqa.queries.result import QueryLimits, QueryResult
 from kgqa.queries.text import parse_plan
 from tests.queries.made import graphs, plans
@@ -212,10 +214,30 @@ def test_different_rows_are_those_of_numpy_however_large_their_numbers(
     found, back = unique_rows(columns)
     assert found.tolist() == wanted.tolist()
     assert back.tolist() == places.reshape(-1).tolist()
-    assert distinct_rows(columns).tolist() == wanted.tolist()
-    assert distinct_rows(columns[1:]).tolist() == [
-        [one] for one in sorted(set(columns[1].tolist()))
+    assert rows_of_pairs(*columns).tolist() == wanted[:, 0].tolist()
+
+
+@pytest.mark.parametrize("order", ["desc count *", "asc count *", "desc count * | asc *#2"])
+def test_the_first_of_many_counts_are_those_of_all_in_order(tmp_path: Path, order: str) -> None:
+    sizes = [5, 3, 3, 3, 2, 2, 1, 1, 1, 1, 4]
+    triples = [
+        (f"Person {town}.{number}", "lives in", f"Town {town}")
+        for town, size in enumerate(sizes)
+        for number in range(size)
     ]
+    give = f"* [lives in]> *#2 | {order}{{}} | give *#2, count *"
+    with kgqa.ingest("triples", triples, kg="towns", home=tmp_path) as kg:
+        every = [(row[0].name, row[1]) for row in kg.query(give.format("")).rows]
+        assert sorted(count for _, count in every if count) == sorted(sizes)
+        for limit in range(1, len(every) + 2):
+            for skip in (0, 2):
+                result = kg.query(give.format(f" | skip {skip} | limit {limit}"))
+                rows = [*result.rows, *result.tied, *result.runners_up]
+                shown = [(row[0].name, row[1]) for row in rows]
+                assert shown == every[skip : skip + len(shown)]
+                assert len(result.rows) == max(0, min(limit, len(every) - skip))
+                after = len(every) - skip - len(result.rows) - len(result.tied)
+                assert len(result.runners_up) == min(3, max(0, after))
 
 
 def test_of_too_many_rows_the_first_are_given_with_their_number() -> None:

@@ -59,7 +59,7 @@ def check_plan(kg: kgqa.KG, plan: Plan, graph: MemoryGraph, ids: list[str]) -> b
     exact = not any(hop.repeated for hop in plan.hops)  # else one chain of several is shown
     for number, row in enumerate(rows[:limit]):
         found = result.evidence(number)
-        facts = {(one.head, one.predicate, one.tail) for one in found.facts}
+        facts = {(fact.head, fact.predicate, fact.tail) for fact in found.facts}
         things = [
             {node.id for node in one.members}  # type: ignore[union-attr]
             for one, item in zip(found.counted, aggregates(plan), strict=True)

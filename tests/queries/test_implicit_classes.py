@@ -43,19 +43,24 @@ def kg(tmp_path_factory: pytest.TempPathFactory) -> kgqa.KG:
 
 def test_sets_of_heads_are_classes_and_quantities_are_properties(kg: kgqa.KG) -> None:
     found = {
-        frozenset(one.name for one in type_.properties): type_.count for type_ in kg.schema().types
+        frozenset(property_.name for property_ in type_.properties): type_.count
+        for type_ in kg.schema().types
     }
     assert found[frozenset({"population", "area", "record low"})] == 4
     assert found[frozenset({"population"})] == 5
     assert found[frozenset({"length"})] == 4
-    kinds = {one.name: one.type for type_ in kg.schema().types for one in type_.properties}
+    kinds = {
+        property_.name: property_.type
+        for type_ in kg.schema().types
+        for property_ in type_.properties
+    }
     assert kinds["held on"] == "date"
     assert kinds["length"] == "integer"
 
 
 def test_plans_over_the_classes_give_what_the_triples_say(kg: kgqa.KG) -> None:
-    [river] = [one.name for one in kg.schema().types if one.count == 4 and one.properties
-               and one.properties[0].name == "length"]  # fmt: skip
+    [river] = [type_.name for type_ in kg.schema().types if type_.count == 4 and type_.properties
+               and type_.properties[0].name == "length"]  # fmt: skip
     found = kg.query(
         f"[{river}] | desc [{river}].length | limit 2 | give [{river}], [{river}].length"
     )
@@ -82,7 +87,10 @@ def test_a_class_that_is_no_label_is_never_in_cypher(kg: kgqa.KG) -> None:
 def test_a_few_things_of_a_kind_are_not_the_classes_of_the_rest(tmp_path: Path) -> None:
     kinds = [("Lee", "kind", "brook"), ("Mole", "kind", "brook")]
     with kgqa.ingest("triples", [*TRIPLES, *kinds], kg="kinds", home=tmp_path) as kg:
-        found = {frozenset(one.name for one in type_.properties) for type_ in kg.schema().types}
+        found = {
+            frozenset(property_.name for property_ in type_.properties)
+            for type_ in kg.schema().types
+        }
         assert frozenset({"population", "area", "record low"}) in found
         assert kg.ask("How many brooks are there?").best.name == "2"
 
@@ -107,7 +115,7 @@ def test_a_graph_with_classes_is_left_as_it_is(tmp_path: Path) -> None:
 def test_whole_graph_questions_are_answered_by_the_default_method(
     kg: kgqa.KG, question: str, answers: list[str]
 ) -> None:
-    assert sorted(one.name for one in kg.ask(question).answers) == answers
+    assert sorted(ranked.name for ranked in kg.ask(question).answers) == answers
 
 
 SPANS = {  # type, river, place, length, designer, whether it is listed
@@ -138,7 +146,7 @@ def bridges(tmp_path_factory: pytest.TempPathFactory) -> kgqa.KG:
 
 
 def test_what_shares_only_what_all_have_is_of_two_classes(bridges: kgqa.KG) -> None:
-    owned = {frozenset(one.name for one in type_.properties): type_.count
+    owned = {frozenset(property_.name for property_ in type_.properties): type_.count
              for type_ in bridges.schema().types}  # fmt: skip
     assert (owned[frozenset({"length"})], owned[frozenset({"population"})]) == (3, 5)
 
@@ -163,4 +171,4 @@ def test_what_shares_only_what_all_have_is_of_two_classes(bridges: kgqa.KG) -> N
 def test_classes_without_types_are_asked_by_their_names(
     bridges: kgqa.KG, question: str, answers: list[str]
 ) -> None:
-    assert sorted(one.name for one in bridges.ask(question).answers) == answers
+    assert sorted(ranked.name for ranked in bridges.ask(question).answers) == answers

@@ -163,7 +163,7 @@ def behind(result: QueryResult) -> list[Any]:
     found = [result.evidence(row) for row in range(len(result) + len(result.tied))]
     return [
         (
-            {(one.head, one.predicate, one.tail) for one in each.facts},
+            {(fact.head, fact.predicate, fact.tail) for fact in each.facts},
             {(one.id, one.property, one.value) for one in each.held},
             [
                 (

@@ -140,7 +140,7 @@ def test_a_format_of_another_package_is_found_by_its_entry_point(
     path.write_text("who=me\nno\nwhen=now\n")
     read = read_questions(path, "colon", separator="=")
     assert (read.questions[0].question, read.questions[0].answers) == ("who", ["me"])
-    assert [one.id for one in read.questions] == ["1", "3"]
+    assert [question.id for question in read.questions] == ["1", "3"]
     assert str(read.bad_entries[0]) == "q.txt, line 2: no answer"
     with pytest.raises(UsageError, match="`sep`"):
         read_questions(path, "colon", sep="=")

@@ -243,7 +243,7 @@ def test_nothing_in_a_file_is_lost_or_ends_in_another_error(
 def test_a_limit_counts_bad_lines_too(tmp_path: Path) -> None:
     path = lines(tmp_path / "r.jsonl", ROG, "{", {**ROG, "id": "r2"}, {**ROG, "id": "r3"})
     read = read_questions(path, "cwq-graph", 3)
-    assert ([one.id for one in read.questions], read.total) == (["r1", "r2"], 3)
+    assert ([question.id for question in read.questions], read.total) == (["r1", "r2"], 3)
 
 
 def test_an_unknown_format_is_refused_with_the_names_of_all(tmp_path: Path) -> None:
@@ -280,6 +280,6 @@ def test_real_files_are_read_whole(shared: Path, form: str, file: str, count: in
     assert not read.bad_entries
     assert len(read.questions) == count
     if form in ("metaqa", "pathquestion"):
-        assert all(len(one.relation_paths[0]) == one.hops for one in read.questions)
+        assert all(len(question.relation_paths[0]) == question.hops for question in read.questions)
     if form in ("commonsenseqa", "medqa"):
-        assert all(set(one.answers) <= set(one.choices) for one in read.questions)
+        assert all(set(question.answers) <= set(question.choices) for question in read.questions)

@@ -85,7 +85,7 @@ def test_real_question_graphs_hold_the_paths_that_were_published(
             topics = store.keys_of(row["topic_entities"])
             table, _ = walk(store, np.unique(topics[topics >= 0]), rules)
             found = {path.text for path in ground(store, table, PathFormat()) if path}
-            published = {one for one in row["paths_within_2_hops"] if _simple(one)}
+            published = {hop for hop in row["paths_within_2_hops"] if _simple(hop)}
             assert published
             assert published <= found
 

@@ -57,7 +57,7 @@ def test_a_chain_of_two_facts(tmp_path: Path) -> None:
     assert question.topic_entities == ["Grey Heron"]  # as the question writes the title
     assert question.answers == ["Varde"]
     assert question.relation_paths == [("captain", "place of birth")]
-    assert question.gold_triplets == [tuple(one) for one in BRIDGE["evidences"]]
+    assert question.gold_triplets == [tuple(evidence) for evidence in BRIDGE["evidences"]]
 
 
 def test_a_comparison_has_two_topics_and_no_relation_path_to_its_answer(tmp_path: Path) -> None:

@@ -41,8 +41,8 @@ def test_a_question_may_leave_out_what_the_ones_before_said(served: Served) -> N
     first = served.post("/api/ask", {"question": QUESTION, "method": "rank"}).json
     turn = {
         "question": first["question"],
-        "topic_entities": [one["id"] for one in first["topic_entities"]],
-        "answers": [*(one["id"] for one in first["answers"]), "not an id"],
+        "topic_entities": [entity["id"] for entity in first["topic_entities"]],
+        "answers": [*(answer["id"] for answer in first["answers"]), "not an id"],
     }
     asked = {"question": "Who owns it?", "method": "rank"}
     then = served.post("/api/ask", {**asked, "after": [turn]}).json
@@ -95,8 +95,8 @@ def test_what_needs_no_model(served: Served) -> None:
     assert found.rows[0]["values"] == [4]
     assert served.post("/api/query", {"plan": "Nothing at all"}).status == 400
     kgs = served.get("/api/kgs").json
-    assert [one["name"] for one in kgs["kgs"]] == ["services"]
-    assert "rank" in {one["name"] for one in kgs["methods"]}
+    assert [kg["name"] for kg in kgs["kgs"]] == ["services"]
+    assert "rank" in {method["name"] for method in kgs["methods"]}
     assert served.get("/health").json["status"] == "ok"
     status = served.get("/api/status").json
     assert status["kgs"][0]["edges"] == len(TRIPLES)

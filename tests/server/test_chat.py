@@ -57,15 +57,15 @@ def test_a_stream_has_the_same_text(client: openai.OpenAI) -> None:
         )
     )
     whole = client.chat.completions.create(**asked, extra_body=options)
-    text = "".join(one.choices[0].delta.content or "" for one in chunks if one.choices)
+    text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
     assert text == whole.choices[0].message.content
-    said = [one.choices[0].delta for one in chunks if one.choices]
+    said = [chunk.choices[0].delta for chunk in chunks if chunk.choices]
     assert said[1].content == 'About `"checkout-api"`.\n\n'  # as soon as it is known
     thought: Any = next(one for one in said if getattr(one, "reasoning_content", None))
     assert '"Ada Birch"' in thought.reasoning_content
     assert said.index(thought) < len(said) - 2
-    ends = [one for one in chunks if one.choices and one.choices[0].finish_reason]
-    assert [one.choices[0].finish_reason for one in ends] == ["stop"]
+    ends = [chunk for chunk in chunks if chunk.choices and chunk.choices[0].finish_reason]
+    assert [end.choices[0].finish_reason for end in ends] == ["stop"]
     assert ends[0].model_extra is not None
     assert len(ends[0].model_extra["kgqa"]["paths"]) <= 2
     assert chunks[-1].usage is not None
@@ -111,7 +111,7 @@ def test_earlier_messages_count_and_earlier_answers_are_not_believed(
     made = client.chat.completions.create(model="services/rank", messages=said)
     assert made.model_extra is not None
     found = made.model_extra["kgqa"]
-    assert [one["name"] for one in found["topic_entities"]] == ["checkout-api"]
+    assert [entity["name"] for entity in found["topic_entities"]] == ["checkout-api"]
     assert found["answers"][0]["name"] == "Payments"
     assert found["notes"][0] == '"it" was taken as "checkout-api".'
 
@@ -139,7 +139,7 @@ def test_what_a_chat_program_asks_for_itself_is_answered_without_the_graph(
     assert json.loads(made.choices[0].message.content) == {"tags": []}
     short = "Provide a title for this conversation."
     chunks = create(model="services", messages=[*message(QUESTION), *message(short)], stream=True)
-    assert "".join(one.choices[0].delta.content or "" for one in chunks) == QUESTION
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == QUESTION
     made = create(model="services/rank", messages=message("who owns the title checkout-api"))
     assert made.model_extra  # a question, although it has the word
 

@@ -51,14 +51,14 @@ class Load:
         self.threads = [threading.Thread(target=self._run, args=one) for one in work]
 
     def __enter__(self) -> Load:
-        for one in self.threads:
-            one.start()
+        for thread in self.threads:
+            thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.over.set()
-        for one in self.threads:
-            one.join(60)
+        for thread in self.threads:
+            thread.join(60)
 
     def _run(self, work: Any, number: int) -> None:
         try:

@@ -50,16 +50,16 @@ def test_the_tools_answer(transport: str, served: Served, model_cache: Path) -> 
 
     async def run() -> None:
         async with over(transport, served, model_cache) as client:
-            tools = {one.name: one for one in (await client.list_tools()).tools}
+            tools = {tool.name: tool for tool in (await client.list_tools()).tools}
             assert set(tools) == {
                 "ask", "paths", "neighbours", "link", "check", "kgs", "schema", "query"
             }  # fmt: skip
-            for one in tools.values():
-                assert one.annotations is not None
-                assert one.annotations.read_only_hint
-                assert one.annotations.open_world_hint is False
-                assert one.output_schema is not None
-                assert one.description
+            for value in tools.values():
+                assert value.annotations is not None
+                assert value.annotations.read_only_hint
+                assert value.annotations.open_world_hint is False
+                assert value.output_schema is not None
+                assert value.description
 
             async def call(name: str, **given: Any) -> tuple[Any, str]:
                 result = await client.call_tool(name, given, progress_callback=progress)
@@ -68,7 +68,7 @@ def test_the_tools_answer(transport: str, served: Served, model_cache: Path) -> 
                 return result.structured_content, text.text
 
             found, text = await call("ask", question=QUESTION, limit=1, full=True)
-            assert [one["name"] for one in found["answers"]] == ["Ada Birch"]
+            assert [answer["name"] for answer in found["answers"]] == ["Ada Birch"]
             behind = found["paths"][found["answers"][0]["paths"][0]]
             assert behind["edges"][-1]["facts"]
             assert behind["text"] in text
@@ -85,7 +85,7 @@ def test_the_tools_answer(transport: str, served: Served, model_cache: Path) -> 
             assert (len(page["paths"]), page["total"], page["next_offset"]) == (2, 3, 2)
             assert "More with offset 2" in text
             rest, _ = await call("neighbours", entity="checkout-api", offset=2)
-            texts = [one["text"] for one in (*page["paths"], *rest["paths"])]
+            texts = [path["text"] for path in (*page["paths"], *rest["paths"])]
             assert len(set(texts)) == 3
             paths, _ = await call("paths", entity=SCRIPT, hops=2)
             assert paths["total"] >= 3
@@ -98,9 +98,11 @@ def test_the_tools_answer(transport: str, served: Served, model_cache: Path) -> 
             assert "not in the graph" in text
 
             served_kgs, _ = await call("kgs")
-            assert [one["name"] for one in served_kgs["kgs"]] == ["services"]
+            assert [kg["name"] for kg in served_kgs["kgs"]] == ["services"]
             described, text = await call("schema")
-            relations = {one["relation"]: one["count"] for one in described["relations"]}
+            relations = {
+                relation["relation"]: relation["count"] for relation in described["relations"]
+            }
             assert relations["ownedBy"] == 4
             assert '"ownedBy"' in text
             rows, text = await call("query", plan="* ownedBy> * | give count ownedBy")
@@ -145,7 +147,7 @@ def test_no_name_makes_an_answer_large(count: int) -> None:
     from kgqa.server.mcp import bounded, capped
 
     rows = [f"{number} " + "long " * 2_000 for number in range(count)]
-    paths = [{"text": one, "score": -1.0, "edges": [edge("x", one)] * 3} for one in rows]
+    paths = [{"text": row, "score": -1.0, "edges": [edge("x", row)] * 3} for row in rows]
     page = {
         "entity": {"id": "x", "name": "x"},
         "paths": paths,

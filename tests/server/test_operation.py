@@ -43,8 +43,8 @@ def bearer(key: str) -> Any:
 def metrics(server: Served, **headers: Any) -> dict[tuple[str, ...], float]:
     found = {}
     for family in text_string_to_metric_families(server.get("/metrics", **headers).text):
-        for one in family.samples:
-            found[one.name, *one.labels.values()] = one.value
+        for sample in family.samples:
+            found[sample.name, *sample.labels.values()] = sample.value
     return found
 
 
@@ -67,7 +67,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory, model_cache: Path) -> Itera
 
 def test_a_key_opens_its_kgs_alone(shared: Served) -> None:
     def kgs(key: str) -> list[str]:
-        return [one["name"] for one in shared.get("/api/kgs", **bearer(key)).json["kgs"]]
+        return [kg["name"] for kg in shared.get("/api/kgs", **bearer(key)).json["kgs"]]
 
     assert kgs(ALL) == ["other", "services"]
     assert kgs(ANN) == ["services"]
@@ -80,8 +80,8 @@ def test_a_key_opens_its_kgs_alone(shared: Served) -> None:
     chat = {"model": "services", "messages": [{"role": "user", "content": "a"}]}
     assert shared.post("/v1/chat/completions", chat, **bearer(BOB)).status == 404
     models = shared.get("/v1/models", **bearer(BOB)).json["data"]
-    assert {one["id"].partition("/")[0] for one in models} == {"other"}
-    names = [one["name"] for one in shared.get("/api/status", **bearer(BOB)).json["kgs"]]
+    assert {model["id"].partition("/")[0] for model in models} == {"other"}
+    names = [kg["name"] for kg in shared.get("/api/status", **bearer(BOB)).json["kgs"]]
     assert names == ["other"]
     call = {"name": "link", "arguments": {"question": "checkout-api", "kg": "services"}}
     mcp = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
@@ -96,7 +96,7 @@ def test_a_client_has_its_own_limit(shared: Served) -> None:
         asked = [{"question": QUESTION, "k": n} for n in range(1, 6)]
         found = pool.map(lambda one: shared.post("/api/ask", one, **bearer(ANN)), asked)
         replies = sorted(found, key=lambda one: one.status)
-    assert [one.status for one in replies] == [200, 200, 200, 429, 429]
+    assert [reply.status for reply in replies] == [200, 200, 200, 429, 429]
     assert "ann" in replies[-1].json["error"]["message"]
     assert 1 <= int(replies[-1].headers["retry-after"]) <= 60
     other = shared.post("/api/ask", {"question": "what is r of a", "kg": "other"}, **bearer(BOB))
@@ -121,10 +121,10 @@ def test_requests_are_named_counted_and_logged(shared: Served) -> None:
         for line in (shared.home.parent / "log").read_text().splitlines()
         if line.startswith("{")
     ]
-    (mine,) = [one for one in lines if one["id"] == "mine-1"]
+    (mine,) = [line for line in lines if line["id"] == "mine-1"]
     assert (mine["client"], mine["status"], mine["path"]) == ("bob", 200, "/api/kgs")
     assert "secret" not in json.dumps(lines)
-    assert any(one["path"] == "/nothing/%0Aforged" for one in lines)
+    assert any(line["path"] == "/nothing/%0Aforged" for line in lines)
 
 
 def test_probes_need_no_key(shared: Served) -> None:
@@ -150,12 +150,12 @@ def test_a_file_of_keys_is_refused_without_showing_a_key(tmp_path: Path) -> None
 
 def test_every_operation_is_described_with_what_it_gives(served: Served) -> None:
     described = served.get("/openapi.json").json
-    operations = [one for path in described["paths"].values() for one in path.values()]
-    names = [one["operationId"] for one in operations]
+    operations = [value for path in described["paths"].values() for value in path.values()]
+    names = [operation["operationId"] for operation in operations]
     assert len(set(names)) == len(names)
-    for one in operations:
-        (content,) = list(one["responses"]["200"]["content"].values())[:1]
-        assert content["schema"], one["operationId"]
+    for operation in operations:
+        (content,) = list(operation["responses"]["200"]["content"].values())[:1]
+        assert content["schema"], operation["operationId"]
     replies: list[tuple[Any, Any]] = [
         (forms.Served, served.get("/api/kgs")),
         (forms.Status, served.get("/api/status")),

@@ -261,7 +261,10 @@ def test_what_is_approved_is_kept_for_learning(
     file = tmp_path / "approved.jsonl"
     file.write_bytes(kept.value.path().read_bytes())
     read = read_questions(file)
-    found = {one.question: (one.topic_entities, one.answers) for one in read.questions}
+    found = {
+        question.question: (question.topic_entities, question.answers)
+        for question in read.questions
+    }
     assert found["who operates Aurora?"] == (["s0"], ["o1"])
     assert found["What is the birthday of Ines Holm?"] == (["c0"], ["p0"])
     assert found["Which home port has the most ships?"][1][0] == "p0"

@@ -80,7 +80,7 @@ def test_a_server_that_is_killed_behind_nginx_loses_no_question(
             reply = front.post("/api/ask", body)
             if reply.status == 200:
                 assert reply.json["question"] == body["question"]
-                return tried, [one["name"] for one in reply.json["answers"]]
+                return tried, [answer["name"] for answer in reply.json["answers"]]
         raise AssertionError(reply.text)
 
     with ThreadPoolExecutor(8) as pool:
@@ -101,7 +101,7 @@ def test_the_unit_starts_a_server_with_options_that_there_are() -> None:
     unit.read(CHECKOUT / "examples" / "kgqa.service")
     service = unit["Service"]
     flags = re.findall(r" --([a-z-]+)", service["ExecStart"])
-    assert {one.replace("-", "_") for one in flags} <= set(ServeOptions.model_fields)
+    assert {flag.replace("-", "_") for flag in flags} <= set(ServeOptions.model_fields)
     name, _, folder = service["Environment"].partition("=")
     assert name.removeprefix("KGQA_").lower() in Settings.model_fields
     assert folder.endswith(service["StateDirectory"])  # all else is read-only to it
@@ -120,7 +120,7 @@ def test_the_containers_fit_each_other_and_the_program() -> None:
     known = set(Settings.model_fields)
     for name in serve["environment"]:
         assert name.removeprefix("KGQA_").lower() in known, name
-    named = {one.partition(":")[0] for each in (serve, neo4j) for one in each["volumes"]}
+    named = {volume.partition(":")[0] for each in (serve, neo4j) for volume in each["volumes"]}
     assert {one for one in named if "/" not in one} == set(composed["volumes"])
     built = (CHECKOUT / "Dockerfile").read_text()
     assert f"EXPOSE {port}\n" in built

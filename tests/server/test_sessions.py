@@ -186,13 +186,13 @@ def test_the_least_recently_used_kg_llm_goes(sessions: Any, tiny_folder: Path) -
             assert (await made.answer(waiting))["kg_llm"]["model"]
 
         def held() -> list[object]:
-            return [sorted(map(str, one.kg_llms)) for one in made._answering[0]._open.values()]
+            return [sorted(map(str, value.kg_llms)) for value in made._answering[0]._open.values()]
 
         await by(names[0])
         await by(names[0], hops=1)  # another session, the same model
         assert len(made._answering[0]._open) == 2
         assert len({str(one) for one in held()}) == 1
-        first = [one._resources._kept for one in made._answering[0]._open.values()]
+        first = [value._resources._kept for value in made._answering[0]._open.values()]
         assert (
             len({id(next(v for k, v in kept.items() if k[0] == "kg_llm")) for kept in first}) == 1
         )

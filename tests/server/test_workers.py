@@ -59,8 +59,8 @@ def test_answers_are_the_librarys_in_any_order_and_batch(two: Served, home: Path
     for question, reply in zip(asked, replies, strict=True):
         assert reply.json["question"] == question
         mine, others = reply.json, right[question]
-        assert [one["name"] for one in mine["answers"]] == [
-            one["name"] for one in others["answers"]
+        assert [answer["name"] for answer in mine["answers"]] == [
+            answer["name"] for answer in others["answers"]
         ]
         assert mine["notes"] == others["notes"]
         for part in (("answers", "name"), ("paths", "text")):  # the last bits are the batch's
@@ -99,7 +99,7 @@ def test_an_answer_is_kept_for_the_state_of_the_kg_that_gave_it(
     tmp_path: Path, model_cache: Path
 ) -> None:
     def load(*triples: tuple[str, str, str]) -> None:
-        (tmp_path / "kg.tsv").write_text("".join("\t".join(one) + "\n" for one in triples))
+        (tmp_path / "kg.tsv").write_text("".join("\t".join(triple) + "\n" for triple in triples))
         made = kgqa.ingest("triples", tmp_path / "kg.tsv", kg="kg", home=tmp_path / "home")
         made.close()
 
@@ -115,7 +115,7 @@ def test_an_answer_is_kept_for_the_state_of_the_kg_that_gave_it(
         while (found := server.post("/api/ask", {"question": QUESTIONS[0]}).json) == first:
             assert time.monotonic() < end
             time.sleep(0.2)
-        assert [one["name"] for one in found["answers"]] == ["Eve Novak"]
+        assert [answer["name"] for answer in found["answers"]] == ["Eve Novak"]
 
 
 def test_the_cache_is_bounded_and_gives_copies() -> None:

@@ -78,11 +78,11 @@ def check_decodable(store: GraphStore, llm: KgLLM, chain: ChainExample, rules: W
         opening = markers.completed(free)
         if opening is None:
             continue
-        visited = frozenset().union(*(one.visited for one in readings))
+        visited = frozenset().union(*(reading.visited for reading in readings))
         inner = language.constraint(visited)
         marked = MarkedConstraint(inner, markers.closing)
         states = [marked.start()]
-        while not (ends := [one for one in states if marked.is_end([one])[0]]):
+        while not (ends := [state for state in states if marked.is_end([state])[0]]):
             moves = marked.expand(states)
             states = moves.state[moves.token == tokens[at]].tolist()
             assert states, f"token {at} of the chain could not be written"
@@ -96,7 +96,7 @@ def check_decodable(store: GraphStore, llm: KgLLM, chain: ChainExample, rules: W
     assert free[-1] == llm.encoder.eos_id
     last = claimed([FreeText(tuple(free), llm.encoder.decode(free[:-1]))])
     assert last is not None
-    assert [form_of(one) for one in last] == [form_of(one) for one in chain.answers]
+    assert [form_of(one) for one in last] == [form_of(ranked) for ranked in chain.answers]
     reached = {
         form_of(name or id_)
         for reading in readings
@@ -104,7 +104,7 @@ def check_decodable(store: GraphStore, llm: KgLLM, chain: ChainExample, rules: W
         for key in (row[0], row[END])
         for name, id_ in [_named(store, key)]
     }
-    assert {form_of(one) for one in chain.answers} <= reached
+    assert {form_of(ranked) for ranked in chain.answers} <= reached
 
 
 def _named(store: GraphStore, key: int) -> tuple[str | None, str]:
@@ -151,7 +151,7 @@ def test_several_answers_share_a_chain_up_to_its_steps(tmp_path: Path, llm: KgLL
     nodes = [entity("a", "Ann"), *(entity(f"b{at}", f"Bo {at}") for at in range(9))]
     nodes += [entity("odd", "Bo < 9"), entity("star", "Bo * Cy"), entity("none", "None")]
     ends = [node["id"] for node in nodes[1:]]
-    tables = tables_of(nodes, [("a", "knows", one) for one in ends])
+    tables = tables_of(nodes, [("a", "knows", end) for end in ends])
     with store_of(tables, tmp_path) as store:
         (chain,), report = made(store, llm, asked("q", ["a"], ends))
         assert len(chain.steps) == len(chain.answers) == 5

@@ -118,7 +118,9 @@ def test_the_gold_relation_path_comes_before_one_whose_tails_fit_better(family) 
     assert {relations_of(example) for example in examples} == {("will.heirs",)}
     spouse = ask(("dan",), relation_paths=(("person.marriage", "marriage.spouse"),))
     examples, _ = build_examples(family, [spouse], RULES, FORM, progress=Silent())
-    assert {relations_of(one) for one in examples} == {("person.marriage..marriage.spouse",)}
+    assert {relations_of(example) for example in examples} == {
+        ("person.marriage..marriage.spouse",)
+    }
 
 
 def test_repeats_and_what_held_out_questions_ask_are_left_out() -> None:
@@ -131,9 +133,9 @@ def test_repeats_and_what_held_out_questions_ask_are_left_out() -> None:
         example("3", "Who is Ann's child?", "Cid"),
         example("4", "Who is Ann's heir?"),
     ]
-    assert [one.question_id for one in without_repeats(examples)] == ["1", "3", "4"]
+    assert [repeat.question_id for repeat in without_repeats(examples)] == ["1", "3", "4"]
     held = [example("5", "who is Ann's child")]
-    assert [one.question_id for one in without_repeats(examples, held)] == ["4"]
+    assert [repeat.question_id for repeat in without_repeats(examples, held)] == ["4"]
 
 
 def test_the_held_out_fifth_is_fixed() -> None:

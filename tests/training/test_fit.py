@@ -107,7 +107,7 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_weights(
     assert same(weights(out), weights(undisturbed))
     assert not list(out.glob("checkpoint*"))
     steps = [json.loads(line) for line in (out / "training.jsonl").read_text().splitlines()]
-    assert [one["step"] for one in steps if "loss" in one] == [20, 40]
+    assert [step["step"] for step in steps if "loss" in step] == [20, 40]
 
 
 def test_another_seed_gives_other_weights(
@@ -150,7 +150,7 @@ def test_an_adapter_folder_says_what_it_is(
     assert "examples of: a zoo" in readme
     assert '"learning_rate": 0.02' in readme
     assert re.search(r"held-out loss: \d+\.\d{4}", readme)
-    assert all(one.dtype == torch.bfloat16 for one in weights(undisturbed).values())
+    assert all(value.dtype == torch.bfloat16 for value in weights(undisturbed).values())
     tuned = load_kg_llm(
         str(tiny_folder), str(undisturbed), device="cpu", cache=tmp_path, progress=Silent()
     )
@@ -242,7 +242,7 @@ def test_the_published_target_is_written_as_published(load_tiny: Callable[[], Kg
     llm = with_markers(load_tiny(), preset("gcr"))
     form = PathFormat(start="<PATH>", end="</PATH>")
     (row,), _ = encode(llm, EXAMPLES[:1], form, 512)
-    learnt = [one for one in row["labels"] if one >= 0]
+    learnt = [label for label in row["labels"] if label >= 0]
     target = "# Reasoning Path:\n<PATH>Ann -> zoo.likes.animal -> A gnu</PATH>\n# Answer:\nA gnu"
     assert llm.encoder.decode(learnt[:-1]) == target
     assert learnt[-1] == llm.encoder.eos_id
@@ -268,5 +268,5 @@ def test_an_adapter_may_bring_markers_of_its_own(
     rows = [value for name, value in stored.items() if "trainable_tokens" in name]
     assert rows
     embedded = tuned.model.get_input_embeddings().weight[start].float()
-    assert any(torch.allclose(one[0].float(), embedded, atol=1e-2) for one in rows)
+    assert any(torch.allclose(row[0].float(), embedded, atol=1e-2) for row in rows)
     assert loss_of(tuned, form) < loss_of(with_markers(load_tiny(), card), form) - 0.5

@@ -52,11 +52,11 @@ def walked(store: SqliteStore, *gold: tuple[str, ...], rules: WalkRules = OUT, l
     names = store.relations().names
     return [
         (
-            one.rank,
-            tuple(FORM.relation(first, second, names) for first, second in one.steps),
-            store.entities(one.tails).ids,
+            path.rank,
+            tuple(FORM.relation(first, second, names) for first, second in path.steps),
+            store.entities(path.tails).ids,
         )
-        for one in gold_paths(store, store.keys_of(["jay"]), gold, rules, loose=loose)
+        for path in gold_paths(store, store.keys_of(["jay"]), gold, rules, loose=loose)
     ]
 
 
@@ -114,7 +114,9 @@ def test_without_answers_the_relation_path_that_others_confirm_is_taken(siblings
         loose=True,
     )
     examples, report = build_examples(siblings, [question], OUT, FORM, progress=Silent())
-    assert [one.hops for one in examples] == [(("person.sibling_s..relationship.sibling", "Ron"),)]
+    assert [example.hops for example in examples] == [
+        (("person.sibling_s..relationship.sibling", "Ron"),)
+    ]
     assert (report.used, report.unreachable) == (1, [])
 
 

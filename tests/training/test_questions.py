@@ -29,7 +29,7 @@ def test_entries_that_cannot_be_read_are_noted(town: SqliteStore, tmp_path: Path
     row = {"id": 1, "question": "a?", "topic_entities": ["p1"], "answers": ["c1"]}
     path.write_text("\n".join([json.dumps(row), json.dumps({"id": "3"}), "nonsense", ""]))
     file, notes = read(path)
-    made = [file.in_graph(town, one) for one in file.questions]
+    made = [file.in_graph(town, question) for question in file.questions]
     assert [(one.id, one.topics, one.answers) for one in made] == [("1", ("p1",), ("c1",))]
     assert notes[0] == 'q.jsonl, line 2: "question" is missing - not a question.'
     assert "q.jsonl, line 3: not JSON" in notes[1]

@@ -70,7 +70,9 @@ def shops(tmp_path_factory: pytest.TempPathFactory) -> SqliteStore:
     edges = [(name, "owner", f"Owner {name[-1]}") for name in names]
     edges += [(name, "city", f"City {name[-1]}") for name in names]
     nodes = sorted({end for head, _, tail in edges for end in (head, tail)})
-    tables = tables_of([entity(one, one) for one in nodes], edges, direction="both", name="shops")
+    tables = tables_of(
+        [entity(node, node) for node in nodes], edges, direction="both", name="shops"
+    )
     return store_of(tables, tmp_path_factory.mktemp("shops"))
 
 

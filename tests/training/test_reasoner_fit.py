@@ -118,7 +118,7 @@ def test_answers_alone_teach_too(
 ) -> None:
     # what so few questions of a random encoder teach others by answers alone is chance
     result, progress = trained(town, encoder, tmp_path / "w", APART, path_weight=0.0)
-    (first, *_) = [one for one in progress.notes if one.startswith("step ")]
+    (first, *_) = [note for note in progress.notes if note.startswith("step ")]
     assert result.loss < 0.8 * float(first.split("loss ")[1].split(",")[0])
 
 
@@ -158,7 +158,7 @@ class _Stopping(Task):
 
 
 def checkpoints(out: Path) -> list[str]:
-    return sorted(one.name for one in out.glob("checkpoint*"))
+    return sorted(path.name for path in out.glob("checkpoint*"))
 
 
 def test_a_stopped_run_goes_on_to_the_same_weights(
@@ -176,7 +176,7 @@ def test_a_stopped_run_goes_on_to_the_same_weights(
     result, progress = trained(town, encoder, out, APART, **short)
     assert result.resumed_from == 28
     assert whole.resumed_from is None
-    assert any("Going on from step 28" in one for one in progress.notes)
+    assert any("Going on from step 28" in note for note in progress.notes)
     own = {"folder", "seconds", "resumed_from"}
     assert whole.model_dump(exclude=own) == result.model_dump(exclude=own)
     for name in ("reasoner.safetensors", "reasoner.json"):

@@ -37,7 +37,7 @@ RIGHT = {
 
 def test_a_batch_says_which_path_is_right(practice: Path) -> None:
     batch = Domain(practice).checks()
-    assert not any("does not fit" in one for one in batch.questions)
+    assert not any("does not fit" in question for question in batch.questions)
     for question, candidates, (gold,) in zip(
         batch.questions, batch.candidates, batch.gold, strict=True
     ):
@@ -82,7 +82,9 @@ def test_an_adapter_is_fitted_to_what_the_graph_allows(
 ) -> None:
     llm, domain = load_tiny(), Domain(practice)
     lexicon = PathLexicon(llm.encoder, PathFormat())
-    made = [branching(domain, one, lexicon, llm.prompt_ids, None) for one in domain.questions]
+    made = [
+        branching(domain, question, lexicon, llm.prompt_ids, None) for question in domain.questions
+    ]
     expected = []
     for one in made:
         with torch.inference_mode():

@@ -82,7 +82,10 @@ def test_the_first_sequences_are_shown(given: list[str], limit: int) -> None:
 def test_branching_counts_what_prefixes_do(given: list[str]) -> None:
     trie = trie_of(given)
     prefixes = {text[:length] for text in given for length in range(len(text) + 1)}
-    onward = {one: {other for other in prefixes if other[:-1] == one and other} for one in prefixes}
+    onward = {
+        prefix: {other for other in prefixes if other[:-1] == prefix and other}
+        for prefix in prefixes
+    }
     inner = {one: below for one, below in onward.items() if below}
     found = branching(trie)
     by_depth = groupby(sorted(prefixes, key=len), key=len)

@@ -162,13 +162,15 @@ def test_days_of_weeks_and_quarters(asked: str, met: str, not_met: str) -> None:
     ],
 )
 def test_plans_and_conditions_have_one_reading(question: str, literals: list[object]) -> None:
-    assert [(one.value, one.operator) for one in stated(question).literals] == literals
+    assert [(literal.value, literal.operator) for literal in stated(question).literals] == literals
 
 
 @given(DAYS, st.sampled_from(["last month", "this year", "next week", "yesterday", "last quarter"]))
 def test_days_are_written_out_from_the_day_of_the_question(day: date, words: str) -> None:
     question, notes = written_out(f"What began {words}?", [], day.isoformat())
-    assert [f'Took "{words}" for ' in one and f"today is {day}" in one for one in notes] == [True]
+    assert [f'Took "{words}" for ' in note and f"today is {day}" in note for note in notes] == [
+        True
+    ]
     (one,) = value_conditions(question)
     away = {"last month": 31, "this year": 0, "next week": -7, "yesterday": 1, "last quarter": 92}
     near = [day - timedelta(away[words] + more) for more in range(-7, 8)]

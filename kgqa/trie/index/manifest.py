@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import TypeAdapter
 
 from kgqa.errors import ShardDamagedError
-from kgqa.graph.files import read_plain, sync, write_whole
+from kgqa.files import read_plain, sync, write_whole
 from kgqa.graph.model import Direction  # noqa: TC001 - pydantic reads annotations when it runs
 from kgqa.paths.walk import Mediators, WalkRules
 

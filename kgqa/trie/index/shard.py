@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgqa.errors import ShardDamagedError
-from kgqa.graph.files import read_plain
+from kgqa.files import read_plain
 from kgqa.paths.walk import PathTable
 from kgqa.trie.arrays import Sequences, dense, joined, offsets_of
 from kgqa.trie.index.manifest import REBUILD, ShardRecord

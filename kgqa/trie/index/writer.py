@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kgqa.errors import IndexFault, KgqaError, ShardDamagedError
-from kgqa.graph.files import sync, write_whole
+from kgqa.files import sync, write_whole
 from kgqa.trie.index.manifest import (
     MANIFEST,
     IndexKey,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 class IndexWriter:
     """Writes the index for ``key``; a stale one is dropped. Raises IndexFault if it cannot.
 
-    Whoever makes one sees to it that nothing else writes to the KG (:mod:`kgqa.graph.files`).
+    Whoever makes one sees to it that nothing else writes to the KG (:mod:`kgqa.files`).
     """
 
     def __init__(

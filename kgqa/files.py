@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock, Timeout
 
 from kgqa.errors import IngestError
+from kgqa.permissions import mask_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,6 +56,23 @@ def write_whole(path: Path, content: bytes) -> None:
     partial.replace(path)
 
 
+def write_cache(path: Path, content: bytes) -> None:
+    """Write a file that can be computed again: several processes may, and none waits for the disk.
+
+    It has the permissions of its folder, and a new folder those of the one above. Raises OSError.
+    """
+    path.parent.mkdir(0o777 & ~mask_of(path.parent.parent), parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        partial.touch(0o666 & ~mask_of(path.parent))
+        partial.write_bytes(content)
+        partial.replace(path)
+    except OSError:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+        raise
+
+
 def sync(path: Path) -> None:
     """Wait until a file's content, or a folder's names, are on the disk. Raises OSError."""
     if path.is_dir() and os.name == "nt":
@@ -66,13 +84,13 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
-def stamp_of(path: Path) -> tuple[int, int, int] | None:
-    """Return a stamp that changes with the file at a path; None without a file."""
+def stamp_of(path: Path) -> tuple[int, ...] | None:
+    """Return a stamp that changes with the file at a path and its mode; None without a file."""
     try:
         status = path.stat()
     except OSError:
         return None
-    return status.st_ino, status.st_mtime_ns, status.st_size
+    return status.st_ino, status.st_mtime_ns, status.st_size, status.st_mode
 
 
 def read_plain(path: Path, most: int) -> bytes:
