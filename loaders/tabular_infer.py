@@ -254,11 +254,19 @@ def _find_weak_key(plan: _Plan, plans: dict[str, _Plan]) -> None:
 
 
 def _is_pointed_at(column: _Column, plan: _Plan, plans: dict[str, _Plan]) -> bool:
-    """Return whether another table has a column of the same name with mostly its values."""
+    """Return whether another table has a column with mostly its values.
+
+    That of the same name may have others, too, and one of another name must be text.
+    """
     if "".join(column.words) in _GENERIC:
         return False
     return any(
-        other.words == column.words and _share(other, column) >= _SAME_NAME
+        (other.words == column.words and _share(other, column) >= _SAME_NAME)
+        or (
+            (column.kind, other.kind) == ("text", "text")
+            and len(other.values) > 1
+            and _share(other, column) >= _LINK
+        )
         for to in plans.values()
         if to is not plan
         for other in to.columns.values()
@@ -338,7 +346,10 @@ def _find_links(plan: _Plan, plans: dict[str, _Plan]) -> None:
         elif _is_untold(column, plan) and (pair := _pair(column, plan, plans)):
             plan.links[column.name] = pair
         elif _is_untold(column, plan):
-            plan.untold[column.name] = type_name(type_words(relation_of(column.name)))
+            type_ = type_name(type_words(relation_of(column.name)))
+            of_table = type_ in {type_name(other.words) for other in plans.values()}
+            # what has a table of its own, which this id does not lead to, is not called as its rows
+            plan.untold[column.name] = type_name(column.words) if of_table else type_
 
 
 def _pair(column: _Column, plan: _Plan, plans: dict[str, _Plan]) -> tuple[str, str] | None:

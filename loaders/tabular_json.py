@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from pyarrow import json as arrow_json
 
 from kgqa.errors import DumpMalformedError
+from kgqa.loaders.blocks import unpacked
 from kgqa.loaders.tabular_table import MAX_TEXT, Budget, Table, arrow_table, check_size, typed
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ _MANY_KEYS, _KEY_BYTES = 1_000, 200  # in a file; of one that is counted
 _KEY = re.compile(rb'"([^"\\]{1,%d})"\s*:' % _KEY_BYTES)
 _LARGEST = 256 << 20  # bytes of an array
 _START = re.compile(rb'(?:\xef\xbb\xbf)?\s*(?:(\[)\s*[{\]]|(?=\{\s*")(\{))')
-_ENDINGS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 
 
 def read_json_lines(path: Path, name: str) -> Table:
@@ -49,7 +49,7 @@ def read_json_lines(path: Path, name: str) -> Table:
 
 def read_json_array(path: Path, name: str) -> Table:
     """Read a file that is one JSON array of objects. Raises DumpMalformedError."""
-    with pa.input_stream(str(path), compression=_ENDINGS.get(path.suffix.lower())) as stream:
+    with unpacked(path) as stream:
         content = stream.read(_LARGEST + 1)
     if len(content) > _LARGEST:
         raise DumpMalformedError(
@@ -67,7 +67,7 @@ def read_json_array(path: Path, name: str) -> Table:
 
 def json_start(path: Path) -> str:
     """Return "[" for an array of objects, "{" for objects, "" for anything else."""
-    with pa.input_stream(str(path), compression=_ENDINGS.get(path.suffix.lower())) as stream:
+    with unpacked(path) as stream:
         match = _START.match(stream.read(4_096))
     return (match[1] or match[2]).decode() if match else ""
 
@@ -117,7 +117,7 @@ def _of_records(path: Path, name: str, records: Iterable[tuple[int, Any, str]]) 
 def _has_many_keys(path: Path) -> bool:
     found: set[bytes] = set()
     left = b""
-    with pa.input_stream(str(path), compression=_ENDINGS.get(path.suffix.lower())) as stream:
+    with unpacked(path) as stream:
         while part := stream.read(1 << 20):
             found.update(_KEY.findall(left + part))
             if len(found) > _MANY_KEYS:
@@ -131,7 +131,7 @@ def _finite(value: float) -> float | None:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    with pa.input_stream(str(path), compression=_ENDINGS.get(path.suffix.lower())) as stream:
+    with unpacked(path) as stream:
         left, number = b"", 0
         while part := stream.read(MAX_TEXT):
             *lines, left = (left + part).split(b"\n")

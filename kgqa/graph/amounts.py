@@ -42,6 +42,7 @@ _PARTS = re.compile(
     rf"(?P<scale>(?i:{'|'.join(sorted(_SCALES, key=len, reverse=True))})(?![^\W\d_]))?\s?"
     rf"(?P<after>{_CURRENCY}|%|[^\W\d_]{{1,10}})?"
 )
+_ERA = re.compile(r"([^\W\d_][^\W\d_.]*\.?[^\W\d_]*\.?)? ?(\d{1,5}) ?([^\W\d_][^\d_]{0,6})?")
 _BLANKS = re.compile(r"(?<=\d)['\u2019\u00a0\u202f ](?=\d{3}(?!\d))")
 _POINT = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?")
 _COMMA = re.compile(r"\d{1,3}(?:\.\d{3})+(?:,\d+)?|\d+(?:,\d+)?")
@@ -109,10 +110,12 @@ def _split(text: str) -> tuple[str, int, str] | None:
     """Return the digits of an amount with their sign, the zeros after them, and the unit."""
     match = _PARTS.fullmatch(text)
     if match is None:
-        return None
+        return _year_of_era(text)
     sign, before, inner, said, scale, after = match.groups()
     unit = before or after or ""
-    if (after and before) or (after and unit.casefold() not in UNITS and unit != "kr"):
+    if after and not before and unit.casefold() not in UNITS and unit != "kr":
+        return _year_of_era(text)
+    if after and before:
         return None
     if scale in ("m", "k") and not before:  # metres, kelvins
         if scale == "k" or after:
@@ -121,6 +124,18 @@ def _split(text: str) -> tuple[str, int, str] | None:
     minus = "-" if "-" in (sign, inner) or "\u2212" in (sign, inner) else ""
     digits = minus + _BLANKS.sub("", said.strip())
     return digits, _SCALES[scale.casefold()] if scale else 0, unit
+
+
+def _year_of_era(text: str) -> tuple[str, int, str] | None:
+    """Return a year such as ``44 BC`` or ``AD 9`` as :func:`_split` returns an amount."""
+    match = _ERA.fullmatch(text)
+    if match is None:
+        return None
+    before, digits, after = match.groups()
+    era = re.sub(r"[. ]", "", before or after).casefold()
+    if (before and after) or era not in words("before_christ") | words("after_christ"):
+        return None
+    return ("-" if era in words("before_christ") else "") + digits, 0, ""
 
 
 def _scaled(number: str, zeros: int) -> str:

@@ -40,7 +40,11 @@ if TYPE_CHECKING:
 _EXAMPLES = 3
 _NAMES = {"name": 100, "title": 90, "full name": 85, "display name": 85, "pref label": 80,
           "label": 80, "caption": 75, "heading": 75, "subject": 70, "username": 60,
-          "screen name": 60, "login": 60}  # fmt: skip
+          "screen name": 60, "login": 60, "symbol": 55}  # fmt: skip
+_TEXTS = frozenset(
+    ("description", "summary", "comment", "comments", "note", "notes", "remark", "remarks",
+     "definition", "text", "content", "abstract", "details", "fact")
+)  # fmt: skip
 _ALIASES = frozenset(
     ("alias", "aliases", "aka", "also known as", "synonym", "synonyms", "nickname", "nicknames",
      "full name", "display name", "short name", "other name", "other names", "alternative name",
@@ -270,6 +274,8 @@ def _name_rank(
     )
     if words[-1:] in (("name",), ("title",)) and distinct and not part:
         return _NAMED_BY_END
+    if words and words[-1] in _TEXTS:
+        return 0
     texts = column.letters >= _LETTERS * column.characters
     spaced = sum(" " in str(value) for value in column.distinct) >= len(column.distinct) / 2
     if column.unique and column.rows == rows and texts and (constraint or spaced):
@@ -361,11 +367,17 @@ class _Reading:
                 for row in self._rows("labels_beside", label, limit=_ALL_NODES)
             }
         self.labels = sorted(labels - self._hidden)
-        only = set(taken["types"])
-        self.types = sorted((only & types if only else types) - set(taken["untaken"]))
         self.sampled = (
             tokens[0]["nodes"] > _ALL_NODES or tokens[0]["relationships"] > _ALL_RELATIONSHIPS
         )
+        only = set(taken["types"])
+        if self._only and not only and not self.sampled:  # a statement for each other type is slow
+            types = {
+                row["type"]
+                for label in sorted(self._only & labels)
+                for row in self._rows("types_from", label)
+            }
+        self.types = sorted((only & types if only else types) - set(taken["untaken"]))
         self._limit = _COUNTED if self.sampled else max(_ALL_NODES, _ALL_RELATIONSHIPS)
 
     def schema(self, kg: str, task: Task) -> tuple[Survey, dict[str, Naming], dict[str, Called]]:

@@ -75,6 +75,7 @@ if TYPE_CHECKING:
 # Chosen on development questions: docs/methods.md.
 WEIGHTS = {"gcr": 1.0, "kg-cot": 1.0, "rank": 1.0}
 EARLY_EXIT_CONFIDENCE = 0.99
+AGREED_CONFIDENCE = 0.8  # of one of two members whose answers are the same: gcr is not asked
 THRESHOLD = 0.5  # of the pooled weight of an answer, beside the first one
 TOGETHER = 16  # questions that each member is given at a time
 FLOOR = 0.01  # what an entity has with a member that has never encountered it
@@ -96,7 +97,7 @@ class Ensemble(Method[EnsembleOptions]):
     """Gcr and kg-cot, their rankings multiplied.
 
     ``members`` are asked in their order; ``weights``: what each member's vote counts, above 0.
-    ``sure``: the confidence from which a member answers alone; None asks all.
+    ``sure``: the confidence from which the first member answers alone; None asks all.
     """
 
     name = "ensemble"
@@ -169,7 +170,8 @@ class Ensemble(Method[EnsembleOptions]):
             for place, answer in member.answers(store, list(open_.values())):
                 one = asked[place]
                 found[one].append(answer)
-                if last or (not number and self._is_sure(answer)):  # the first may answer alone
+                enough = self._agree(found[one]) if number else self._is_sure(answer)
+                if last or enough:  # the first may answer alone
                     del open_[one]
                     yield one, self._pooled(found[one])
 
@@ -178,6 +180,20 @@ class Ensemble(Method[EnsembleOptions]):
             return False
         single = len(answer.topic_entities) == 1
         return single and bool(answer.answers) and answer.confidence >= self.sure
+
+    def _agree(self, given: Sequence[Answer | KgqaError]) -> bool:
+        """Return whether these members name the same answers, so that no other is asked."""
+        if self.sure is None or len(given) < 2:
+            return False
+        good = [one for one in given if not isinstance(one, KgqaError) and one.answers]
+        named = {frozenset(answer.id or answer.name for answer in one.answers) for one in good}
+        single = all(len(one.topic_entities) == 1 for one in good)
+        return (
+            single
+            and len(good) == len(given)
+            and len(named) == 1
+            and max(one.confidence or 0.0 for one in good) >= AGREED_CONFIDENCE
+        )
 
     def _pooled(self, given: Sequence[Answer | KgqaError]) -> Findings | KgqaError:
         good: list[tuple[str, float, Answer]] = []
@@ -256,8 +272,8 @@ class Ensemble(Method[EnsembleOptions]):
 class Auto(Ensemble):
     """Chooses the method that fits the KG and the question; a note names it.
 
-    Where a KG-CoT reasoner was trained for the KG: it first; it, rank and gcr together if it is not
-    sure.
+    Where a KG-CoT reasoner was trained for the KG: it first; if it is not sure, it and rank; if
+    they do not agree, it, rank and gcr together.
     Elsewhere relation paths are ranked by their words, by the KG's own ranker if ``kgqa learn``
     made one: the confidence of a reasoner from another KG says nothing. If an option is set that
     gcr alone has, or the sentence encoder is not there, gcr answers.
@@ -301,9 +317,12 @@ class Auto(Ensemble):
                 "(pip install 'kgqa[llm]')."
             )
             return [lambda: reasoner, lambda: ranker]
-        from kgqa.methods.gcr import Gcr
 
-        last = partial(Gcr, options, resources, general=False)
+        def last() -> Method[Any]:
+            from kgqa.methods.gcr import Gcr  # with torch, when its vote is needed
+
+            return Gcr(options, resources, general=False)
+
         return [lambda: reasoner, lambda: ranker, last]
 
     def _gcr(self, *, general: bool) -> list[Callable[[], Method[Any]]]:
@@ -818,6 +837,7 @@ def _counted(result: QueryResult, most: int) -> set[str | None]:
 
 
 def _counts(item: object) -> TypeGuard[Aggregate]:
+    """Return whether a given item is a count of nodes."""
     counts = isinstance(item, Aggregate) and item.kind == "count"
     return counts and isinstance(cast("Aggregate", item).of, NodeRef)
 

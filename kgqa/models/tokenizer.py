@@ -189,7 +189,7 @@ class HFEncoder(PartEncoder):
     @property
     def splits_at_spaces(self) -> bool:
         """Whether the ids of a printable text begin with those of any part before a lone space."""
-        return self._bare is not None and self._bare.splits_at_spaces
+        return self._fast is not None and _splits_at_spaces(self._fast)
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerBase:
@@ -222,17 +222,27 @@ class HFEncoder(PartEncoder):
         return text
 
     def _plain(self, texts: Sequence[str]) -> list[list[int]]:
-        if len(texts) >= _MANY or "_bare" in vars(self):
-            bare = self._bare
-            if bare is not None:
-                return bare._plain(texts)
-        return self._slowly(texts)
+        if (len(texts) >= _MANY or "_fast" in vars(self)) and self._fast is not None:
+            return _encoded(self._fast, texts)
+        return self._by_transformers(texts)
 
     @cached_property
-    def _bare(self) -> BareEncoder | None:
-        return bare_encoder(self)
+    def _fast(self) -> Tokenizer | None:
+        """What is underneath a fast tokenizer, if it gives the same ids for difficult texts."""
+        from transformers import PreTrainedTokenizerFast
 
-    def _slowly(self, texts: Sequence[str]) -> list[list[int]]:
+        tokenizer: Any = self._tokenizer
+        kind = type(tokenizer)
+        # a subclass with Python between text and ids cannot be replaced by what is underneath
+        if not isinstance(tokenizer, PreTrainedTokenizerFast) or any(
+            getattr(kind, name) is not getattr(PreTrainedTokenizerFast, name) for name in _OWN_CODE
+        ):
+            return None
+        fast: Tokenizer = tokenizer.backend_tokenizer
+        texts = _tried(self)
+        return fast if _encoded(fast, texts) == self._by_transformers(texts) else None
+
+    def _by_transformers(self, texts: Sequence[str]) -> list[list[int]]:
         batch = self._tokenizer(
             list(texts),
             add_special_tokens=False,
@@ -277,28 +287,8 @@ class BareEncoder(PartEncoder):
 
     @cached_property
     def splits_at_spaces(self) -> bool:
-        """Whether the ids of a printable text begin with those of any part before a lone space.
-
-        So it is if nothing rewrites the text and a regular expression splits it of which no match
-        has a space but as its first character: GPT-2's (SmolLM2 has it) and Llama 3's.
-        """
-        tokenizer = self.tokenizer
-        if (
-            tokenizer.normalizer is not None
-            or not isinstance(tokenizer.model, BPE)
-            or tokenizer.model.dropout
-            or not all(token.special for token in tokenizer.get_added_tokens_decoder().values())
-        ):
-            return False
-        form = json.loads(tokenizer.pre_tokenizer.__getstate__()) if tokenizer.pre_tokenizer else {}
-        first, *_ = form.get("pretokenizers", [form])
-        if first.get("type") == "ByteLevel":
-            return bool(first["use_regex"])
-        return first.get("type") == "Split" and (
-            first["pattern"],
-            first["behavior"],
-            first["invert"],
-        ) == ({"Regex": _LLAMA_3}, "Isolated", False)
+        """Whether the ids of a printable text begin with those of any part before a lone space."""
+        return _splits_at_spaces(self.tokenizer)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of token ids, special tokens written out."""
@@ -308,6 +298,56 @@ class BareEncoder(PartEncoder):
     def _plain(self, texts: Sequence[str]) -> list[list[int]]:
         batch = self.tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
         return [encoding.ids for encoding in batch]
+
+
+def _splits_at_spaces(tokenizer: Tokenizer) -> bool:
+    """Return whether texts can be encoded up to a lone space, and from there.
+
+    So it is if nothing rewrites the text and a regular expression splits it of which no match
+    has a space but as its first character: GPT-2's (SmolLM2 has it) and Llama 3's.
+    """
+    if (
+        tokenizer.normalizer is not None
+        or not isinstance(tokenizer.model, BPE)
+        or tokenizer.model.dropout
+        or not all(token.special for token in tokenizer.get_added_tokens_decoder().values())
+    ):
+        return False
+    form = json.loads(tokenizer.pre_tokenizer.__getstate__()) if tokenizer.pre_tokenizer else {}
+    first, *_ = form.get("pretokenizers", [form])
+    if first.get("type") == "ByteLevel":
+        return bool(first["use_regex"])
+    return first.get("type") == "Split" and (
+        first["pattern"],
+        first["behavior"],
+        first["invert"],
+    ) == ({"Regex": _LLAMA_3}, "Isolated", False)
+
+
+def _encoded(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+    """Return the ids of texts in which what spells a special token is text; nothing is added.
+
+    The tokenizer is left as it was found.
+    """
+    before = tokenizer.encode_special_tokens, tokenizer.truncation, tokenizer.padding
+    tokenizer.encode_special_tokens = True
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    try:
+        batch = tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+    finally:
+        tokenizer.encode_special_tokens = before[0]
+        if before[1]:
+            tokenizer.enable_truncation(**before[1])
+        if before[2]:
+            tokenizer.enable_padding(**before[2])
+    return [encoding.ids for encoding in batch]
+
+
+def _tried(encoder: PartEncoder) -> list[str]:
+    """Return texts by which two ways of encoding are compared."""
+    special = [text for token in encoder.added_tokens for text in (token, f"Foo {token} bar")]
+    return [*DIFFICULT, *special[:200]]
 
 
 class BareTokenizer:
@@ -355,22 +395,14 @@ def bare_encoder(encoder: HFEncoder) -> BareEncoder | None:
     None for a slow tokenizer, for one whose class has its own code between a text and its ids, and
     for one that is seen to give other ids for difficult texts.
     """
-    from transformers import PreTrainedTokenizerFast
-
-    tokenizer: Any = encoder.tokenizer
-    kind = type(tokenizer)
-    # a subclass with Python between text and ids cannot be replaced by its serialised backend
-    if not isinstance(tokenizer, PreTrainedTokenizerFast) or any(
-        getattr(kind, name) is not getattr(PreTrainedTokenizerFast, name) for name in _OWN_CODE
-    ):
+    if encoder._fast is None:
         return None
-    whole = json.loads(tokenizer.backend_tokenizer.to_str())
+    whole = json.loads(encoder._fast.to_str())
     whole |= dict.fromkeys(_LEFT_OUT)
     known = {name: getattr(encoder, name) for name in _KNOWN}
     bare = BareEncoder(json.dumps(whole, ensure_ascii=False), known)
-    special = [text for token in encoder.added_tokens for text in (token, f"Foo {token} bar")]
-    texts = [*DIFFICULT, *special[:200]]
-    expected = encoder._slowly(texts)
+    texts = _tried(encoder)
+    expected = encoder._by_transformers(texts)
     same = bare._plain(texts) == expected and all(
         bare.decode(ids) == encoder.decode(ids) for ids in expected
     )

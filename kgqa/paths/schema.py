@@ -32,6 +32,16 @@ _LIKE = 0.5  # part of their relations that two entities of one kind share (Jacc
 _USUAL = 0.3  # part of a kind's entities that have a relation, from which it is usual
 
 
+def backwards(hop: Hop) -> Hop:
+    """Return a hop as it is walked from its other end.
+
+    >>> backwards((4, -1)), backwards((4, 4))
+    ((5, -1), (5, 5))
+    """
+    first, second = hop
+    return (first ^ 1, -1) if second < 0 else (second ^ 1, first ^ 1)
+
+
 class Schema:
     """The hops that entities of ``store`` have under ``rules``, by a sample of them."""
 
@@ -85,8 +95,10 @@ class Schema:
 
     def both_ways(self, hop: Hop) -> bool:
         """Return whether an entity has a relation at both of its ends: such as "follows"."""
-        back = (hop[0] ^ 1, -1)
-        return hop[1] < 0 and any(hop in kind and back in kind for kind in self._kinds)
+        if hop[1] not in (-1, hop[0]):  # two relations; a fact with properties has one
+            return False
+        back = backwards(hop)
+        return any(hop in kind and back in kind for kind in self._kinds)
 
     def missing(self, own: Iterable[Hop]) -> list[Hop]:
         """Return the hops that entities with most of the hops ``own`` usually have, and it has not.

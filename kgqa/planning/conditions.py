@@ -524,8 +524,9 @@ class ConditionSearch:
             return []
         first, last = mentions.at(said.start()), mentions.at(said.end() - 1)
         words = range(max(0, first - 2), first + 1)
-        signs = (sign for at in words for sign, one in COMPARED.items()
-                 if one.match(mentions.words[at]))  # fmt: skip
+        signs = (
+            sign for at in words for sign, one in COMPARED.items() if one.match(mentions.words[at])
+        )
         operator = next(signs, ">")
         if "or equal" in said.group():
             operator += "="

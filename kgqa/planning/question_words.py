@@ -32,7 +32,7 @@ AVERAGED = re.compile(  # what is compared with an average
     r"\b(?:above|below|over|under|exceed\w*|than)(?: or equal to)?[ -]"
     r"(?:(?:the|an?|its|their|overall) )*(?:average|mean)\b(?P<counts> (?:number|count)s?\b)?",
     re.IGNORECASE,
-)  # fmt: skip
+)
 TOTAL = re.compile(
     r"\b(?:total|combined|sum of|altogether|all together|add up to|together)\b", re.I
 )
@@ -109,14 +109,15 @@ _PARTICIPLE = re.compile(
 )
 DATE_PART = re.compile(
     r"\b(?:(?:per|by|each|every|which|what) (day|month|quarter|year)|(month|quarter|year)ly"
-    r"|(annual)ly)\b", re.IGNORECASE,
-)  # fmt: skip
+    r"|(annual)ly)\b",
+    re.IGNORECASE,
+)
 FREQUENT = re.compile(r"\b(?:frequently|often|commonly|most common|most popular)\b", re.I)
 ORDERED = re.compile(  # all of them, in an order
     r"\b(?:(?:(?:order|sort|rank)(?:ed)?|arranged?)(?: \w+)? by"
     r"|in (?:\w+ )?(?:\w+cending|alphabetical)|from (?:the )?\w+est to|\w+est first)\b",
     re.IGNORECASE,
-)  # fmt: skip
+)
 REVENUE = re.compile(r"\b(?:revenues?|turnover|sales|spent|spend|income|earn(?:ed|ings)?)\b", re.I)
 _SUPERLATIVE = re.compile(
     r"most|least|fewest|best|worst|(?!(?:inter|for|requ|sugg|gu|t)est)\w{3,}est|top|maximum|minimum|max|min"

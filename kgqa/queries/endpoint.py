@@ -184,10 +184,12 @@ class _Asked(Execution):
             for item, name in asked.columns.items()
         }
         self.keys = [
-            tuple(item if isinstance(item, float | int) else self.fetched[item][row]
-                  for item in self.by)
+            tuple(
+                item if isinstance(item, float | int) else self.fetched[item][row]
+                for item in self.by
+            )
             for row in range(len(rows))
-        ]  # fmt: skip
+        ]
         if len(set(map(_comparable, self.keys))) < len(rows):
             raise NotOneStatementError  # values that are written in several ways
         aggregates = [item for item in asked.columns if isinstance(item, Aggregate)]
@@ -257,13 +259,13 @@ class _Asked(Execution):
     def _read_ahead(self) -> None:
         """All that rows are made of was fetched with them."""
 
-    def _sort_values(self, item: Item, descending: bool) -> dict[int, Any]:
+    def _sort_values(self, item: Item, rows: list[int], descending: bool) -> dict[int, Any]:
         best = (item, descending)
         cells = self.fetched[best if best in self.fetched else item]
         if isinstance(item, NodeRef):
             names = self._described(set(cells))
             cells = [names[key].name for key in cells]
-        return {row: (0, sort_key(cell)) for row, cell in enumerate(cells) if cell is not None}
+        return {row: (0, sort_key(cells[row])) for row in rows if cells[row] is not None}
 
     # -- evidence ----------------------------------------------------------------------------
 

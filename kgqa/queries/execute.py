@@ -347,6 +347,8 @@ class Execution:
         if not 0 < last < len(rows):
             return rows
         counts = np.array(self.aggregates[sort.by])[rows]
+        if counts.dtype.kind != "i":  # one that a server gave is no number of things
+            return rows
         counts = counts if sort.descending else -counts
         equal = int((counts >= _nth(counts, last)).sum())  # what is equal to the last is given, too
         return [rows[at] for at in np.flatnonzero(counts >= _nth(counts, equal + RUNNERS_UP))]

@@ -507,9 +507,11 @@ def _of_ids(ids: Sequence[str]) -> str:
 def _common_word(names: Sequence[str]) -> str:
     """Return the word that many names of a class have: Grand Alder Hotel, Hotel Breakwater."""
     found = Counter(
-        word for name in names for word in dict.fromkeys(_NOUN.findall(name.lower()))
+        word
+        for name in names
+        for word in dict.fromkeys(_NOUN.findall(name.lower()))
         if word not in _LITTLE_WORDS
-    )  # fmt: skip
+    )
     word, count = next(iter(found.most_common(1)), ("", 0))
     return word if count >= max(2, _SAID * len(names)) else ""
 

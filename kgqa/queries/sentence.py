@@ -92,8 +92,10 @@ class _Words:
             if isinstance(one.left, NodeRef) and one.operator == "=" and plan.hops:
                 self._named.setdefault(one.left.node, self._values(one.right))
         others = numbered([name for at, name in enumerate(classes) if at not in self._named])
-        others = [re.sub(r"^(.+)(#[234])$", lambda one: f"{_OTHERS[one[2]]} {one[1]}", name)
-                  for name in others]  # fmt: skip
+        others = [
+            re.sub(r"^(.+)(#[234])$", lambda one: f"{_OTHERS[one[2]]} {one[1]}", name)
+            for name in others
+        ]
         rest = iter(others)
         self._nodes = [self._named.get(at) or next(rest) for at in range(len(classes))]
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -54,6 +56,17 @@ def test_auto_is_one_of_both_and_can_be_measured(
     assert settings["reasoner"]
     assert settings["weights"].keys() == {"gcr", "kg-cot", "rank"}
     assert 0 < settings["sure"] <= 1
+
+
+def test_no_language_model_is_loaded_where_the_quick_members_agree(plain_home: Path) -> None:
+    code = """if True:
+        import sys, kgqa
+        with kgqa.open(home=sys.argv[1]) as kg:
+            answer = kg.ask("Who directed Apollo 13?", method="auto")
+        print(answer.best.name, answer.method, *({"torch", "neo4j"} & set(sys.modules)))"""
+    command = [sys.executable, "-c", code, str(plain_home)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert said.strip() == "Ron Howard auto"
 
 
 def test_a_kg_that_no_reasoner_is_for(kgqa: Kgqa, tmp_path: Path) -> None:

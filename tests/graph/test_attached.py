@@ -7,6 +7,7 @@ import dataclasses
 import json
 import os
 import tomllib
+from collections import Counter
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -239,8 +240,9 @@ class TestAsItIs:
             run(films, f"MATCH (f:{MARK}:Film)-[r]-() DELETE r SET f.year = 1996 REMOVE f.tags")
             kept = store.has_edges(heads, relations, tails)
             assert set(np.array(store.relations().ids)[relations[kept]]) == {
-                "released", "rating",
-            }  # fmt: skip
+                "released",
+                "rating",
+            }
 
     def test_the_schema(self, films: Neo4jServer, tmp_path: Path) -> None:
         with opened(films, tmp_path) as store:
@@ -262,8 +264,9 @@ class TestAsItIs:
             assert played["Actor", "Film"] == ["role", "scenes"]
             joins = {(each.head, each.relation, each.tail) for each in schema.relations}
             assert joins >= {
-                ("Actor", "KNOWS", "Director"), ("Director", "DIRECTED", "Film"),
-            }  # fmt: skip
+                ("Actor", "KNOWS", "Director"),
+                ("Director", "DIRECTED", "Film"),
+            }
             assert len(store.instances("Actor")) == 2
             knows = store.relations().ids.index("KNOWS")
             facts = store.facts(store.instances("Director"), [knows], inverse=True)
@@ -275,8 +278,9 @@ class TestAsItIs:
         with opened(films, tmp_path) as store:
             details = store.details(int(store.keys_of(["Film:2"])[0]))
             assert (details.types, details.properties["released"]) == (
-                ["Film", MARK], "1995-06-30",
-            )  # fmt: skip
+                ["Film", MARK],
+                "1995-06-30",
+            )
             assert len(details.properties["plot"]) == 5000
             json.dumps(details.properties)
 
@@ -330,8 +334,9 @@ class TestAsItIs:
                 text = cypher_of(parse_plan("Bill | give sum Bill.freight"), store.schema()).text
                 assert [*store.run(text, {})[0].values()] == [sum(values)]  # type: ignore[arg-type]
                 assert {
-                    ("Bill 10", "freight", "2.5"), ("Bill 10", "day", "1996-07-04"),
-                } <= edges(store, "Bill:10")  # fmt: skip
+                    ("Bill 10", "freight", "2.5"),
+                    ("Bill 10", "day", "1996-07-04"),
+                } <= edges(store, "Bill:10")
                 assert ("Bill 7", "freight", "free") in edges(store, "Bill:7")
                 key = int(store.keys_of(["Bill:10"])[0])
                 assert store.details(key).properties["freight"] == 2.5
@@ -348,18 +353,48 @@ class TestAsItIs:
                 facts = store.facts(keys_array([key]), [paid], inverse=False).fact
                 assert store.property_values(facts, "part")[1] == [10]
 
+    def test_a_survey_says_how_far_it_is(self, films: Neo4jServer, tmp_path: Path) -> None:
+        """A step for each label and each type of relationships, of as many as there are."""
+        told: list[tuple[int | None, Counter[str]]] = []
+
+        class Told(Silent):
+            @contextmanager
+            def task(self, what: str, total: int | None = None, unit: str = "") -> Iterator[Any]:
+                steps = Counter[str]()
+                told.append((total, steps))
+                yield SimpleNamespace(
+                    advance=lambda amount=1: steps.update(steps=amount), tell=lambda text: None
+                )
+
+        with connect(films) as connection:
+            attach(connection, tmp_path, "films", TAKEN, Told())
+        total, steps = told[0]
+        assert total == steps["steps"] > 5
+
     def test_a_survey_says_that_it_sampled(
         self, films: Neo4jServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("kgqa.graph.attached_survey._ALL_NODES", 2)
         monkeypatch.setattr("kgqa.graph.attached_survey._COUNTED", 4)
         with connect(films) as connection:
-            found = attach(connection, tmp_path, "films", TAKEN, Silent())
+            taken = Taken(only=[MARK, "DIRECTED"])  # no other test's relationships
+            found = attach(connection, tmp_path, "films", taken, Silent())
             assert any("of a sample" in line for line in described(found))
             with AttachedStore(connection, tmp_path / "films") as store:
                 assert store.schema().sampled
                 _, keys = store.find_names(["Ron Howard"])
                 assert store.entities(keys).names == ["Ron Howard"]
+
+    def test_relationships_between_nodes_that_are_not_taken_are_no_relations(
+        self, films: Neo4jServer, tmp_path: Path
+    ) -> None:
+        run(films, "CREATE (:Stranger)-[:STRANGE]->(:Stranger)")
+        try:
+            with opened(films, tmp_path, TAKEN) as store:
+                assert {"KNOWS", "LIVES"} <= {*store.relations().ids}
+                assert "STRANGE" not in store.relations().ids
+        finally:
+            run(films, "MATCH (n:Stranger) DETACH DELETE n")
 
     def test_databases_are_kgs_of_their_own(self, films: Neo4jServer, tmp_path: Path) -> None:
         other = films.uri.replace("bolt://", "neo4j://")
@@ -370,8 +405,9 @@ class TestAsItIs:
         assert named == ["neo4j", "neo4j-2", "neo4j"]
         records = [read_attachment(tmp_path / name) for name in named[:2]]
         assert [(record.url, record.database) for record in records] == [
-            (films.uri, "neo4j"), (other, "neo4j"),
-        ]  # fmt: skip
+            (films.uri, "neo4j"),
+            (other, "neo4j"),
+        ]
         with (
             Reader(films.uri, films.username, films.password, "nothere") as connection,
             pytest.raises(StoreUnavailableError, match="no database nothere"),
@@ -616,8 +652,9 @@ class TestNothingIsWritten:
             found = attach(connection, tmp_path, "films", TAKEN, progress)
             assert found.record.types["Film"].name == ("title",)
             assert [note.split(":")[0] for note in progress.notes] == [
-                "The constraints cannot be listed", "The indexes cannot be listed",
-            ]  # fmt: skip
+                "The constraints cannot be listed",
+                "The indexes cannot be listed",
+            ]
             with AttachedStore(connection, tmp_path / "films") as store:
                 use(store)
 
@@ -865,7 +902,7 @@ class TestOpening:
         types = {**record.types, "Film": Naming(("uid",), "uid", ("movie",))}
         dataclasses.replace(record, types=types).write(home / "films")
         with connect(films) as connection:
-            found = attach(connection, home, None, Taken(), Silent())
+            found = attach(connection, home, None, TAKEN, Silent())
             again = attach(connection, home, "films", Taken(), Silent())
             assert found.kg == connection.database, "named after the database"
         assert again.record.types["Film"] == types["Film"]
@@ -917,9 +954,9 @@ def test_what_a_killed_survey_left_is_removed_by_the_next(tmp_path: Path) -> Non
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     left, running = (
-        tmp_path / f".survey-{process}.partial" for process in (ended.pid, os.getppid())
+        tmp_path / f".survey.sqlite.{process}.partial" for process in (ended.pid, os.getppid())
     )
-    for file in (left, running, tmp_path / ".survey-x.partial"):
+    for file in (left, running, tmp_path / ".survey.sqlite.x.partial"):
         file.touch()
     with contextlib.suppress(ZeroDivisionError), new_survey(tmp_path):
         raise ZeroDivisionError

@@ -151,6 +151,8 @@ name: fish
 id: FI:2
 name: salmon ! a comment
 synonym: "lax" EXACT []
+alt_id: FI:22
+created_by: Ann
 is_a: FI:1 ! fish
 relationship: eats FI:3 {source="x"} ! krill
 intersection_of: FI:1
@@ -171,12 +173,26 @@ name: feeds on"""
 
 def test_obo(load: Any, write: Any) -> None:
     loaded = load("graph", write("fish.obo", *OBO.splitlines()))
-    assert loaded.facts.keys() == {("FI:2", "is a", "FI:1"), ("FI:2", "feeds on", "FI:3")}
+    assert loaded.edges == {
+        ("FI:2", "is a", "FI:1"),
+        ("FI:2", "feeds on", "FI:3"),
+        ("FI:2", "created_by", '"Ann"'),
+    }
     assert loaded.entities["FI:2"]["name"] == "salmon"
-    assert loaded.entities["FI:2"]["aliases"] == ["lax"]
+    assert loaded.entities["FI:2"]["aliases"] == ["FI:22", "lax"]
     assert "FI:9" not in loaded.entities
     assert loaded.report.dropped["obsolete term"] == 1
     assert loaded.report.dropped["intersection_of of OBO"] == 1
+
+
+def test_obo_graphs(load: Any, write: Any) -> None:
+    nodes = [{"id": "x:1", "lbl": "limb"}, {"id": "x:2", "lbl": "hand"}]
+    nodes.append({"id": "x:p", "lbl": "part of", "type": "PROPERTY"})
+    edges = [{"sub": "x:2", "pred": "x:p", "obj": "x:1"}]
+    text = json.dumps({"graphs": [{"nodes": nodes, "edges": edges}]}, indent=1)
+    loaded = load("graph", write("limbs.json", *text.splitlines()))
+    assert loaded.edges == {("x:2", "part of", "x:1")}
+    assert loaded.entities["x:2"]["name"] == "hand"
 
 
 def test_a_relation_that_a_property_names(load: Any, write: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING
@@ -236,6 +237,52 @@ def test_a_mapping_can_be_edited_and_given_back(tmp_path: Path) -> None:
         read_tables(tmp_path, SHOP, mapping=edited)
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ('boss = { relation = "boss", to = "people.nope" }', "points to people.nope"),
+        ('boss = { relation = "boss", to = "teams.id" }', "points to teams.id"),
+        ('boss = { relation = "boss", to = "../x.id" }', "points to ../x.id"),
+        ('boss = { relation = "boss" }', "does not say what people.boss points to"),
+        ('boss = { relation = "b", to = "people.id", thing = "T" }', "say what people.boss"),
+        ('boss = { to = "people.id" }', "does not say how people.boss is related"),
+        ("boss = { relation = 5 }", "does not fit at people.columns.boss.relation"),
+        ("boss = { skip = [] }", "does not fit at people.columns.boss.skip"),
+    ],
+)
+def test_a_mapping_that_would_lose_a_column_is_refused(
+    tmp_path: Path, given: str, said: str
+) -> None:
+    mapping = tmp_path / "m.toml"
+    table = '[people]\ntype = "Person"\nkey = ["id"]\n'
+    mapping.write_text(f"{table}[people.columns]\n{given}\n")
+    with pytest.raises(UsageError, match=re.escape(said)):
+        read_tables(tmp_path, {"people.csv": "id,boss\n1,2\n2,\n"}, mapping=mapping)
+
+
+@pytest.mark.parametrize(
+    ("edge", "said"),
+    [
+        ('{ head = "a", tail = "b" }', "not of which relation"),
+        ('{ relation = "r", head = "a", tail = "b" }', "does not say what links.a points to"),
+        ('{ relation = "r", head = "a", tail = "x" }', "names the column 'x'"),
+    ],
+)
+def test_rows_that_are_edges_have_ends_and_a_relation(tmp_path: Path, edge: str, said: str) -> None:
+    mapping = tmp_path / "m.toml"
+    mapping.write_text(f"[links]\nedge = {edge}\n")
+    with pytest.raises(UsageError, match=re.escape(said)):
+        read_tables(tmp_path, {"links.csv": "a,b\n1,2\n"}, mapping=mapping)
+
+
+def test_a_column_of_which_a_mapping_says_nothing_is_reported(tmp_path: Path) -> None:
+    mapping = tmp_path / "m.toml"
+    mapping.write_text('[people]\ntype = "Person"\nkey = ["id"]\n')
+    read = read_tables(tmp_path, {"people.csv": "id,town\n1,Rome\n"}, mapping=mapping)
+    assert read.report.dropped == {"column": 1}
+    assert read.report.examples["column"] == "town of people.csv"
+
+
 def test_a_column_that_no_table_has_is_reported(tmp_path: Path) -> None:
     first = read_tables(tmp_path, SHOP)
     edited = tmp_path / "edited.toml"
@@ -457,3 +504,33 @@ def test_signs_of_measured_values_are_no_relations(tmp_path: Path) -> None:
     read = read_tables(tmp_path, files)
     assert not {relation for _, relation, _, _ in read.edges} & {"=", "<", "~"}
     assert read.report.rejected == 0
+
+
+def test_the_key_is_the_text_that_others_point_to_by_another_name(tmp_path: Path) -> None:
+    read = read_tables(
+        tmp_path,
+        {
+            "airports.csv": "faa,name\nAAA,Alder\nBBB,Birch\nCCC,Cedar\n",
+            "trips.csv": "no,origin\n1,AAA\n2,BBB\n3,AAA\n4,CCC\n",
+        },
+    )
+    assert ("Trip 1", "Alder") in read.triples("origin")
+
+
+def test_years_before_and_after_the_year_1_are_numbers(tmp_path: Path) -> None:
+    text = "name,year\nHill,44 BC\nFord,218 B.C.\nGate,AD 9\nPass,451\n"
+    read = read_tables(tmp_path, {"battles.csv": text})
+    assert {read.properties(id_)["year"] for id_ in read.entities} == {-44, -218, 9, 451}
+
+
+def test_ids_that_are_no_key_of_their_table_are_not_of_its_type(tmp_path: Path) -> None:
+    read = read_tables(
+        tmp_path,
+        {
+            "teams.csv": "yearID,teamID,name\n2000,HAL,Herons\n2001,HAL,Herons\n2000,ORS,Owls\n",
+            "batting.csv": "playerID,yearID,teamID\nc1,2000,HAL\nc1,2001,HAL\nt1,2000,ORS\n",
+        },
+    )
+    types = [each["types"] for each in read.entities.values()]
+    assert types.count(["Team"]) == 3
+    assert types.count(["TeamId"]) == 2

@@ -146,6 +146,27 @@ def test_who_is_sure_answers_alone(sample: SqliteStore) -> None:
     assert slow.asked == ["q0", "q0", "q0"]
 
 
+@pytest.mark.parametrize(
+    ("second", "calls"),
+    [
+        (answer({"y": 0.6, "x": 0.4}, chosen=2, confidence=0.8), 0),  # in another order
+        (answer({"y": 0.6, "x": 0.4}, chosen=2, confidence=0.79), 1),
+        (answer({"y": 0.6, "x": 0.4}, chosen=1, confidence=1.0), 1),
+        (answer({"y": 0.6, "x": 0.4}, chosen=0, confidence=1.0), 1),
+        (answer({"y": 0.6, "x": 0.4}, chosen=2, confidence=1.0, topics=2), 1),
+        (KgqaError("It failed."), 1),
+    ],
+)
+def test_where_two_name_the_same_answers_no_third_is_asked(
+    sample: SqliteStore, second: Answer | KgqaError, calls: int
+) -> None:
+    first = Fixed("a", answer({"x": 0.5, "y": 0.4}, chosen=2, confidence=0.3))
+    third = Fixed("c", answer({"x": 1.0}))
+    found = one(together((first, Fixed("b", second), third), (1.0, 1.0, 1.0), sure=0.99), sample)
+    assert len(third.asked) == calls
+    assert calls or {each.id for each in found.answers} == {"x", "y"}
+
+
 def test_no_answer_where_no_member_has_one_or_they_are_unsure_or_apart(
     sample: SqliteStore,
 ) -> None:

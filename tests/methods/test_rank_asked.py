@@ -219,3 +219,21 @@ def test_a_role_that_no_type_is_like_is_not_there(tmp_path: Path) -> None:
         assert none.notes == ('Not in this graph: "Spain" has no king.',)
         there = kg.ask("Which author is from Spain?")
         assert [ranked.name for ranked in there.answers] == ["Ines Calderon"]
+
+
+@pytest.mark.model
+@pytest.mark.usefixtures("minilm")
+def test_a_fact_with_properties_has_the_requested_direction(tmp_path: Path) -> None:
+    (tmp_path / "firms.csv").write_text("firm_id,name\n1,Arn\n2,Bel\n3,Cor\n")
+    (tmp_path / "owns.csv").write_text("owner_firm_id,owned_firm_id,share\n1,2,60\n2,3,70\n")
+    mapping = tmp_path / "mapping.toml"
+    mapping.write_text(
+        '[firms]\ntype = "Firm"\nkey = ["firm_id"]\nname = ["name"]\n\n[owns]\n'
+        'edge = { relation = "owns", head = "owner_firm_id", tail = "owned_firm_id" }\n\n'
+        '[owns.columns]\nowner_firm_id = { to = "firms.firm_id" }\n'
+        'owned_firm_id = { to = "firms.firm_id" }\nshare = { property = "share" }\n'
+    )
+    with kgqa.ingest("tables", tmp_path, kg="firms", home=tmp_path / "h", mapping=mapping) as kg:
+        assert [each.name for each in kg.ask("Who owns Bel?", method="rank").answers] == ["Arn"]
+        owned = kg.ask("What does Bel own?", method="rank").answers
+        assert [each.name for each in owned] == ["Cor"]

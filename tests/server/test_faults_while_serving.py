@@ -12,14 +12,16 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import kgqa
+from kgqa.graph.neo4j import Neo4jConnection
 from kgqa.progress import Silent
 from tests.cli.test_struck import mount
-from tests.graph.neo4j_server import CHECKOUT, jars_folder, running_neo4j
+from tests.graph.neo4j_server import CHECKOUT, ask, jars_folder, running_neo4j
 from tests.server.conftest import QUESTION, TRIPLES, Reply, Served, ready, serving
 
 if TYPE_CHECKING:
@@ -38,9 +40,9 @@ def load(home: Path, triples: list[tuple[str, str, str]], **given: Any) -> None:
     kgqa.ingest("triples", triples, kg="kg", home=home, progress=Silent(), **given).close()
 
 
-def best(server: Served) -> str | None:
+def best(server: Served, question: str = QUESTION, kg: str | None = None) -> str | None:
     """The answer; None for a named error, which is the only other thing that may come."""
-    reply = server.post("/api/ask", {"question": QUESTION, "method": "rank"})
+    reply = server.post("/api/ask", {"question": question, "method": "rank", "kg": kg})
     if reply.status == 200:
         return str(reply.json["answers"][0]["name"])
     named(reply)
@@ -129,7 +131,10 @@ def take(full: Any, size: int) -> bool:
 
 @pytest.mark.long
 @pytest.mark.neo4j
-def test_a_database_that_dies_and_comes_back(tmp_path: Path, model_cache: Path) -> None:
+def test_a_database_that_dies_in_a_question_and_comes_back(
+    tmp_path: Path, model_cache: Path
+) -> None:
+    """One that holds a KG, and another KG of which is attached as it is."""
     place = tmp_path / "neo4j"
     with running_neo4j(place) as exports:
         account = {name: exports[name] for name in ("NEO4J_URI", "NEO4J_USERNAME")}
@@ -139,17 +144,35 @@ def test_a_database_that_dies_and_comes_back(tmp_path: Path, model_cache: Path) 
             for name, value in account.items():
                 patch.setenv(name, value)
             load(tmp_path / "home", TRIPLES)
-        flags = ("--workers", "1", "--cache-mb", "0")
+            connection = Neo4jConnection(*account.values())
+            ask(connection, "CREATE (:Ship {name: 'Lark'})-[:BUILT_IN]->(:Town {name: 'Aven'})")
+            connection.close()
+            taken: dict[str, Any] = {"home": tmp_path / "home", "only": ["Ship", "Town"]}
+            kgqa.attach(kg="live", progress=Silent(), **taken).close()
+        questions = (("kg", QUESTION, "Ada Birch"), ("live", "where was Lark built in?", "Aven"))
+        flags = ("--workers", "2", "--cache-mb", "0")
         with serving(tmp_path / "home", model_cache, *flags, **account) as server:
             ready(server)
-            assert best(server) == "Ada Birch"
-            os.kill(state["pid"], signal.SIGKILL)
-            until(lambda: best(server), None, "Ada Birch")
-            refused = server.post("/api/ask", {"question": QUESTION, "method": "rank"})
+
+            def answers() -> list[str | None]:
+                return [best(server, question, kg) for kg, question, _ in questions]
+
+            right: list[str | None] = [answer for _, _, answer in questions]
+            assert answers() == right
+            os.kill(state["pid"], signal.SIGSTOP)  # so that it holds the questions
+            with ThreadPoolExecutor() as pool:
+                asked = [pool.submit(best, server, q, kg) for kg, q, _ in questions]
+                time.sleep(3)
+                assert not any(future.done() for future in asked)
+                os.kill(state["pid"], signal.SIGKILL)
+                assert [future.result(120) for future in asked] == [None, None]
+            refused = server.post("/api/ask", {"question": QUESTION, "method": "rank", "kg": "kg"})
             assert "No Neo4j answers" in refused.json["error"]["message"], refused.text
             assert account["NEO4J_PASSWORD"] not in refused.text
             ports = ["--bolt-port", str(state["bolt_port"]), "--http-port", str(state["http_port"])]
             command = [sys.executable, "scripts/neo4j", "start", "--home", str(place), *ports]
             again = [*command, "--jars", str(jars_folder())]
             subprocess.run(again, cwd=CHECKOUT, check=True, capture_output=True, timeout=300)
-            until(lambda: best(server), "Ada Birch", None)
+            for at, (kg, question, answer) in enumerate(questions):
+                until(lambda q=question, kg=kg: best(server, q, kg), answer, None)  # type: ignore[misc]
+                assert answers()[: at + 1] == right[: at + 1]
