@@ -85,7 +85,7 @@ FORMS = {
 @pytest.mark.parametrize("loader", ["graph", "tables", "triples"])
 def test_the_same_graph_in_every_form(load: Any, write: Any, name: str, loader: str) -> None:
     loaded = load(loader, write(name, *FORMS[name].splitlines()))
-    assert ("a", "works for", "f") in loaded.facts.keys()
+    assert ("a", "works for", "f") in loaded.facts
     assert loaded.facts["a", "works for", "f"] == {"since": 2004}
     assert loaded.entities["a"]["name"] == "Ann"
     assert loaded.entities["a"]["types"] == ["Person"]
@@ -137,7 +137,7 @@ def test_keys_that_only_count_are_no_relations(load: Any, tmp_path: Path, form: 
         graph.add_edge("ada", tail, met=met)
     NETWORKX[form](graph, tmp_path / f"graph.{form}")
     loaded = load("graph", tmp_path / f"graph.{form}")
-    assert {relation for _, relation, _ in loaded.facts.keys()} == {"related to"}
+    assert {relation for _, relation, _ in loaded.facts} == {"related to"}
     assert loaded.facts["ada", "related to", "cy"] == {"met": 1992}
 
 
@@ -215,7 +215,7 @@ def test_a_relation_that_a_property_names(load: Any, write: Any) -> None:
 def test_what_is_malformed_is_rejected_and_the_rest_kept(load: Any, write: Any) -> None:
     lines = [*APOC_JSON.splitlines(), "{", '{"type": "relationship", "label": "x"}']
     loaded = load("graph", write("g.jsonl", *lines))
-    assert ("a", "works for", "f") in loaded.facts.keys()
+    assert ("a", "works for", "f") in loaded.facts
     assert [row[2] for row in loaded.rejects] == ["neither a node nor a relationship"] * 2
     with pytest.raises(DumpMalformedError, match="with a fault"):
         load("graph", write("cut.graphml", *GRAPHML.splitlines()[:-3]))
@@ -262,7 +262,7 @@ def test_a_table_of_nodes_and_one_of_edges(
     write(f"edges.{ending}", *edges)
     loaded = load("tables", folder)
     names = {id_: row["name"] for id_, row in loaded.entities.items()}
-    facts = {(names[head], relation, names[tail]) for head, relation, tail in loaded.facts.keys()}
+    facts = {(names[head], relation, names[tail]) for head, relation, tail in loaded.facts}
     assert ("Ann", "works for", "Acme") in facts
     types = {names[id_]: row["types"] for id_, row in loaded.entities.items()}
     assert types["Ann"] == ["person"]
@@ -277,7 +277,7 @@ def test_one_table_with_the_attributes_of_both_ends(load: Any, write: Any) -> No
     ]
     loaded = load("tables", write("kg.csv", *rows))
     names = {id_: row["name"] for id_, row in loaded.entities.items()}
-    facts = {(names[head], relation, names[tail]) for head, relation, tail in loaded.facts.keys()}
+    facts = {(names[head], relation, names[tail]) for head, relation, tail in loaded.facts}
     assert {("Corvin", "indication", "grey fever"), ("Corvin", "target", "KLF0")} <= facts
 
 
