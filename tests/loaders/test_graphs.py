@@ -179,7 +179,7 @@ def test_obo(load: Any, write: Any) -> None:
         ("FI:2", "created_by", '"Ann"'),
     }
     assert loaded.entities["FI:2"]["name"] == "salmon"
-    assert loaded.entities["FI:2"]["aliases"] == ["lax", "FI:22"]
+    assert loaded.entities["FI:2"]["aliases"] == ["FI:22", "lax"]
     assert "FI:9" not in loaded.entities
     assert loaded.report.dropped["obsolete term"] == 1
     assert loaded.report.dropped["intersection_of of OBO"] == 1
