@@ -520,8 +520,9 @@ _LITTLE = re.compile(
     r"|\b(?:least|fewest|minimum|(?:south|west)ernmost)\b",
     re.I,
 )
-TIME = re.compile(
-    r"date|year|season|born|birth|time|founded|created|released?|publish|hired|joined|since|start|began|opened|established",
+TIME = re.compile(  # not a running time, nor a sentiment
+    r"date|year|season|born|birth|(?<!run)(?<!run )(?<!life)(?<!sen)time|founded|created|released?"
+    r"|publish|hired|joined|since|start|began|opened|established",
     re.I,
 )
 
