@@ -163,20 +163,25 @@ class DataError(KgqaError, ValueError):
     """A question file cannot be read."""
 
 
-_SCHEME = re.compile(
-    r"\b[a-z][a-z0-9+.-]{0,30}:(?=//|/{0,3}[^\s/@:]+:[^\s]*@)/{0,3}", re.IGNORECASE
-)
+_SCHEME = re.compile(r"\b\w[\w+.-]{0,30}:(?=//|/{0,3}[^\s/@:]+:[^\s]*@)/{0,3}")
 _AUTHORITY = re.compile(r"[^\s/?#]*")
 _RUN = re.compile(r"\S*")
 _HOSTS = re.compile(r"(\[[0-9a-f:.%]*\]|[^\s:@\[\]]*)(:\d*)?[\])}>,;.'\"`!]*", re.IGNORECASE)
 _NAMED = re.compile(
-    r"\b(pass(?:word|wd|phrase)?|pwd|odbc_connect|(?:access_|auth_)?token|secret|api_?key)"
-    r"(=|%3D)(?:'[^']*'|\"[^\"]*\"|[^\s&;'\"]+)",
+    r"(?<![\w.%-])([\w.%-]+)(=|%3D)('[^']*'|\"[^\"]*\"|\{[^}]*\}|[^\s&;'\"]+)", re.IGNORECASE
+)
+_SECRET = re.compile(
+    r"(pass(word|wd|phrase)?|pwd|odbc_connect|token|secret|api[_-]?key|credentials?|session(_?id)?"
+    r"|signature|\b(sig|auth|authorization))$",
     re.IGNORECASE,
+)
+_LOGIN = re.compile(  # of an address that lacks its scheme
+    r"(?<![^\s'\"(\[<,=])(//)?[^\s@:/'\"(\[<,=]{1,200}:(?!//)[^\s@'\"]{1,200}@(?=[\w.-]+[:/]|\[)"
 )
 _WEB = ("http://", "https://")
 _HIDDEN = "***"
 _FAR = 200  # characters that a password with blanks may have
+_LONGEST = 20_000  # characters of a text: in a longer one the search would take seconds
 
 
 def without_secrets(text: str, url: str | None = None) -> str:
@@ -186,6 +191,7 @@ def without_secrets(text: str, url: str | None = None) -> str:
     an authority cannot be parsed (``postgresql://user:password/shop``) the whole authority is.
     Values of ``password=…`` and its kind are hidden, too. ``url``: one whose secrets another
     library's message may repeat outside of a URL; its user and the parts of its password go.
+    The end of a very long text is cut off.
 
     >>> without_secrets("bolt://neo4j:secret@localhost:7687 is down")
     'bolt://localhost:7687 is down'
@@ -196,12 +202,13 @@ def without_secrets(text: str, url: str | None = None) -> str:
     """
     pieces: list[str] = []
     position = 0
+    text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
     while match := _SCHEME.search(text, position):
         pieces.append(text[position : match.end()])
         shown, position = _without_user(match[0], text, match.end())
         pieces.append(shown)
     pieces.append(text[position:])
-    cleaned = _NAMED.sub(rf"\1\2{_HIDDEN}", "".join(pieces))
+    cleaned = _LOGIN.sub(rf"\1{_HIDDEN}@", _NAMED.sub(_without_value, "".join(pieces)))
     for secret in _secrets(url) if url else ():
         cleaned = cleaned.replace(secret, _HIDDEN)
     return cleaned
@@ -213,14 +220,25 @@ def _without_user(scheme: str, text: str, begin: int) -> tuple[str, int]:
     run = _match(_RUN, text, begin)
     last = run.rfind("@") if _is_login(scheme, authority) else authority.rfind("@")
     if last < 0 and not _HOSTS.fullmatch(authority):
-        # a password with a blank: what follows on the line up to its @ belongs to it
-        line = text[begin : begin + len(run) + _FAR].partition("\n")[0]
-        last = line.rfind("@")
+        # a password with a blank or a line feed: what follows up to its @ belongs to it
+        last = text[begin : begin + len(run) + _FAR].rfind("@")
     if last >= 0:
         begin += last + 1
         authority = _match(_AUTHORITY, text, begin)
     hosts = all(_HOSTS.fullmatch(part) for part in authority.split(","))
     return authority if hosts else _HIDDEN, begin + len(authority)
+
+
+def _is_secret(match: re.Match[str]) -> bool:
+    """Whether a setting is to be hidden by its name; in a URL's query a ``key`` is one."""
+    name = unquote(match[1])
+    return bool(_SECRET.search(name)) or (
+        name.casefold() == "key" and match.string[max(0, match.start() - 1)] in "?&"
+    )
+
+
+def _without_value(match: re.Match[str]) -> str:
+    return f"{match[1]}{match[2]}{_HIDDEN}" if _is_secret(match) else match[0]
 
 
 def _is_login(scheme: str, authority: str) -> bool:
@@ -243,7 +261,7 @@ def _secrets(url: str) -> list[str]:
         login = "" if _HOSTS.fullmatch(authority) else f"{user}:{secret}"
     found = {login, unquote(login), *re.split(r"[:@/?#]", login), login.partition(":")[2]}
     found |= {unquote(part) for part in found}
-    found |= {match[0].partition(match[2])[2] for match in _NAMED.finditer(url)}
+    found |= {match[3] for match in _NAMED.finditer(url) if _is_secret(match)}
     return sorted((part for part in found if len(part) > 2), key=len, reverse=True)
 
 

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import stat
+import tomllib
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,9 @@ from kgqa.permissions import mask_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+_MOST = 16 << 20  # bytes of a file that people write
+_DEEP = re.compile(r"(?<![\w\"'.-])(?:[\w\"'-]+[ \t]*\.[ \t]*){100}")  # a.b.c…, as a key of TOML
 
 
 @contextmanager
@@ -56,13 +60,37 @@ def write_whole(path: Path, content: bytes) -> None:
     partial.replace(path)
 
 
+def own_partial(path: Path) -> Path:
+    """Return where this process alone writes ``path`` until it is whole; there is no file yet.
+
+    What processes left there that were killed is removed. Raises OSError.
+    """
+    for left in path.parent.glob(f".{path.name}.*.partial"):
+        if not _runs(left.name.split(".")[-2]):
+            left.unlink(missing_ok=True)
+    return path.with_name(f".{path.name}.{os.getpid()}.partial")
+
+
+def _runs(process: str) -> bool:
+    """Whether another process of this id runs; False for a malformed id."""
+    if os.name == "nt":  # where asking would end it
+        return True
+    try:
+        os.kill(int(process), 0)
+    except PermissionError:
+        return True
+    except (ValueError, OSError, OverflowError):
+        return False
+    return int(process) != os.getpid()
+
+
 def write_cache(path: Path, content: bytes) -> None:
     """Write a file that can be computed again: several processes may, and none waits for the disk.
 
     It has the permissions of its folder, and a new folder those of the one above. Raises OSError.
     """
     path.parent.mkdir(0o777 & ~mask_of(path.parent.parent), parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    partial = own_partial(path)
     try:
         partial.touch(0o666 & ~mask_of(path.parent))
         partial.write_bytes(content)
@@ -109,6 +137,29 @@ def read_plain(path: Path, most: int) -> bytes:
         if status.st_size > most:
             raise ValueError(f"it has {status.st_size:,} bytes, more than {most:,}")
         return file.read(most)
+
+
+def read_settings(path: Path) -> Any:
+    """Return the content of a file of TOML, or of JSON if it is called so, as people write them.
+
+    Raises OSError, and ValueError that says what is wrong: it may also be a pipe, a device or a
+    file that would take too long to read.
+    """
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise ValueError("it is a pipe or a device")
+    with path.open("rb") as file:
+        content = file.read(_MOST + 1)
+    if len(content) > _MOST:
+        raise ValueError(f"it has more than {_MOST >> 20} MB")
+    text = content.decode("utf-8-sig")
+    try:
+        if path.suffix == ".json":
+            return json.loads(text)
+        if _DEEP.search(text):  # which would be read in the square of its length
+            raise RecursionError
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def toml_key(name: str) -> str:

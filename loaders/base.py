@@ -75,7 +75,8 @@ class Rejects:
             self._file = self.path.open("w", encoding="utf-8", errors="backslashreplace")
             self._file.write("source\tline\treason\ttext\n")
         shown = text.rstrip("\r\n")[:_MAX_KEPT_CHARACTERS].encode("unicode_escape").decode("ascii")
-        self._file.write(f"{source}\t{line}\t{reason}\t{shown}\n")
+        where, why = (" ".join(said.split()) for said in (source, reason))
+        self._file.write(f"{where}\t{line}\t{why}\t{shown}\n")
 
     def close(self) -> None:
         """Finish the file."""

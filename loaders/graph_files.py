@@ -32,9 +32,17 @@ if TYPE_CHECKING:
 
 OBSOLETE = "obsolete term"
 _LARGEST = 1 << 30  # bytes of a JSON document that is read as a whole
-_NAMES = ("name", "label", "title", "displayname", "preflabel", "display_name", "full_name")
+_NAMES = ("name", "label", "lbl", "title", "displayname", "preflabel", "display_name", "full_name")
 _TYPES = ("type", "types", "category", "categories", "kind", "class", "labels", "node_type")
-_RELATIONS = ("relation", "predicate", "relationship", "rel_type", "edge_type", "interaction")
+_RELATIONS = (
+    "relation",
+    "predicate",
+    "pred",
+    "relationship",
+    "rel_type",
+    "edge_type",
+    "interaction",
+)
 _KEY = "networkx_key"  # of an edge of a multigraph, as networkx writes GEXF
 _LESS_SURE = ("label", "type", "name", "kind", "key", "title", _KEY)  # if none of those is there
 _FIRST_EDGES = 1_000  # of GraphML, whose ids show whether ids are relations
@@ -324,15 +332,23 @@ def _node_link(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
             "Write it as GraphML, or as a table of nodes and one of edges.",
         )
     try:
-        graph = json.loads(raw)
-        nodes = graph["nodes"]
-        edges = next(graph[key] for key in ("links", "edges", "relationships") if key in graph)
+        read = json.loads(raw)
+        graphs = read.get("graphs", [read])  # OBO Graphs have a list of them
+        nodes = [node for graph in graphs for node in graph["nodes"]]
+        edges = [
+            edge
+            for graph in graphs
+            for edge in next(
+                graph[key] for key in ("links", "edges", "relationships") if key in graph
+            )
+        ]
     except (ValueError, KeyError, TypeError, StopIteration, RecursionError):
         raise DumpMalformedError(
             f"{path} is not JSON with a list of nodes and one of links.",
             'Its form: {"nodes": [{"id": …}], "links": [{"source": …, "target": …}]}.',
         ) from None
     ids: list[str] = []
+    called: dict[str, str] = {}  # relations are nodes, too, in OBO Graphs
     for number, record in enumerate(nodes, 1):
         report.lines += 1
         record = record if isinstance(record, dict) else {"id": record}
@@ -345,7 +361,12 @@ def _node_link(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
         data = record.get("attributes") or record.get("data") or record.get("properties")
         rest = {name: value for name, value in record.items() if value is not data}
         given = {**rest, **(data if isinstance(data, dict) else {})}
-        yield _node(ids[-1], {name: v for name, v in given.items() if name != key or key == "name"})
+        node = _node(
+            ids[-1], {name: v for name, v in given.items() if name != key or key == "name"}
+        )
+        if "graphs" in read and node.name:
+            called[node.id] = node.name
+        yield node
     known = set(ids)
     for number, record in enumerate(edges, 1):
         report.lines += 1
@@ -353,19 +374,24 @@ def _node_link(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
             next((record.get(key) for key in keys if record.get(key) is not None), None)
             if isinstance(record, dict)
             else None
-            for keys in (("source", "from", "start"), ("target", "to", "end"))
+            for keys in (("source", "from", "start", "sub"), ("target", "to", "end", "obj"))
         ]
         ends = [_end_of(end, ids, known) for end in ends]
         if not all(isinstance(end, str) and end for end in ends):
             rejects.add(str(path), number, "a link without both ends", json.dumps(record))
             continue
         data = record.get("attributes") or record.get("properties")
-        skipped = ("source", "target", "from", "to", "start", "end", "attributes", "properties")
+        skipped = (
+            *("source", "target", "from", "to", "start", "end", "sub", "obj"),
+            *("attributes", "properties"),
+        )
         given = {name: value for name, value in record.items() if name not in skipped}
-        if isinstance(given.get("key"), int) and graph.get("multigraph"):
+        if isinstance(given.get("key"), int) and read.get("multigraph"):
             del given["key"]
         given |= data if isinstance(data, dict) else {}
-        yield _edge(str(ends[0]), str(ends[1]), given)
+        edge = _edge(str(ends[0]), str(ends[1]), given)
+        edge.relation = called.get(edge.relation, edge.relation)
+        yield edge
 
 
 def _end_of(end: Any, ids: list[str], known: set[str]) -> str | None:
@@ -466,10 +492,11 @@ def _obo(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
         node.aliases = [text for value in values.get("synonym", ()) if (text := _text(value))]
         if text := _text(next(iter(values.get("def", ())), "")):
             node.properties["definition"] = text
-        for tag, name in (("comment", "comment"), ("subset", "subset"), ("xref", "xref")):
+        node.aliases += [_REST.sub("", value).strip() for value in values.get("alt_id", ())]
+        for tag in _PROPERTIES:
             given = [_REST.sub("", value).strip() for value in values.get(tag, ())]
             if given:
-                node.properties[name] = given[0] if len(given) == 1 else given
+                node.properties[tag] = given[0] if len(given) == 1 else given
         yield node
         for value in values.get("is_a", ()):
             yield Edge(id_, "is a", _REST.sub("", value).strip())
@@ -485,8 +512,9 @@ def _obo(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
             report.examples.setdefault(f"{tag} of OBO", f"{id_}: {values[tag][0]}"[:60])
 
 
+_PROPERTIES = ("comment", "subset", "xref", "created_by", "creation_date")
 _READ = {
-    *("id", "name", "namespace", "synonym", "def", "comment", "subset", "xref"),
+    *("id", "alt_id", "name", "namespace", "synonym", "def", *_PROPERTIES),
     *("is_a", "instance_of", "relationship", "is_obsolete"),
 }
 

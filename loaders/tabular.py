@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 MAPPING_FILE = "mapping.toml"
 SKIPPED = "column"
+_SHOWN = 20  # columns in a message
 OF_SCHEMA = "row of a table that describes the columns of the others"
 
 
@@ -145,8 +146,12 @@ def _report(table: Table, mapping: TableMapping | None, report: Report) -> None:
         return
     if not mapping.edge or mapping.type:
         report.taken[mapping.type or table.name] = found_by(mapping)
-    for name, column in mapping.columns.items():
-        if column.skip:
+    edge = mapping.edge
+    used = {*mapping.key, *mapping.name, *mapping.types}
+    used |= {edge.head, edge.tail, edge.types} if edge else set()
+    used |= {name for name, column in mapping.columns.items() if not column.skip}
+    for name in table.columns:
+        if name not in used:
             report.dropped[SKIPPED] += 1
             report.examples.setdefault(SKIPPED, f"{name} of {table.source}")
 
@@ -167,7 +172,8 @@ def _check_columns(
         ]
         if not lacking:
             continue
-        said = f"{path.name} names columns that {table.source} lacks: {', '.join(lacking)}."
+        shown = [*lacking[:_SHOWN], f"and {len(lacking) - _SHOWN:,} more"][: len(lacking)]
+        said = f"{path.name} names columns that {table.source} lacks: {', '.join(shown)}."
         hint = f"Its columns are: {', '.join(table.columns)}."
         if progress is None:
             raise UsageError(said, hint)

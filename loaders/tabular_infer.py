@@ -213,6 +213,8 @@ def _find_key(plan: _Plan, plans: dict[str, _Plan]) -> None:
             or (joined.endswith("id") and own.startswith(joined[:-2]))  # ``StuID`` of a student
             or (joined != base and shortens(base, own))  # ``vsl_no`` of a vessel
         )
+        if base != own and is_id and _is_called(base, plan, plans):
+            continue  # ``film_id`` of a table ``film_category`` is of films
         if is_id and column.unique and column.kind not in ("float", "boolean"):
             plan.key, plan.strong = (column.name,), True
             return
@@ -227,6 +229,11 @@ def _is_other(column: _Column, plan: _Plan, plans: dict[str, _Plan]) -> bool:
         for other in plans.values()
         if other is not plan
     )
+
+
+def _is_called(base: str, plan: _Plan, plans: dict[str, _Plan]) -> bool:
+    """Return whether another table is called as a column is without its ``id``."""
+    return any(base == other.called for other in plans.values() if other is not plan)
 
 
 def _find_weak_key(plan: _Plan, plans: dict[str, _Plan]) -> None:
@@ -339,7 +346,10 @@ def _find_links(plan: _Plan, plans: dict[str, _Plan]) -> None:
         elif _is_untold(column, plan) and (pair := _pair(column, plan, plans)):
             plan.links[column.name] = pair
         elif _is_untold(column, plan):
-            plan.untold[column.name] = type_name(type_words(relation_of(column.name)))
+            type_ = type_name(type_words(relation_of(column.name)))
+            of_table = type_ in {type_name(other.words) for other in plans.values()}
+            # what has a table of its own, which this id does not lead to, is not called as its rows
+            plan.untold[column.name] = type_name(column.words) if of_table else type_
 
 
 def _pair(column: _Column, plan: _Plan, plans: dict[str, _Plan]) -> tuple[str, str] | None:

@@ -8,13 +8,12 @@ edges has two columns that point to things; the others are properties of the edg
 from __future__ import annotations
 
 import re
-import tomllib
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from kgqa.errors import UsageError
-from kgqa.files import toml_key, toml_value
+from kgqa.files import read_settings, toml_key, toml_value
 from kgqa.graph.names import ABBREVIATIONS
 from kgqa.graph.schema import ValueType
 
@@ -38,7 +37,8 @@ LINK_WORDS = _set(  # of a table's name that say only that it joins two others
 )
 SELF_WORDS = _set(  # that name a thing of the same kind
     "manager parent boss supervisor superior mother father spouse partner predecessor successor "
-    "mentor reports replaces replaced follows sequel prequel lead child head foreman"
+    "mentor reports replaces replaced follows sequel prequel lead child head foreman "
+    "evolves derived forked inherits extends supersedes"
 )
 PERSON_WORDS = _set(
     "person employee staff user member player worker people personnel teacher doctor physician "
@@ -200,11 +200,9 @@ _TABLES = TypeAdapter(dict[str, TableMapping])
 def read_mapping(path: Path) -> dict[str, TableMapping]:
     """Return the mapping of each table. Raises UsageError that says what does not fit."""
     try:
-        return _TABLES.validate_python(tomllib.loads(path.read_text(encoding="utf-8")))
+        return _TABLES.validate_python(read_settings(path))
     except OSError as error:
         raise UsageError(f"The mapping {path} cannot be read: {error.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"The mapping {path} is not TOML: {error}.", "Mend that line.") from None
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
@@ -212,6 +210,8 @@ def read_mapping(path: Path) -> dict[str, TableMapping]:
             f"The mapping {path} does not fit at {where}: {first['msg']}.",
             "The first lines of a mapping.toml that a load wrote say what may stand where.",
         ) from None
+    except ValueError as error:
+        raise UsageError(f"The mapping {path} is not TOML: {error}.", "Mend it.") from None
 
 
 def written(tables: dict[str, TableMapping]) -> str:

@@ -48,8 +48,8 @@ class Rows:
         self._things: dict[str, list[pa.Array]] = {}
         self._relations: set[str] = set()
         self._targets: dict[str, tuple[pa.Array, pa.Array]] = {}
-        for name, table in tables.items():
-            _check(name, table, mapping)
+        for name in tables:
+            _check(name, tables, mapping)
         self._ids = {
             name: self._ids_of(table, mapping[name])
             for name, table in tables.items()
@@ -300,7 +300,9 @@ class _Part:
         return {"_file": pa.repeat(pa.scalar(file), len(self)), "_row": rows}
 
 
-def _check(name: str, table: Table, mapping: Mapping[str, TableMapping]) -> None:
+def _check(name: str, tables: Mapping[str, Table], mapping: Mapping[str, TableMapping]) -> None:
+    """Raise UsageError if the mapping of a table does not say what its columns are."""
+    table = tables[name]
     if name not in mapping:
         raise UsageError(
             f"The mapping says nothing of the table {name}.",
@@ -308,19 +310,47 @@ def _check(name: str, table: Table, mapping: Mapping[str, TableMapping]) -> None
         )
     mapped = mapping[name]
     edge = mapped.edge
-    ends = [each for each in (edge.head, edge.tail, edge.types) if each] if edge else []
-    for column in (*mapped.key, *mapped.name, *mapped.types, *ends):
+    ends = [edge.head, edge.tail] if edge else []
+    named = [edge.types] if edge and edge.types else []
+    for column in (*mapped.key, *mapped.name, *mapped.types, *ends, *named):
         if column not in table.columns:
             raise UsageError(
-                f"The mapping of {name} names the column {column}, which {table.source} lacks.",
+                f"The mapping of {name} names the column {column!r}, which {table.source} lacks.",
                 f"Its columns are: {', '.join(table.columns)}.",
             )
-    for column, kind in mapped.columns.items():
-        if kind.to and not (kind.to.startswith("(") or list(_pointed(kind.to, mapping))):
+    if edge and not (edge.relation or edge.types):
+        raise UsageError(
+            f"The mapping says that rows of {name} are edges, and not of which relation.",
+            'Name it in edge as relation = "…", or its column as types = "…".',
+        )
+    unknown = ColumnMapping()
+    for column in {**mapped.columns, **dict.fromkeys(ends)}:
+        kind = mapped.columns.get(column, unknown)
+        is_end = column in ends
+        if kind.skip and not is_end:
+            continue
+        if (kind.relation or is_end) and bool(kind.to) == bool(kind.thing):
+            raise UsageError(
+                f"The mapping does not say what {name}.{column} points to.",
+                'Give it either to = "table.column" or thing = "Type".',
+            )
+        if (kind.to or kind.thing) and not (kind.relation or is_end):
+            raise UsageError(
+                f"The mapping does not say how {name}.{column} is related to what it points to.",
+                'Give it relation = "…".',
+            )
+        if kind.to and not _is_there(kind.to, tables, mapping):
             raise UsageError(
                 f"The mapping says that {name}.{column} points to {kind.to}, which is not there.",
                 f"Name a table of things and its column: {', '.join(mapping)}.",
             )
+
+
+def _is_there(to: str, tables: Mapping[str, Table], mapping: Mapping[str, TableMapping]) -> bool:
+    return to.startswith("(") or any(
+        name not in tables or column in tables[name].columns
+        for name, column in _pointed(to, mapping)
+    )
 
 
 def _is_things(mapped: TableMapping) -> bool:

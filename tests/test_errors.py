@@ -33,6 +33,19 @@ URLS = (
     "redis://:S3cr3t@h:6379/0",
     "https://u:S3cr3t@h/sparql",
     "https://h/sparql?api_key=S3cr3t",
+    "https://h/sparql?key=S3cr3t",
+    "https://h/sparql?q=x&X-Api-Key=S3cr3t",
+    "https://h/sparql?client_secret=S3cr3t",
+    "https://h/sparql?accessToken=S3cr3t",
+    "https://h/sparql?sig=S3cr3t",
+    "https://h/sparql?pass%77ord=S3cr3t",
+    "https://h/sparql?authorization=Bearer%20S3cr3t",
+    "DRIVER={x};UID=u;PWD={a;S3cr3t}",
+    "https://u:a\nS3cr3t@h",
+    "neo4j:S3cr3t@localhost:7687",
+    "//u:S3cr3t@h/sparql",
+    "ｈttp://u:S3cr3t@h",
+    "my_db://u:S3cr3t@h",
 )
 
 
@@ -52,6 +65,9 @@ def test_a_url_is_shown_without_its_secret(url: str, form: str) -> None:
         "https://medium.com/@user/a",
         "see https://www.wikidata.org/entity/Q42, or write to a@b.example",
         "ratio 3:4 of me@x.example",
+        "There is no mailto:ada@x.example.",
+        "key=name of max_tokens=5, author=Jane",
+        "https://h/sparql?query=x&default-graph-uri=http://g",
         "[http://[::1]:8080/]",
     ],
 )

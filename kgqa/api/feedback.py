@@ -51,12 +51,19 @@ def approve(
     return approved(folder).count("\n")
 
 
+def _is_judged(line: dict[str, Any]) -> bool:
+    lists = [line[name] for name in ("topic_entities", "answers", "wrong") if name in line]
+    return isinstance(line.get("question"), str) and all(
+        isinstance(names, list) and all(isinstance(name, str) for name in names) for names in lists
+    )
+
+
 def approved(folder: Path, *, right: bool = True) -> str:
     """Return the lines with right answers, or with wrong ones; of a question the last one."""
     path = folder / _FILE
     kept: dict[Any, dict[str, Any]] = {}
     for number, line in read_records(path) if path.exists() else ():
-        if line is None or not isinstance(line.get("question"), str):
+        if line is None or not _is_judged(line):
             _LOG.warning("%s, line %d is damaged, and is passed over.", path, number)
             continue
         key = line["question"], *map(str, line.get("topic_entities", ()))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import json
 import os
 import re
 import sys
@@ -18,6 +17,7 @@ from typer.core import TyperCommand
 
 from kgqa.display import json_text
 from kgqa.errors import UsageError, without_secrets
+from kgqa.files import read_settings
 from kgqa.permissions import mask_of
 
 if TYPE_CHECKING:
@@ -288,11 +288,8 @@ def _settings(pairs: list[str] | None, file: Path | None) -> dict[str, Any]:
 
 
 def _settings_file(file: Path) -> dict[str, Any]:
-    import tomllib
-
     try:
-        text = file.read_text("utf-8-sig")
-        given = json.loads(text) if file.suffix == ".json" else tomllib.loads(text)
+        given = read_settings(file)
     except OSError as error:
         raise UsageError(f"The settings file {file} cannot be read: {error.strerror}.") from None
     except ValueError as error:

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 import sqlite3
-import tomllib
 from dataclasses import asdict, field, replace
 from typing import TYPE_CHECKING
 
@@ -21,7 +19,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from kgqa.errors import GraphError, KgqaError, StoreUnavailableError, without_secrets
-from kgqa.files import stamp_of, toml_key, toml_value, write_whole
+from kgqa.files import own_partial, read_settings, stamp_of, toml_key, toml_value, write_whole
 from kgqa.graph.model import Direction, KGInfo, Kind, Relations
 from kgqa.graph.names import name_form
 from kgqa.graph.schema import GraphSchema  # noqa: TC001 - pydantic reads it
@@ -131,8 +129,7 @@ def read_attachment(folder: Path) -> Attachment:
     """Return the record in a KG's folder. Raises GraphError that says what is wrong."""
     path = folder / RECORD_NAME
     try:
-        content = tomllib.loads(path.read_bytes().decode())
-        return TypeAdapter(Attachment).validate_python(content)
+        return TypeAdapter(Attachment).validate_python(read_settings(path))
     except OSError as error:
         raise GraphError(f"{path} cannot be read: {error.strerror or error}.") from None
     except ValidationError as error:
@@ -334,25 +331,10 @@ def source_of(record: Attachment) -> str:
     return f"{record.url} ({what} {record.database})" if record.database else record.url
 
 
-def _runs(process: str) -> bool:
-    """Whether another process of this id runs; False for a malformed id."""
-    try:
-        os.kill(int(process), 0)
-    except PermissionError:
-        return True
-    except (ValueError, OSError, OverflowError):
-        return False
-    return int(process) != os.getpid()
-
-
 @contextlib.contextmanager
 def new_survey(folder: Path) -> Iterator[SurveyWriter]:
     """Give what writes a survey; it replaces the one in ``folder`` when the block ends."""
-    for left in folder.glob(".survey-*.partial"):  # by a process that was killed
-        if not _runs(left.name.removeprefix(".survey-").removesuffix(".partial")):
-            left.unlink(missing_ok=True)
-    path = folder / f".survey-{os.getpid()}.partial"
-    path.unlink(missing_ok=True)
+    path = own_partial(folder / FILE_NAME)
     try:
         with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
             prepare(db, APPLICATION_ID, USER_VERSION, TABLES)

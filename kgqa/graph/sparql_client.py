@@ -12,10 +12,11 @@ import http.client
 import json
 import os
 import re
+import string
 import time
 from dataclasses import dataclass
 from typing import Any, Self
-from urllib.parse import urlencode, urljoin, urlsplit
+from urllib.parse import quote, urlencode, urljoin, urlsplit
 
 from kgqa.errors import GraphError, StoreUnavailableError, UsageError, first_line, without_secrets
 from kgqa.graph.literals import XSD, value_id
@@ -154,7 +155,7 @@ class SparqlClient:
                 status, headers, content = self._reply(url, query, began)
             except TimeoutError:
                 raise self._slow() from None
-            except (OSError, http.client.HTTPException) as error:
+            except (OSError, http.client.HTTPException, UnicodeError) as error:  # of a host's name
                 self.close()
                 why = without_secrets(first_line(error)) or type(error).__name__
                 raise StoreUnavailableError(
@@ -180,6 +181,7 @@ class SparqlClient:
         data = {"query": query} | ({"default-graph-uri": self.graph} if self.graph else {})
         parts = urlsplit(url)
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        path = quote(path, safe=string.punctuation)
         with self._answered(path, urlencode(data).encode(), _headers()) as reply:
             return reply.status, reply.headers, self._content(reply, began)
 
@@ -210,7 +212,7 @@ class SparqlClient:
         reused = self._connection is not None
         try:
             if self._connection is None:
-                self._connection = self._connected()
+                self._connection = self._new_connection()
             self._connection.request("POST", path, body, headers)
             return self._connection.getresponse()
         except (http.client.RemoteDisconnected, ConnectionError):
@@ -222,7 +224,7 @@ class SparqlClient:
             self.close()
             raise
 
-    def _connected(self) -> http.client.HTTPConnection:
+    def _new_connection(self) -> http.client.HTTPConnection:
         parts = urlsplit(self.url)
         kind = (
             http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
@@ -257,7 +259,10 @@ class SparqlClient:
         return target
 
     def _refused(self, status: int, content: bytes) -> GraphError:
-        text = without_secrets(" ".join(content[:300].decode(errors="replace").split()))[:160]
+        text = content[:300].decode(errors="replace")
+        for secret in _secrets():  # a server may repeat what it was sent
+            text = text.replace(secret, "***")
+        text = without_secrets(" ".join(text.split()))[:160]
         if status in (401, 403):
             return StoreUnavailableError(
                 f"The endpoint {self.url} refuses access (HTTP {status}).",
@@ -290,12 +295,23 @@ def _headers() -> dict[str, str]:
     user, password, token = (
         os.environ.get(f"KGQA_SPARQL_{name}") for name in ("USER", "PASSWORD", "TOKEN")
     )
+    if token and not re.fullmatch(r"[!-~]+", token.strip()):
+        raise UsageError(
+            "KGQA_SPARQL_TOKEN holds characters that a token cannot have.",
+            "It has letters, digits and signs of ASCII, and no blanks.",
+        )
     if token:
-        headers["Authorization"] = f"Bearer {token}"
+        headers["Authorization"] = f"Bearer {token.strip()}"
     elif user:
         code = base64.b64encode(f"{user}:{password or ''}".encode()).decode()
         headers["Authorization"] = f"Basic {code}"
     return headers
+
+
+def _secrets() -> list[str]:
+    """Return the password, and what a request carries in its place."""
+    sent = _headers().get("Authorization", "").rpartition(" ")[2]
+    return [secret for secret in (os.environ.get("KGQA_SPARQL_PASSWORD"), sent) if secret]
 
 
 def _is_row(row: Any) -> bool:

@@ -61,7 +61,7 @@ def foreign_language(question: str) -> str | None:
         if name == "English" or not asking or any(word in english - every for word in words):
             continue
         own = sum(word in every for word in words)
-        sure = asking[0] < 2 and _is_sure(words[asking[0]])  # "in welcher …"
+        sure = asking[0] < 2 and _is_only_foreign(words[asking[0]])  # "in welcher …"
         if own > max(most, sum(word in FUNCTION - every for word in words)) and (
             own >= _LEAST or sure
         ):
@@ -69,7 +69,8 @@ def foreign_language(question: str) -> str | None:
     return best
 
 
-def _is_sure(word: str) -> bool:
+def _is_only_foreign(word: str) -> bool:
+    """Return whether a question word of another language is not an English one, by its letters."""
     return not word.isascii() or (len(word) >= _MIN_LETTERS and word not in _ENGLISH_TOO)
 
 

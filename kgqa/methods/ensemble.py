@@ -551,12 +551,16 @@ class Auto(Ensemble):
         if isinstance(question, KgqaError) or question.choices:
             return None
         classes = _classes_named(store) if question.topics else set()
+        all_of = stems_of(normalise(kind_asked(question.question))) & frozenset().union(*classes)
         topics = [  # not the "mountain" of "the highest mountain", but "to Airport"
             topic
             for topic in question.topics
-            if (words := stems_of(normalise(topic.name))) not in classes
-            or len(words) < len(normalise(topic.name).split())
-            or (topic.name[:1].isupper() and topic.name in question.question)
+            if not (all_of in classes and stems_of(normalise(topic.mention)) == all_of)
+            and (
+                (words := stems_of(normalise(topic.name))) not in classes
+                or len(words) < len(normalise(topic.name).split())
+                or (topic.name[:1].isupper() and topic.name in question.question)
+            )
         ]
         if question.among:
             found = planned()
@@ -833,6 +837,7 @@ def _counted(result: QueryResult, most: int) -> set[str | None]:
 
 
 def _counts(item: object) -> TypeGuard[Aggregate]:
+    """Return whether a given item is a count of nodes."""
     counts = isinstance(item, Aggregate) and item.kind == "count"
     return counts and isinstance(cast("Aggregate", item).of, NodeRef)
 

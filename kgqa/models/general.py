@@ -199,7 +199,7 @@ class GeneralLLM:
         self.model = model
         self._cache = cache
         self._url = base_url or OPENAI_URL
-        self._key = key.get_secret_value() if key else ""
+        self._key = key.get_secret_value().strip() if key else ""
         self._timeout_s = timeout_s
         self._retries = retries
         self._lock = threading.Lock()
@@ -209,6 +209,11 @@ class GeneralLLM:
             raise GeneralModelError(
                 f"{OPENAI_URL} needs a key.",
                 "Set OPENAI_API_KEY, or OPENAI_BASE_URL for a server of your own.",
+            )
+        if not all("!" <= character <= "~" for character in self._key):
+            raise GeneralModelError(
+                "The general model's key holds characters that a key cannot have.",
+                "Set OPENAI_API_KEY to letters, digits and signs of ASCII, without blanks.",
             )
         if not self._url.startswith(("http://", "https://")):
             raise GeneralModelError(

@@ -230,7 +230,7 @@ class HFEncoder(PartEncoder):
     def _plain(self, texts: Sequence[str]) -> list[list[int]]:
         if (len(texts) >= _MANY or "_fast" in vars(self)) and self._fast is not None:
             return _encoded(self._fast, texts)
-        return self._slowly(texts)
+        return self._by_transformers(texts)
 
     @cached_property
     def _fast(self) -> Tokenizer | None:
@@ -246,9 +246,9 @@ class HFEncoder(PartEncoder):
             return None
         fast: Tokenizer = tokenizer.backend_tokenizer
         texts = _tried(self)
-        return fast if _encoded(fast, texts) == self._slowly(texts) else None
+        return fast if _encoded(fast, texts) == self._by_transformers(texts) else None
 
-    def _slowly(self, texts: Sequence[str]) -> list[list[int]]:
+    def _by_transformers(self, texts: Sequence[str]) -> list[list[int]]:
         batch = self._tokenizer(
             list(texts),
             add_special_tokens=False,
@@ -408,7 +408,7 @@ def bare_encoder(encoder: HFEncoder) -> BareEncoder | None:
     known = {name: getattr(encoder, name) for name in _KNOWN}
     bare = BareEncoder(json.dumps(whole, ensure_ascii=False), known)
     texts = _tried(encoder)
-    expected = encoder._slowly(texts)
+    expected = encoder._by_transformers(texts)
     same = bare._plain(texts) == expected and all(
         bare.decode(ids) == encoder.decode(ids) for ids in expected
     )

@@ -332,8 +332,9 @@ class Reading:
     def others(self) -> set[str]:
         """The classes of "other …" in the question: "other users"."""
         near = self.mentions.after(_OTHER, 1)
-        return {name for name, words in self.class_mentions.items()
-                if near & words and len(words) > 1}  # fmt: skip
+        return {
+            name for name, words in self.class_mentions.items() if near & words and len(words) > 1
+        }
 
     @cached_property
     def schema_mentions(self) -> list[set[int]]:

@@ -32,7 +32,7 @@ AVERAGED = re.compile(  # what is compared with an average
     r"\b(?:above|below|over|under|exceed\w*|than)(?: or equal to)?[ -]"
     r"(?:(?:the|an?|its|their|overall) )*(?:average|mean)\b(?P<counts> (?:number|count)s?\b)?",
     re.IGNORECASE,
-)  # fmt: skip
+)
 TOTAL = re.compile(
     r"\b(?:total|combined|sum of|altogether|all together|add up to|together)\b", re.I
 )
@@ -109,14 +109,15 @@ _PARTICIPLE = re.compile(
 )
 DATE_PART = re.compile(
     r"\b(?:(?:per|by|each|every|which|what) (day|month|quarter|year)|(month|quarter|year)ly"
-    r"|(annual)ly)\b", re.IGNORECASE,
-)  # fmt: skip
+    r"|(annual)ly)\b",
+    re.IGNORECASE,
+)
 FREQUENT = re.compile(r"\b(?:frequently|often|commonly|most common|most popular)\b", re.I)
 ORDERED = re.compile(  # all of them, in an order
     r"\b(?:(?:(?:order|sort|rank)(?:ed)?|arranged?)(?: \w+)? by"
     r"|in (?:\w+ )?(?:\w+cending|alphabetical)|from (?:the )?\w+est to|\w+est first)\b",
     re.IGNORECASE,
-)  # fmt: skip
+)
 REVENUE = re.compile(r"\b(?:revenues?|turnover|sales|spent|spend|income|earn(?:ed|ings)?)\b", re.I)
 _SUPERLATIVE = re.compile(
     r"most|least|fewest|best|worst|(?!(?:inter|for|requ|sugg|gu|t)est)\w{3,}est|top|maximum|minimum|max|min"
@@ -337,7 +338,12 @@ def asks_one(question: str) -> bool:
 
     >>> asks_one("Which doctor was hired first?"), asks_one("Which doctors are the oldest?")
     (True, False)
+    >>> asks_one("cheapest flat?")
+    True
     """
+    first, _, rest = question.lower().strip().removeprefix("the ").partition(" ")
+    if _SUPERLATIVE.fullmatch(first):
+        question = f"which {rest}"
     match = re.match(r"\W*(?:which|what) (\w+)\b(?! of)|\W*who\b(?! are\b)", question, re.I)
     many = r"(?!(?:is|was|has|does)$)(?:.*[^s]s|are|were)"
     return match is not None and not re.fullmatch(many, match[1] or "", re.I)
@@ -514,8 +520,9 @@ _LITTLE = re.compile(
     r"|\b(?:least|fewest|minimum|(?:south|west)ernmost)\b",
     re.I,
 )
-TIME = re.compile(
-    r"date|year|season|born|birth|time|founded|created|released?|publish|hired|joined|since|start|began|opened|established",
+TIME = re.compile(  # not a running time, nor a sentiment
+    r"date|year|season|born|birth|(?<!run)(?<!run )(?<!life)(?<!sen)time|founded|created|released?"
+    r"|publish|hired|joined|since|start|began|opened|established",
     re.I,
 )
 

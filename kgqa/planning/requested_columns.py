@@ -50,10 +50,11 @@ _EACH = re.compile(r"\bfor (?:the )?different (?:numbers? of )?", re.IGNORECASE)
 _KIND_OF = re.compile(r"\b(types?|kinds?) of (\w+)", re.IGNORECASE)
 _SMALL = english_words("before_columns")
 _KIND_WORDS: dict[AggregateKind, str] = {
-    "average": "average mean avg", "sum": "total sum",
+    "average": "average mean avg",
+    "sum": "total sum",
     "least": "minimum min lowest smallest least shortest",
     "most": "maximum max highest greatest largest longest",
-}  # fmt: skip
+}
 _KINDS = {word: kind for kind, words in _KIND_WORDS.items() for word in words.split()}
 
 

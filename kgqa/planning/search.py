@@ -303,8 +303,9 @@ class PlanSearch:
     def _names(self, plan: Plan) -> list[str]:
         """Return the classes, relations and properties that a plan speaks of."""
         items = [*plan.items(), *plan.group, *plan.where]
-        names = [leaf.name for item in items for leaf in leaves(item)
-                 if isinstance(leaf, PropertyRef)]  # fmt: skip
+        names = [
+            leaf.name for item in items for leaf in leaves(item) if isinstance(leaf, PropertyRef)
+        ]
         for one in (plan, plan.first) if plan.first else (plan,):
             names += [str(each.right[0]) for each in one.where
                       if each.affirmed == "is a" and isinstance(each.right, tuple)]  # fmt: skip

@@ -41,8 +41,9 @@ def best_first(plan: Plan) -> Plan | None:
         return None
     where = tuple(renumbered(one, nodes, hops) for one in outer)
     order = (replace(plan.order[0], by=replace(by, owner=NodeRef(0))),)
-    given = tuple(_moved(item, nodes, hops) for item in plan.give
-                  if NodeRef(root) not in owners(item))  # fmt: skip
+    given = tuple(
+        _moved(item, nodes, hops) for item in plan.give if NodeRef(root) not in owners(item)
+    )
     chain = tuple(hop for _, hop in sorted(hops.values(), key=lambda one: one[0]))
     names = [plan.nodes[old] for old in sorted(nodes, key=lambda one: nodes[one])]
     try:

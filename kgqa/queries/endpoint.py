@@ -184,10 +184,12 @@ class _Asked(Execution):
             for item, name in asked.columns.items()
         }
         self.keys = [
-            tuple(item if isinstance(item, float | int) else self.fetched[item][row]
-                  for item in self.by)
+            tuple(
+                item if isinstance(item, float | int) else self.fetched[item][row]
+                for item in self.by
+            )
             for row in range(len(rows))
-        ]  # fmt: skip
+        ]
         if len(set(map(_comparable, self.keys))) < len(rows):
             raise NotOneStatementError  # values that are written in several ways
         aggregates = [item for item in asked.columns if isinstance(item, Aggregate)]

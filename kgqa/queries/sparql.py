@@ -287,7 +287,7 @@ class _Query:
                 self.compare(block, one)
 
     def _given(self, block: _Block, node: int, where: Sequence[Comparison]) -> bool:
-        """Write which things a node can be, if that is known."""
+        """Restrict a node to the things that it is known to be; return whether any are known."""
         held = False
         name = self.nodes[node]
         if node == 0 and self.plan.first is not None:
@@ -604,6 +604,7 @@ class _Query:
         return select
 
     def _sorted_by(self, sort: Sort) -> str:
+        """Return the variable that holds the values of a sort; "" if it is by a node."""
         if isinstance(sort.by, NodeRef):
             return ""
         return self.columns.get((sort.by, sort.descending)) or self.columns[sort.by]

@@ -123,9 +123,11 @@ class QueryForm(KgForm):
     """A plan over the whole graph."""
 
     plan: str = option(
-        ..., "`Customer <customer Order | desc count Order | limit 3 | give Customer`.",
-        min_length=1, max_length=4_000,
-    )  # fmt: skip
+        ...,
+        "`Customer <customer Order | desc count Order | limit 3 | give Customer`.",
+        min_length=1,
+        max_length=4_000,
+    )
     rows: int = option(100, "Rows at most.", ge=1, le=10_000)
     facts: int = option(20, "Facts that are listed for a row at most.", ge=0, le=1_000)
 

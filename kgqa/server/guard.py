@@ -10,7 +10,6 @@ from __future__ import annotations
 import ipaddress
 import logging
 import secrets
-import tomllib
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +19,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 
 from kgqa.errors import KgqaError, UsageError
-from kgqa.files import stamp_of
+from kgqa.files import read_settings, stamp_of
 from kgqa.permissions import readable_note
 from kgqa.registry import Options, option, validated
 from kgqa.server.faults import RefusedError, error_json, status_of
@@ -110,11 +109,13 @@ class Keys:
 def _read(file: Path) -> list[Client]:
     form = 'It has tables such as [alice], each with key = "…".'
     try:
-        tables = tomllib.loads(file.read_text("utf-8"))
+        tables = read_settings(file)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not TOML"
         raise UsageError(f"The file of keys {file} cannot be read: {why}.", form) from None
-    if not tables or not all(isinstance(table, dict) for table in tables.values()):
+    if not (tables and isinstance(tables, dict)) or not all(
+        isinstance(table, dict) for table in tables.values()
+    ):
         raise UsageError(f"The file of keys {file} has no table for each client.", form)
     clients: list[Client] = []
     for name, table in tables.items():

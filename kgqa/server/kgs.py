@@ -7,7 +7,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from kgqa.errors import KGNotFoundError, KgqaError, UsageError
+from kgqa.errors import KGNotFoundError, KgqaError, StoreUnavailableError, UsageError
 from kgqa.server.guard import asking
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ class ServedKgs:
         self._home = home
         self._served = list(names)
         self._listed: tuple[float, dict[str, Any]] | None = None
+        self._faults: list[KgqaError] = []  # of stores whose KGs are not listed
         self._lock = threading.Lock()
 
     def check(self) -> None:
@@ -47,15 +48,21 @@ class ServedKgs:
                     _LOG.warning(str(fault))
                 names = self._served or list(infos)
                 infos = {name: infos[name] for name in names if name in infos}
-                self._listed = time.monotonic(), infos
+                self._listed, self._faults = (time.monotonic(), infos), faults
             opens = asking.get().opens
             return {name: kg_info for name, kg_info in self._listed[1].items() if opens(name)}
 
     def named(self, name: str | None) -> str:
-        """Return the KG that is meant, the only one by default. Raises UsageError, GraphError."""
+        """Return the KG that is meant, the only one by default. Raises UsageError, GraphError.
+
+        One that is not listed may be in a store that cannot be read: that is said then.
+        """
         names = list(self.all())
         if name in names:
             return str(name)
+        for fault in self._faults:
+            if isinstance(fault, StoreUnavailableError):
+                raise fault
         listed = f"There is: {', '.join(names)}." if names else "Whoever runs the server loads one."
         if name is not None or not names:
             called = f"no KG named {name[:80]}" if name is not None else "no KG"

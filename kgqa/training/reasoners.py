@@ -114,7 +114,7 @@ def walk_questions(
         for question, hops in questions:
             report.questions += 1
             task.advance()
-            paths = _spelt(question, rules, number)
+            paths = _steps_of_gold(question, rules, number)
             if paths and question.answers:  # what is spelt need not be walked
                 question = replace(question, relation_paths=())
             meant = meant_by(store, question, rules)
@@ -149,10 +149,10 @@ def _around(table: HopTable, topics: IntArray) -> IntArray:
     return np.unique(np.concatenate(ends))
 
 
-def _spelt(
+def _steps_of_gold(
     question: TrainingQuestion, rules: WalkRules, number: Mapping[str, int]
 ) -> tuple[Steps, ...]:
-    """Return the gold relation paths whose predicates are steps; ``number`` are the relations'."""
+    """Return the gold relation paths as keys of steps, if all relations have a ``number``."""
     spelt = []
     for path in () if question.loose else question.relation_paths:
         names = [step.removeprefix("^") for step in path]

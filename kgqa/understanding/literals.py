@@ -106,8 +106,7 @@ _ABOUT: dict[str, tuple[str, int, int]] = {  # -> a question about x, the signs 
     "tall high": ("how high is x?", 0, 1),
     "low": ("how high is x?", 0, -1),
     "cheap affordable inexpensive": ("how much does x cost? what is the price of x?", 0, -1),
-    "expensive dear pricey costly valuable": (
-        "how much does x cost? what is x worth?", 0, 1),
+    "expensive dear pricey costly valuable": ("how much does x cost? what is x worth?", 0, 1),
     "heavy": ("how heavy is x? what does x weigh?", 0, 1),
     "light": ("how heavy is x? what does x weigh?", 0, -1),
     "strong": ("how strong is x?", 0, 1),
@@ -118,7 +117,7 @@ _ABOUT: dict[str, tuple[str, int, int]] = {  # -> a question about x, the signs 
     "shallow": ("how deep is x?", 0, -1),
     "wide": ("how wide is x?", 0, 1),
     "narrow": ("how wide is x?", 0, -1),
-}  # fmt: skip
+}
 _BY_ADJECTIVE = {word: meant for words, meant in _ABOUT.items() for word in words.split()}
 _THAN = re.compile(r"\b(?:(no|not) )?(\w+er|more (\w+)|less (\w+)) than(?: the)?$", re.IGNORECASE)
 _FILLER = r"(?:\s+(?:or equal to|than|the(?: year)?|year|a|an|age|of))*"

@@ -28,9 +28,7 @@ AGGREGATES = {
 }  # fmt: skip
 MOST_CLASSES = 4
 _WAYS = {">": "<", "<": ">"}
-_QUOTED = re.compile(
-    r"(?<!\w)'([^']+(?:'\w[^']*)*)'(?!\w)|\"([^\"]+)\"|\u201c([^\u201d]+)\u201d"
-)  # fmt: skip
+_QUOTED = re.compile(r"(?<!\w)'([^']+(?:'\w[^']*)*)'(?!\w)|\"([^\"]+)\"|\u201c([^\u201d]+)\u201d")
 _NUMBER = re.compile(
     r"(?<![\w.])(-?\d[\d,]*(?:\.\d+)?)(?:\s*(million|billion|thousand|k|m)\b)?", re.IGNORECASE
 )

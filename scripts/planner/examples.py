@@ -77,13 +77,16 @@ def schema_of(schema: Mapping[str, Any]) -> GraphSchema:
             for row in owners.get(owner, ())
         )  # fmt: skip
 
-    types = [EntityType(name, 100, properties(name, schema["node_props"]), names=("name",))
-             for name in sorted(schema["node_props"])]  # fmt: skip
+    types = [
+        EntityType(name, 100, properties(name, schema["node_props"]), names=("name",))
+        for name in sorted(schema["node_props"])
+    ]
     relations = [
-        RelationPattern(relation, head, tail, 100,
-                        properties(relation, schema.get("rel_props") or {}))
+        RelationPattern(
+            relation, head, tail, 100, properties(relation, schema.get("rel_props") or {})
+        )
         for head, relation, tail in schema_relations(schema)
-    ]  # fmt: skip
+    ]
     return GraphSchema(tuple(types), tuple(relations))
 
 
@@ -195,9 +198,11 @@ def _example(
         if owned not in used and random.random() < _FALSELY:
             value = random.choice(question.rstrip("?.").split())
         roles4 = (
-            owned in gold.conditions, owned in gold.order, owned in gold.given,
+            owned in gold.conditions,
+            owned in gold.order,
+            owned in gold.given,
             owned in gold.aggregated,
-        )  # fmt: skip
+        )
         weight = 3.0 if owner in near else 1.0
         add("property", text, roles4, owned in used, weight, value)
     count = max(random.randint(_FEWEST, _MOST) - len(gold_parts), 3)
@@ -241,8 +246,9 @@ class MadeSchema:
             elif head not in values:
                 patterns.append(RelationPattern(name, head, tail, 100))
         self.hops = [(pattern.head, pattern.relation, pattern.tail) for pattern in patterns]
-        types = [EntityType(name, 100, self._properties(name), names=("name",))
-                 for name in self.classes]  # fmt: skip
+        types = [
+            EntityType(name, 100, self._properties(name), names=("name",)) for name in self.classes
+        ]
         self.schema = GraphSchema(tuple(types), tuple(patterns))
 
     def _properties(self, class_: str) -> tuple[Property, ...]:

@@ -213,8 +213,10 @@ def train(data: Path, out: Path, steps: int) -> None:
     assert loop.best is not None  # the last step is always checked
     described = {
         "data": "text2cypher collection of Neo4j Labs (CC0 1.0), invented domains",
-        "held_out": ASIDE, "step": loop.best.step, "right": loop.best.checked.figures,
-    }  # fmt: skip
+        "held_out": ASIDE,
+        "step": loop.best.step,
+        "right": loop.best.checked.figures,
+    }
     fit.save(out, ScorerCard(encoder="all-MiniLM-L6-v2", described=described))
 
 

@@ -54,12 +54,14 @@ _ELSE = {
     "starts with": ("contains", "="), "<>": ("=",),
 }  # fmt: skip
 _COMPARED = (
-    (r"more than|over |above|greater|after|exceed|higher than|longer|later|since|bigger|larger",
-     ">"),
+    (
+        r"more than|over |above|greater|after|exceed|higher than|longer|later|since|bigger|larger",
+        ">",
+    ),
     (r"at least|or more|minimum", ">="),
     (r"less than|under |below|fewer|before|lower than|shorter|earlier|smaller", "<"),
     (r"at most|or less|maximum", "<="),
-)  # fmt: skip
+)
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 
 
@@ -233,10 +235,12 @@ class Others:
             other = item((order[1], order[2]))
             counted = order[1] == "count" and last
             order = (
-                (order[0], *other) if other
-                else (order[0], "count", ("n", last, "")) if counted
+                (order[0], *other)
+                if other
+                else (order[0], "count", ("n", last, ""))
+                if counted
                 else None
-            )  # fmt: skip
+            )
         if having:
             other = item((having[0], having[1]))
             having = (having[0], other[1], *having[2:]) if other else None

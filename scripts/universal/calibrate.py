@@ -89,9 +89,11 @@ def ask_all(
     try:
         for folder in folders:
             rows = [
-                row for file in files if (folder / file).exists()
+                row
+                for file in files
+                if (folder / file).exists()
                 for row in json_lines(folder / file)
-            ]  # fmt: skip
+            ]
             with (
                 own_graph(folder, home) as kg,
                 kg.qa(method="rank", ranker=ranker, refuse_above=1.0) as session,
@@ -102,9 +104,11 @@ def ask_all(
                     for each in signs.values():
                         each.clear()
                     asked = Question(
-                        id=row["id"], question=row["question"],
-                        topic_entities=row["topic_entities"], answers=row["answers"],
-                    )  # fmt: skip
+                        id=row["id"],
+                        question=row["question"],
+                        topic_entities=row["topic_entities"],
+                        answers=row["answers"],
+                    )
                     (answer,) = session.batch([asked])
                     every = [one.id or one.name for one in (*answer.answers, *answer.others)]
                     right = bool(every) and every[0] in row["answers"]
@@ -174,9 +178,10 @@ def calibrated_card(card: RankerCard, asked: Sequence[Asked]) -> RankerCard:
     refusal = fit(np.stack([odds, np.ones(len(odds))], 1), none)
     told = [one for one in asked if one.evidence is not None and one.answerable]
     told += [
-        one for one, at in zip(known, absent, strict=True)
+        one
+        for one, at in zip(known, absent, strict=True)
         if one.evidence is not None and not one.answerable and at <= refuse_above
-    ]  # fmt: skip
+    ]
     signs = np.array([one.evidence for one in told])
     first = np.array([one.right and one.answerable for one in told], float)
     evidence = fit(signs, first)

@@ -69,8 +69,9 @@ def train(data: Path, out: Path, steps: int) -> None:
             for into, held_out in ((taught, False), (apart, True)):
                 some = [
                     read.in_graph(store, question)
-                    for question in read.questions if is_held_out(question.id) == held_out
-                ]  # fmt: skip
+                    for question in read.questions
+                    if is_held_out(question.id) == held_out
+                ]
                 usable, unusable = kg_questions(words, some, start)
                 into += usable
                 if not held_out:

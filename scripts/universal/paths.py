@@ -248,9 +248,10 @@ def train(_: Path, out: Path, steps: int) -> None:
     random = Random(5)
     checks = [
         branching(domain, asked, lexicon, kg_llm.prompt_ids, None)
-        for domain in domains if domain.name in HELD_OUT
+        for domain in domains
+        if domain.name in HELD_OUT
         for asked in random.sample(domain.questions, _CHECKS)
-    ]  # fmt: skip
+    ]
     before = path_losses(kg_llm.model, checks).mean()
     taught = [domain for domain in domains if domain.name not in HELD_OUT]
     batches = batches_of_paths(taught, _BATCH, lexicon, kg_llm.prompt_ids, Random(_SEED))
@@ -260,5 +261,7 @@ def train(_: Path, out: Path, steps: int) -> None:
     after = path_losses(model, checks).mean()
     out.mkdir(parents=True, exist_ok=True)
     save_model(kg_llm.with_card(card), model, out)
-    print(f"{len(taught)} domains, loss {loss:.3f}; of {len(checks)} paths held out "
-          f"{before:.3f} before, {after:.3f} after")  # fmt: skip
+    print(
+        f"{len(taught)} domains, loss {loss:.3f}; of {len(checks)} paths held out "
+        f"{before:.3f} before, {after:.3f} after"
+    )

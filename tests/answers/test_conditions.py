@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from kgqa.graph.sqlite import SqliteStore
 
 SHOPS = [
-    ("mill", "1998-04-25", "12 t", "Bonn"), ("shop", "2014-02-20", "900 kg", "Kiel"),
-    ("farm", "2014-11-01", "3 t", "Bonn"), ("yard", "1975", "4.5 t", "Kiel"),
-]  # fmt: skip
+    ("mill", "1998-04-25", "12 t", "Bonn"),
+    ("shop", "2014-02-20", "900 kg", "Kiel"),
+    ("farm", "2014-11-01", "3 t", "Bonn"),
+    ("yard", "1975", "4.5 t", "Kiel"),
+]
 ROLES = [("cast 1", "Ada", "Captain Gray", "1999"), ("cast 2", "Bo", "The Cook", "2001")]
 EDGES = [("Acme", "owns", name) for name, *_ in SHOPS]
 for name, opened, stock, city in SHOPS:

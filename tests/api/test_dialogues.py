@@ -62,7 +62,7 @@ def bookshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.mark.usefixtures("minilm")
 def test_later_turns_of_some_dialogues(tmp_path: Path) -> None:
-    most_are_right(tmp_path, DIALOGUES[1:3])
+    most_are_right(tmp_path, DIALOGUES[1:2])
 
 
 @pytest.mark.long
@@ -131,8 +131,10 @@ def test_questions_about_the_whole_graph_are_followed(
 
 @pytest.mark.usefixtures("minilm")
 def test_any_fact_between_two_things_says_that_one_has_the_other(bookshop: Any) -> None:
-    for question, names in [("Does Quayside have The Salt Garden?", ["yes"]),
-                            ("Does Quayside have Slate?", [])]:  # fmt: skip
+    for question, names in [
+        ("Does Quayside have The Salt Garden?", ["yes"]),
+        ("Does Quayside have Slate?", []),
+    ]:
         assert [ranked.name for ranked in bookshop.ask(question).answers] == names
 
 

@@ -102,9 +102,9 @@ def test_a_bulk_import_needs_a_server_and_its_folder(kgqa: Kgqa, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    "flags", [("--method", "admin"), ("--method", "bolt"), ("--neo4j-home", "x"),
-              ("--replace-database",)]
-)  # fmt: skip
+    "flags",
+    [("--method", "admin"), ("--method", "bolt"), ("--neo4j-home", "x"), ("--replace-database",)],
+)
 def test_what_is_for_neo4j_is_not_ignored_where_the_store_is_sqlite(
     kgqa: Kgqa, tmp_path: Path, flags: tuple[str, ...]
 ) -> None:

@@ -7,6 +7,7 @@ import dataclasses
 import json
 import os
 import tomllib
+from collections import Counter
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -239,8 +240,9 @@ class TestAsItIs:
             run(films, f"MATCH (f:{MARK}:Film)-[r]-() DELETE r SET f.year = 1996 REMOVE f.tags")
             kept = store.has_edges(heads, relations, tails)
             assert set(np.array(store.relations().ids)[relations[kept]]) == {
-                "released", "rating",
-            }  # fmt: skip
+                "released",
+                "rating",
+            }
 
     def test_the_schema(self, films: Neo4jServer, tmp_path: Path) -> None:
         with opened(films, tmp_path) as store:
@@ -262,8 +264,9 @@ class TestAsItIs:
             assert played["Actor", "Film"] == ["role", "scenes"]
             joins = {(each.head, each.relation, each.tail) for each in schema.relations}
             assert joins >= {
-                ("Actor", "KNOWS", "Director"), ("Director", "DIRECTED", "Film"),
-            }  # fmt: skip
+                ("Actor", "KNOWS", "Director"),
+                ("Director", "DIRECTED", "Film"),
+            }
             assert len(store.instances("Actor")) == 2
             knows = store.relations().ids.index("KNOWS")
             facts = store.facts(store.instances("Director"), [knows], inverse=True)
@@ -275,8 +278,9 @@ class TestAsItIs:
         with opened(films, tmp_path) as store:
             details = store.details(int(store.keys_of(["Film:2"])[0]))
             assert (details.types, details.properties["released"]) == (
-                ["Film", MARK], "1995-06-30",
-            )  # fmt: skip
+                ["Film", MARK],
+                "1995-06-30",
+            )
             assert len(details.properties["plot"]) == 5000
             json.dumps(details.properties)
 
@@ -330,8 +334,9 @@ class TestAsItIs:
                 text = cypher_of(parse_plan("Bill | give sum Bill.freight"), store.schema()).text
                 assert [*store.run(text, {})[0].values()] == [sum(values)]  # type: ignore[arg-type]
                 assert {
-                    ("Bill 10", "freight", "2.5"), ("Bill 10", "day", "1996-07-04"),
-                } <= edges(store, "Bill:10")  # fmt: skip
+                    ("Bill 10", "freight", "2.5"),
+                    ("Bill 10", "day", "1996-07-04"),
+                } <= edges(store, "Bill:10")
                 assert ("Bill 7", "freight", "free") in edges(store, "Bill:7")
                 key = int(store.keys_of(["Bill:10"])[0])
                 assert store.details(key).properties["freight"] == 2.5
@@ -347,6 +352,24 @@ class TestAsItIs:
                 paid = store.relations().ids.index("PAID")
                 facts = store.facts(keys_array([key]), [paid], inverse=False).fact
                 assert store.property_values(facts, "part")[1] == [10]
+
+    def test_a_survey_says_how_far_it_is(self, films: Neo4jServer, tmp_path: Path) -> None:
+        """A step for each label and each type of relationships, of as many as there are."""
+        told: list[tuple[int | None, Counter[str]]] = []
+
+        class Told(Silent):
+            @contextmanager
+            def task(self, what: str, total: int | None = None, unit: str = "") -> Iterator[Any]:
+                steps = Counter[str]()
+                told.append((total, steps))
+                yield SimpleNamespace(
+                    advance=lambda amount=1: steps.update(steps=amount), tell=lambda text: None
+                )
+
+        with connect(films) as connection:
+            attach(connection, tmp_path, "films", TAKEN, Told())
+        total, steps = told[0]
+        assert total == steps["steps"] > 5
 
     def test_a_survey_says_that_it_sampled(
         self, films: Neo4jServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -382,8 +405,9 @@ class TestAsItIs:
         assert named == ["neo4j", "neo4j-2", "neo4j"]
         records = [read_attachment(tmp_path / name) for name in named[:2]]
         assert [(record.url, record.database) for record in records] == [
-            (films.uri, "neo4j"), (other, "neo4j"),
-        ]  # fmt: skip
+            (films.uri, "neo4j"),
+            (other, "neo4j"),
+        ]
         with (
             Reader(films.uri, films.username, films.password, "nothere") as connection,
             pytest.raises(StoreUnavailableError, match="no database nothere"),
@@ -628,8 +652,9 @@ class TestNothingIsWritten:
             found = attach(connection, tmp_path, "films", TAKEN, progress)
             assert found.record.types["Film"].name == ("title",)
             assert [note.split(":")[0] for note in progress.notes] == [
-                "The constraints cannot be listed", "The indexes cannot be listed",
-            ]  # fmt: skip
+                "The constraints cannot be listed",
+                "The indexes cannot be listed",
+            ]
             with AttachedStore(connection, tmp_path / "films") as store:
                 use(store)
 
@@ -929,9 +954,9 @@ def test_what_a_killed_survey_left_is_removed_by_the_next(tmp_path: Path) -> Non
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     left, running = (
-        tmp_path / f".survey-{process}.partial" for process in (ended.pid, os.getppid())
+        tmp_path / f".survey.sqlite.{process}.partial" for process in (ended.pid, os.getppid())
     )
-    for file in (left, running, tmp_path / ".survey-x.partial"):
+    for file in (left, running, tmp_path / ".survey.sqlite.x.partial"):
         file.touch()
     with contextlib.suppress(ZeroDivisionError), new_survey(tmp_path):
         raise ZeroDivisionError

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -78,6 +81,18 @@ def test_where_nothing_can_be_written_nothing_fails(tmp_path: Path) -> None:
     kept = Kept(tmp_path / "file", "one")
     kept.write("some", BY, ARRAYS)
     assert kept.read("some", BY) is None
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    left, running = (
+        tmp_path / f".some.safetensors.{process}.partial" for process in (ended.pid, os.getppid())
+    )
+    for file in (left, running):
+        file.touch()
+    Kept(tmp_path, "one").write("some", BY, ARRAYS)
+    assert set(tmp_path.iterdir()) == {running, tmp_path / "some.safetensors"}
 
 
 def test_columns_give_what_the_file_gives(folder: Path) -> None:

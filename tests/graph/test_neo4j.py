@@ -396,8 +396,10 @@ neo4j_write.Neo4jWriter(Neo4jConnection(uri, username, password)).write(random_t
 def killed_at(step: str, server: Neo4jServer) -> None:
     """Load in another process that is killed when it comes to a step or after its first batch."""
     account = {
-        "TEST_URI": server.uri, "TEST_USERNAME": server.username, "TEST_PASSWORD": server.password
-    }  # fmt: skip
+        "TEST_URI": server.uri,
+        "TEST_USERNAME": server.username,
+        "TEST_PASSWORD": server.password,
+    }
     done = subprocess.run(
         [sys.executable, "-c", _KILLED, str(CHECKOUT), step],
         env=os.environ | account,

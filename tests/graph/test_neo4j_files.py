@@ -89,9 +89,10 @@ def check_files(files: ImportFiles, tables: GraphTables) -> None:
     assert sorted(rows(files, "relations")) == sorted(relations)
     names = {norm: array(keys) for _, norm, keys, _ in rows(files, "names")}
     assert names == {norm: list(map(str, keys)) for norm, keys in plain_names(tables).items()}
-    assert [path.read_text().rstrip("\n").count(",") + 1 for path in
-            (files.paths(what)[0] for what in ("nodes", "names", "relations", "edges"))] == [
-        8, 4, 6, 5 + len(edge_columns(files))]  # fmt: skip
+    assert [
+        path.read_text().rstrip("\n").count(",") + 1
+        for path in (files.paths(what)[0] for what in ("nodes", "names", "relations", "edges"))
+    ] == [8, 4, 6, 5 + len(edge_columns(files))]
 
 
 READ = {"boolean": lambda text: text == "true", "long": int, "double": float, "string": str}
@@ -163,8 +164,10 @@ def test_any_text_reads_back(tmp_path: Path, texts: list[tuple[str, list[str], s
     ]
     edges = [("n0", "r" + other, f"n{row}") for row, (_, _, other) in enumerate(texts)]
     tables = tables_of(nodes, edges)
-    texts_held = [json.dumps({other: row, "t": other}, ensure_ascii=False) if other else None
-                  for row, (_, _, other) in enumerate(texts)]  # fmt: skip
+    texts_held = [
+        json.dumps({other: row, "t": other}, ensure_ascii=False) if other else None
+        for row, (_, _, other) in enumerate(texts)
+    ]
     texts_held = texts_held[: tables.edges.num_rows]
     held = pa.array(texts_held + [None] * (tables.edges.num_rows - len(texts_held)), pa.string())
     field = tables.edges.schema.field("properties")
@@ -186,8 +189,10 @@ class _Cut:
             yield pa.RecordBatch.from_pylist(rows, schema=NAME_SCHEMA)
 
 
-@given(st.dictionaries(st.text("abé", max_size=3), st.sets(st.integers(0, 50), min_size=1)),
-       st.integers(1, 7))  # fmt: skip
+@given(
+    st.dictionaries(st.text("abé", max_size=3), st.sets(st.integers(0, 50), min_size=1)),
+    st.integers(1, 7),
+)
 def test_names_are_grouped_across_batches(names: dict[str, set[int]], size: int) -> None:
     pairs = sorted((norm, key) for norm, keys in names.items() for key in keys)
     cut: Any = _Cut(pairs, size)

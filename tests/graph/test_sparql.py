@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import gzip
 import json
@@ -121,10 +122,12 @@ class TestAsItIs:
                 for property_ in types[f"{X}Work"].properties
             }
             assert held == {
-                f"{X}cast": ("integer", True), f"{X}length": ("integer", False),
-                f"{X}note": ("text", False), f"{X}seen": ("integer", False),
+                f"{X}cast": ("integer", True),
+                f"{X}length": ("integer", False),
+                f"{X}note": ("text", False),
+                f"{X}seen": ("integer", False),
                 f"{X}year": ("integer", False),
-            }  # fmt: skip
+            }
             assert store.property_values(keys_array([apollo]), f"{X}length")[1] == [140]
 
     def test_language_and_label_property(self, films: str, tmp_path: Path) -> None:
@@ -196,13 +199,16 @@ def test_wikidata_is_read_by_its_profile(tmp_path: Path) -> None:
                 for step, end in zip(near.step.tolist(), ends.names, strict=True)
             ]
             assert sorted(edges, key=str) == [
-                ("instance of", "human"), ("position held", "President"), ("position held", None),
-            ]  # fmt: skip
+                ("instance of", "human"),
+                ("position held", "President"),
+                ("position held", None),
+            ]
             fact = near.target[near.kind == Kind.MEDIATOR]
             qualified = store.neighbours(fact, "out")
             assert {names[step // 2] for step in qualified.step.tolist()} == {
-                "position held", "start time",
-            }  # fmt: skip
+                "position held",
+                "start time",
+            }
             classes = {type_.name: type_.also for type_ in store.schema().types if type_.name}
             assert classes == {"http://www.wikidata.org/entity/Q5": ("human",)}
         with kgqa.open(kg="films", home=tmp_path) as kg:
@@ -492,6 +498,48 @@ def test_a_broken_url_is_named_without_its_secret(url: str) -> None:
     with pytest.raises(UsageError, match="is not the URL of a SPARQL endpoint") as failed:
         SparqlClient(url)
     assert "S3cr3t" not in str(failed.value)
+
+
+@pytest.mark.parametrize("url", ["http://a..b/x", f"http://{'a' * 99}/x", "http://127.0.0.1:9/é ü"])
+def test_an_endpoint_that_cannot_be_is_not_reached(url: str) -> None:
+    with pytest.raises(StoreUnavailableError, match="cannot be reached"):
+        SparqlClient(url).select("ASK {}")
+
+
+@pytest.mark.parametrize("token", ["S3cr3t\rX", "S3cr3té", "S3cr3t €"])
+def test_a_token_that_no_request_can_carry_is_not_shown(
+    token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KGQA_SPARQL_TOKEN", token)
+    with pytest.raises(UsageError, match="KGQA_SPARQL_TOKEN") as failed:
+        SparqlClient("http://127.0.0.1:9/x").select("ASK {}")
+    assert "S3cr3t" not in str(failed.value)
+
+
+@pytest.mark.parametrize(
+    "account",
+    [{"TOKEN": "S3cr3t-token\r"}, {"USER": "me", "PASSWORD": "S3cr3t"}],
+    ids=["token", "password"],
+)
+def test_what_a_server_repeats_of_a_request_is_shown_without_its_secret(
+    account: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in account.items():
+        monkeypatch.setenv(f"KGQA_SPARQL_{name}", value)
+
+    def repeat(request: BaseHTTPRequestHandler) -> None:
+        sent = request.headers["Authorization"]
+        secret = base64.b64decode(sent[6:]).decode() if "PASSWORD" in account else sent[7:]
+        reply(500, f"no {sent} for {secret}".encode())(request)
+
+    with (
+        misbehaving(repeat) as url,
+        SparqlClient(url) as client,
+        pytest.raises(GraphError, match=r"HTTP 500: no .*\*\*\*") as failed,
+    ):
+        client.select("ASK {}")
+    assert "S3cr3t" not in str(failed.value)
+    assert base64.b64encode(b"me:S3cr3t").decode() not in str(failed.value)
 
 
 def test_a_redirect_to_what_is_no_url_is_refused() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING
@@ -156,6 +157,22 @@ def test_ids_are_of_the_table_whose_key_is_called_so_and_pairs_are_of_one_table(
     assert read.triples("prereq") == {("Optics", "Waves"), ("Harmony", "Waves")}
 
 
+def test_a_key_called_after_another_table_points_there(tmp_path: Path) -> None:
+    shop = read_tables(
+        tmp_path,
+        {
+            "song.csv": "song_id,title,evolves_from_id\n1,Low Tide,\n2,Ebb,1\n3,Flow,1\n",
+            "singer.csv": "singer_id,name\n5,Ann Lee\n6,Bo Ray\n",
+            "mood.csv": "mood_id,name\n1,Calm\n2,Wild\n",
+            "song_mood.csv": "song_id,mood_id\n1,1\n2,2\n3,1\n",  # each song once
+            "song_singer.csv": "singer_id,song_id\n5,1\n5,2\n6,2\n",
+        },
+    )
+    assert ("Low Tide", "Calm") in shop.triples("mood")
+    assert ("Ann Lee", "Ebb") in shop.triples("song")
+    assert ("Ebb", "Low Tide") in shop.triples("evolves from")
+
+
 def test_a_table_of_two_links_is_edges_with_properties_that_know_their_row(tmp_path: Path) -> None:
     shop = read_tables(tmp_path, SHOP)
     found = {(head, tail): about for head, said, tail, about in shop.edges if said == "product"}
@@ -218,6 +235,52 @@ def test_a_mapping_can_be_edited_and_given_back(tmp_path: Path) -> None:
     edited.write_text("[orders]\nkeys = ['x']\n", "utf-8")
     with pytest.raises(UsageError, match=r"does not fit at orders\.keys"):
         read_tables(tmp_path, SHOP, mapping=edited)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ('boss = { relation = "boss", to = "people.nope" }', "points to people.nope"),
+        ('boss = { relation = "boss", to = "teams.id" }', "points to teams.id"),
+        ('boss = { relation = "boss", to = "../x.id" }', "points to ../x.id"),
+        ('boss = { relation = "boss" }', "does not say what people.boss points to"),
+        ('boss = { relation = "b", to = "people.id", thing = "T" }', "say what people.boss"),
+        ('boss = { to = "people.id" }', "does not say how people.boss is related"),
+        ("boss = { relation = 5 }", "does not fit at people.columns.boss.relation"),
+        ("boss = { skip = [] }", "does not fit at people.columns.boss.skip"),
+    ],
+)
+def test_a_mapping_that_would_lose_a_column_is_refused(
+    tmp_path: Path, given: str, said: str
+) -> None:
+    mapping = tmp_path / "m.toml"
+    table = '[people]\ntype = "Person"\nkey = ["id"]\n'
+    mapping.write_text(f"{table}[people.columns]\n{given}\n")
+    with pytest.raises(UsageError, match=re.escape(said)):
+        read_tables(tmp_path, {"people.csv": "id,boss\n1,2\n2,\n"}, mapping=mapping)
+
+
+@pytest.mark.parametrize(
+    ("edge", "said"),
+    [
+        ('{ head = "a", tail = "b" }', "not of which relation"),
+        ('{ relation = "r", head = "a", tail = "b" }', "does not say what links.a points to"),
+        ('{ relation = "r", head = "a", tail = "x" }', "names the column 'x'"),
+    ],
+)
+def test_rows_that_are_edges_have_ends_and_a_relation(tmp_path: Path, edge: str, said: str) -> None:
+    mapping = tmp_path / "m.toml"
+    mapping.write_text(f"[links]\nedge = {edge}\n")
+    with pytest.raises(UsageError, match=re.escape(said)):
+        read_tables(tmp_path, {"links.csv": "a,b\n1,2\n"}, mapping=mapping)
+
+
+def test_a_column_of_which_a_mapping_says_nothing_is_reported(tmp_path: Path) -> None:
+    mapping = tmp_path / "m.toml"
+    mapping.write_text('[people]\ntype = "Person"\nkey = ["id"]\n')
+    read = read_tables(tmp_path, {"people.csv": "id,town\n1,Rome\n"}, mapping=mapping)
+    assert read.report.dropped == {"column": 1}
+    assert read.report.examples["column"] == "town of people.csv"
 
 
 def test_a_column_that_no_table_has_is_reported(tmp_path: Path) -> None:
@@ -458,3 +521,16 @@ def test_years_before_and_after_the_year_1_are_numbers(tmp_path: Path) -> None:
     text = "name,year\nHill,44 BC\nFord,218 B.C.\nGate,AD 9\nPass,451\n"
     read = read_tables(tmp_path, {"battles.csv": text})
     assert {read.properties(id_)["year"] for id_ in read.entities} == {-44, -218, 9, 451}
+
+
+def test_ids_that_are_no_key_of_their_table_are_not_of_its_type(tmp_path: Path) -> None:
+    read = read_tables(
+        tmp_path,
+        {
+            "teams.csv": "yearID,teamID,name\n2000,HAL,Herons\n2001,HAL,Herons\n2000,ORS,Owls\n",
+            "batting.csv": "playerID,yearID,teamID\nc1,2000,HAL\nc1,2001,HAL\nt1,2000,ORS\n",
+        },
+    )
+    types = [each["types"] for each in read.entities.values()]
+    assert types.count(["Team"]) == 3
+    assert types.count(["TeamId"]) == 2

@@ -13,6 +13,7 @@ from pyarrow import feather, parquet
 
 from kgqa.errors import DumpMalformedError
 from kgqa.loaders import tabular_table
+from kgqa.loaders.base import Rejects, Report
 from kgqa.loaders.tabular_files import read_tables, table_files
 from kgqa.loaders.tabular_table import unique_names
 from kgqa.progress import Silent
@@ -182,6 +183,14 @@ def test_names_of_columns_are_made_unique() -> None:
     names, said = unique_names(["a", "a", "a", " ", "a 2"])
     assert names == ["a", "a 2", "a 3", "column 4", "a 2 2"]
     assert said[0] == '3 columns are called "a"'
+
+
+def test_a_reject_is_one_line_whatever_files_and_columns_are_called(tmp_path: Path) -> None:
+    rejects = Rejects(tmp_path / "rejects.tsv", Report())
+    rejects.add("a\nb.csv", 3, "no\tkey\u2028", "x\x85y\tz")
+    rejects.close()
+    lines = (tmp_path / "rejects.tsv").read_text("utf-8").splitlines()
+    assert [len(line.split("\t")) for line in lines] == [4, 4]
 
 
 @pytest.mark.parametrize(

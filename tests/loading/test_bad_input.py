@@ -68,9 +68,7 @@ def with_lines(name: str, *more: str | bytes, end: bytes = b"\n", **expected: An
 
 def rejected(name: str, row: str | bytes, reason: str) -> Case:
     """A case in which one more line is rejected, and a good one after it is not."""
-    return with_lines(
-        name, row, line("m.02", EDGE, "m.01"), rejects=((4, reason),), edges=2
-    )  # fmt: skip
+    return with_lines(name, row, line("m.02", EDGE, "m.01"), rejects=((4, reason),), edges=2)
 
 
 def named(name: str, written: str, shown: str) -> Case:

@@ -173,6 +173,13 @@ def test_retries_are_bounded_and_only_for_what_may_pass() -> None:
         assert len(asked) == 1
 
 
+@pytest.mark.parametrize("key", ["S3cr3t\rX", "S3cr3té", "S3cr3t \u20ac"])
+def test_a_key_that_no_request_can_carry_is_not_shown(key: str) -> None:
+    with pytest.raises(GeneralModelError, match="key holds characters") as failed:
+        GeneralLLM("m", base_url="http://127.0.0.1:9/v1", key=SecretStr(key))
+    assert "S3cr3t" not in str(failed.value)
+
+
 def test_openai_itself_needs_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)  # an exported key alone never makes paid calls
     with pytest.raises(GeneralModelError, match=r"https://api\.openai\.com.* needs a key"):

@@ -64,8 +64,9 @@ def test_what_was_saved_is_loaded(encoder: Path, tmp_path: Path) -> None:
     logits = ranker.logits(questions, paths, [1, 2, 5])
     cosine = ranker.encoder.encode(questions) @ ranker.encoder.encode(paths).T
     np.testing.assert_allclose(logits, 10 * cosine + np.array([0.5, -1.0, -1.0]), atol=1e-4)
-    cooler = RankerCard(encoder=str(encoder), scale=10.0, hop_bias=(0.5, -1.0), none=2.0,
-                        temperature=2.0)  # fmt: skip
+    cooler = RankerCard(
+        encoder=str(encoder), scale=10.0, hop_bias=(0.5, -1.0), none=2.0, temperature=2.0
+    )
     save_path_ranker(tmp_path, cooler, changes())
     np.testing.assert_allclose(
         load(tmp_path, encoder).logits(questions, paths, [1, 2, 5]), logits / 2
@@ -99,8 +100,9 @@ def test_a_ranker_may_extend_a_bundled_one(
     card = RankerCard(encoder=str(encoder))
     save_path_ranker(tmp_path / "bundled" / UNIVERSAL, card, changes(), elsewhere)
     head = np.ones((2, WIDTH), np.float32), np.ones((WIDTH, 2), np.float32)
-    save_path_ranker(tmp_path / "own", RankerCard(encoder=str(encoder), extends=UNIVERSAL),
-                     {HEAD: head})  # fmt: skip
+    save_path_ranker(
+        tmp_path / "own", RankerCard(encoder=str(encoder), extends=UNIVERSAL), {HEAD: head}
+    )
     save_path_ranker(tmp_path / "whole", RankerCard(encoder=str(encoder)), changes() | {HEAD: head})
     asked = ["q"], ["a", "b"], [1, 2]
     extended, whole = (load(tmp_path / one, encoder) for one in ("own", "whole"))

@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 ENTITIES = [*"abcdefg", "v", "m"]
 EDGES = st.lists(
     st.tuples(st.sampled_from("abcdefgm"), st.sampled_from("rst"), st.sampled_from(ENTITIES)),
-    min_size=1, max_size=25, unique=True,
-)  # fmt: skip
+    min_size=1,
+    max_size=25,
+    unique=True,
+)
 
 
 def rows_of(paths: RelationPaths) -> set[tuple[int, ...]]:

@@ -217,8 +217,10 @@ class PlanMaker:
             ]
         parts = [text]
         if feature == "then":
-            parts = [f"{text} | desc {random.choice(names[:1])} | limit {random.randint(2, 9)}",
-                     f"then {nodes[0]}{self._step(nodes[0], [nodes[0]])}"]  # fmt: skip
+            parts = [
+                f"{text} | desc {random.choice(names[:1])} | limit {random.randint(2, 9)}",
+                f"then {nodes[0]}{self._step(nodes[0], [nodes[0]])}",
+            ]
             parts.append(f"give {nodes[0]}")
             return " | ".join(parts)
         wanted = feature if feature in OPERATORS else ""

@@ -54,7 +54,7 @@ def test_what_fits_passes(text: str) -> None:
         ("Product | asc Product.discontinued", "Nothing can be ordered"),
         ("X | desc count X | limit 1 | then X", "The graph has no class X"),
     ],
-)  # fmt: skip
+)
 def test_what_does_not_fit_says_what_there_is(text: str, said: str) -> None:
     with pytest.raises(PlanError) as error:
         check(parse_plan(text), SCHEMA)

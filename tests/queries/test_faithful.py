@@ -91,4 +91,4 @@ def test_some_plans_say_what_the_files_say(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_two_thousand_plans_say_what_the_files_say(tmp_path: Path) -> None:
-    check_plans(tmp_path, 2, 2_000, 50)
+    check_plans(tmp_path, 2, 2_000, 2_000 // len(FEATURES))

@@ -146,8 +146,10 @@ def bridges(tmp_path_factory: pytest.TempPathFactory) -> kgqa.KG:
 
 
 def test_what_shares_only_what_all_have_is_of_two_classes(bridges: kgqa.KG) -> None:
-    owned = {frozenset(property_.name for property_ in type_.properties): type_.count
-             for type_ in bridges.schema().types}  # fmt: skip
+    owned = {
+        frozenset(property_.name for property_ in type_.properties): type_.count
+        for type_ in bridges.schema().types
+    }
     assert (owned[frozenset({"length"})], owned[frozenset({"population"})]) == (3, 5)
 
 
@@ -159,15 +161,17 @@ def test_what_shares_only_what_all_have_is_of_two_classes(bridges: kgqa.KG) -> N
         ("How many bridges cross the Ash?", ["2"]),
         ("How many bridges are not listed?", ["3"]),  # yes and no
         # of two bounds of one property one says nothing
-        ("Which bridges are longer than 400 and were opened after 1900?",
-         ["King's Crossing", "New Bridge"]),
+        (
+            "Which bridges are longer than 400 and were opened after 1900?",
+            ["King's Crossing", "New Bridge"],
+        ),
         # nobody asks for the designers of some bridge without one
         ("Which designers have never won an award?", ["Bo Hill", "Cy Nash"]),
         ("Which designers designed more than one bridge?", ["Ann Lee", "Cy Nash"]),
         ("What is the most common bridge type?", ["Arch bridge", "Truss bridge"]),
         ("List each bridge with its length.", sorted(SPANS)),  # no path from "Oak Bridge"
     ],
-)  # fmt: skip
+)
 def test_classes_without_types_are_asked_by_their_names(
     bridges: kgqa.KG, question: str, answers: list[str]
 ) -> None:

@@ -23,11 +23,11 @@ PLANS = [
     "Movie | desc Movie.released | limit 3 | then Movie <ACTED_IN Person | give Person.name",
     "Order | by Order.a, Order.b | desc count Order | give Order.a, count Order",
     'FOLLOWS FOLLOWS> FOLLOWS#2 | FOLLOWS>.since >= "1999" | count FOLLOWS> > 2 | give FOLLOWS',
-    "Employee REPORTS_TO*> Employee#2 | Employee#2 in \"A\", \"B\" | give Employee",
+    'Employee REPORTS_TO*> Employee#2 | Employee#2 in "A", "B" | give Employee',
     "* [a | give b]> [by] | [by].[x ]] y] not missing | give *",
     "Order ORDERS> Product | give sum (ORDERS.quantity * (1.0 - ORDERS.discount))",
     "Movie | size Movie.genres > 2 | give Movie, year Movie.day",
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("text", PLANS)

@@ -138,6 +138,8 @@ def test_a_damaged_line_of_feedback_is_passed_over(two_kgs: Served) -> None:
     files = [file for file in two_kgs.home.rglob("approved.jsonl") if "secretive" in str(file)]
     assert files, file
     with files[0].open("ab") as stream:
+        for damaged in ('"topic_entities": null', '"answers": "a"', '"wrong": [1]'):
+            stream.write(b'{"question": "second", ' + damaged.encode() + b"}\n")
         stream.write(b'{"question": "to')
     reply = two_kgs.post("/api/approved", {**body, "question": "third"}, x_api_key=ALL)
     assert reply.json["kept"] == 2

@@ -86,8 +86,10 @@ def test_others_differ_in_each_kind() -> None:
 def test_lists(tmp_path: Path) -> None:
     schemas = {"films": SCHEMA, "aside": SCHEMA}
     (tmp_path / "schemas.json").write_text(json.dumps(schemas))
-    rows = [{"database": name, "question": "Who plays in most 'Sea' films?", "cypher": BEST}
-            for name in schemas]  # fmt: skip
+    rows = [
+        {"database": name, "question": "Who plays in most 'Sea' films?", "cypher": BEST}
+        for name in schemas
+    ]
     (tmp_path / "train.jsonl").write_text("\n".join(map(json.dumps, rows)))
     made = [PlanLists(tmp_path, ("aside",), Random(1)) for _ in range(2)]
     several = [[next(lists) for _ in range(30)] for lists in (one.lists() for one in made)]

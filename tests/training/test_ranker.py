@@ -122,10 +122,9 @@ def test_what_is_learnt_is_kept_only_if_it_is_better(
     save_path_ranker(start, RankerCard(encoder=str(encoder), hop_bias=(0.0, -9.0)), {})
     file = tmp_path / "questions.jsonl"
     rows = [
-        {"id": q.id, "question": q.question, "topic_entities": q.topics,
-         "answers": q.answers}
+        {"id": q.id, "question": q.question, "topic_entities": q.topics, "answers": q.answers}
         for q in questions()
-    ]  # fmt: skip
+    ]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     given = {
         "questions": file, "start_from": str(start), "learning_rate": rate, "encoder": str(encoder)

@@ -65,8 +65,9 @@ def test_a_fitted_ranker_prefers_what_is_right_and_is_saved_as_it_is(
     elsewhere = relations_elsewhere(after, [Domain(practice)], groups=2)
     save_path_ranker(tmp_path / "made", fitted.card, fitted.changes, elsewhere)
     again = load_path_ranker(str(tmp_path / "made"), encoder=name, **where)  # type: ignore[arg-type]
-    saved, held = (one.logits(["who saw x?"], checks.paths, [1] * len(checks.paths))
-                   for one in (again, after))  # fmt: skip
+    saved, held = (
+        one.logits(["who saw x?"], checks.paths, [1] * len(checks.paths)) for one in (again, after)
+    )
     np.testing.assert_allclose(saved, held, atol=0.2)  # written as float16
     assert again.elsewhere is not None
     np.testing.assert_allclose(again.elsewhere, elsewhere, atol=0.02)
