@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kgqa.loaders.base import Rejects, Report
     from kgqa.progress import Progress
 
+_NUMBERS = frozenset({"id", "key"})  # of edges, that say nothing of them
 _SHORT = 80  # characters of a text that is walked
 _BATCH = 50_000  # nodes and edges that are put together at once
 UNNAMED = "related to"
@@ -123,19 +124,20 @@ def _batches(nodes: Sequence[Node], edges: Sequence[Edge]) -> Iterator[Batch]:
     if edges:
         ends = dict.fromkeys(end for edge in edges for end in (edge.head, edge.tail))
         yield replace(entity_batch(list(ends)), by_id=True)
-        yield edge_batch(
+        rows = edge_batch(
             [edge.head for edge in edges],
             [edge.relation for edge in edges],
             [edge.tail for edge in edges],
             [_json(edge.properties) for edge in edges],
         )
+        yield replace(rows, walked=_walked(edges) - _NUMBERS)
 
 
-def _walked(nodes: Sequence[Node]) -> frozenset[str]:
+def _walked(parts: Sequence[Node] | Sequence[Edge]) -> frozenset[str]:
     """Return the properties that walks see as edges to values: short ones, no lists."""
     seen: dict[str, bool] = {}
-    for node in nodes:
-        for name, value in node.properties.items():
+    for part in parts:
+        for name, value in part.properties.items():
             short = isinstance(value, int | float) or (
                 isinstance(value, str) and len(value) <= _SHORT
             )

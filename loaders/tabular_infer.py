@@ -213,6 +213,8 @@ def _find_key(plan: _Plan, plans: dict[str, _Plan]) -> None:
             or (joined.endswith("id") and own.startswith(joined[:-2]))  # ``StuID`` of a student
             or (joined != base and shortens(base, own))  # ``vsl_no`` of a vessel
         )
+        if base != own and is_id and _is_called(base, plan, plans):
+            continue  # ``film_id`` of a table ``film_category`` is of films
         if is_id and column.unique and column.kind not in ("float", "boolean"):
             plan.key, plan.strong = (column.name,), True
             return
@@ -227,6 +229,11 @@ def _is_other(column: _Column, plan: _Plan, plans: dict[str, _Plan]) -> bool:
         for other in plans.values()
         if other is not plan
     )
+
+
+def _is_called(base: str, plan: _Plan, plans: dict[str, _Plan]) -> bool:
+    """Return whether another table is called as a column is without its ``id``."""
+    return any(base == other.called for other in plans.values() if other is not plan)
 
 
 def _find_weak_key(plan: _Plan, plans: dict[str, _Plan]) -> None:

@@ -121,10 +121,10 @@ class SparqlStore:
         called = [self._survey.called.get(name) or last_part(name) for name in names]
         self._relations = Relations(names, called, [None] * len(names))
         self._numbers_as_text = {
-            one.name: one.type
+            property_.name: property_.type
             for type_ in self._survey.schema.types
-            for one in type_.properties
-            if one.as_text
+            for property_ in type_.properties
+            if property_.as_text
         }
         self._steps = {name: 2 * key for key, name in enumerate(names)}
         self._pattern = re.compile(record.mediators.pattern) if record.mediators.pattern else None

@@ -551,12 +551,16 @@ class Auto(Ensemble):
         if isinstance(question, KgqaError) or question.choices:
             return None
         classes = _classes_named(store) if question.topics else set()
+        all_of = stems_of(normalise(kind_asked(question.question))) & frozenset().union(*classes)
         topics = [  # not the "mountain" of "the highest mountain", but "to Airport"
             topic
             for topic in question.topics
-            if (words := stems_of(normalise(topic.name))) not in classes
-            or len(words) < len(normalise(topic.name).split())
-            or (topic.name[:1].isupper() and topic.name in question.question)
+            if not (all_of in classes and stems_of(normalise(topic.mention)) == all_of)
+            and (
+                (words := stems_of(normalise(topic.name))) not in classes
+                or len(words) < len(normalise(topic.name).split())
+                or (topic.name[:1].isupper() and topic.name in question.question)
+            )
         ]
         if question.among:
             found = planned()

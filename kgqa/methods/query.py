@@ -31,7 +31,7 @@ from kgqa.display import NOT_HERE, first_of, said_name
 from kgqa.errors import PlanError, TimeLimitError, UsageError
 from kgqa.graph.moments import length
 from kgqa.graph.names import normalise
-from kgqa.graph.quantities import BASES
+from kgqa.graph.quantities import BASES, UNITS
 from kgqa.graph.schema import PropertyGraph
 from kgqa.lexicon.lemmas import stem
 from kgqa.linking.linker import may_name
@@ -43,6 +43,7 @@ from kgqa.paths.words import relation_phrase
 from kgqa.planning.aggregates import SHOWN_WITH
 from kgqa.planning.bounds import Bound, bounds_of
 from kgqa.planning.class_names import class_words, nameless
+from kgqa.planning.conditions import opposite_names
 from kgqa.planning.evidence import Reading
 from kgqa.planning.question_words import (
     Mentions,
@@ -53,6 +54,7 @@ from kgqa.planning.question_words import (
     measures,
     names_class,
     ranks_by_nothing,
+    stems,
     unexplained,
     unsayable,
 )
@@ -99,6 +101,7 @@ UNKNOWN = 0.15  # of the confidence, if the question names what is not in the gr
 RANKED = 0.8  # if it asks for the top few, and not by what
 PASSED = 0.3  # if it states a value that its plan does not compare with, or asks for more
 VAIN = -12.0  # from which words ask for what a plan leaves out
+ALL_OF = 0.95  # at least, of all things of a class, if nothing else is asked
 UNEXPLAINED = 0.9  # and if it has words that its plan does not account for
 LOST = 0.5  # and for each further one of them that asks for something
 NOTHING_FOUND = 4.0  # off the score of a plan that finds nothing
@@ -263,6 +266,8 @@ class Query(Method[QueryOptions]):
             one = worth[0][1]
             part, missing, passed = self._left(question, bare, one, found, literals, parts)
             confidence *= part
+            if is_all_of(question, one.plan):
+                confidence = max(confidence, ALL_OF)
             for name in missing:  # of what is there it is not said that it is not
                 (passed if may_name(store, name) else unknown).append(name)
         ranked = [(one, result) for _, one, result in worth]
@@ -329,13 +334,16 @@ class Query(Method[QueryOptions]):
         if kind and kind not in {question[one.start : one.end].lower() for one in found}:
             unknown.append(kind)
         words = unexplained(bare, [*_names(plan), *best.nouns])
+        noun = self._same_noun(question, plan, words)
+        words = [word for word in words if word != noun]
         unknown += self._unmeasured(question, best, words)
         stray = unused(question, plan, found, literals, parts.names)
         part = UNKNOWN ** bool(unknown) * UNEXPLAINED ** bool(words) * PASSED ** bool(stray)
         if not self.nouns:
-            spans = ((literal.start, literal.end) for literal in literals.literals)
+            spans = [(literal.start, literal.end) for literal in literals.literals]
+            spans += units_of(question, literals)
             rest = unexplained(blanked(bare, spans), [*_names(plan), *best.nouns])
-            without_place = lost(rest)
+            without_place = lost(rest) - {noun}
             part *= LOST ** max(0, len(without_place) - 1)
             part *= UNKNOWN ** ("same" in without_place and not _joins(plan))
             part *= PASSED ** self._guesses(bare, plan, literals, parts)
@@ -347,6 +355,19 @@ class Query(Method[QueryOptions]):
         if plan.order and isinstance(plan.order[0].by, PropertyRef) and not self.nouns:
             part *= RANKED ** ranks_by_nothing(question)
         return part, unknown, [*stray, *words]
+
+    def _same_noun(self, question: str, plan: Plan, words: Sequence[str]) -> str:
+        """Return the noun asked for if it calls a plan's class in other words, else "".
+
+        ``words``: those that no name of the plan accounts for: of a film, "movies".
+        """
+        noun = stem((asked_noun(question) or question).partition(" ")[0].lower())
+        if noun not in words or not plan.nodes or not plan.nodes[0]:
+            return ""
+        asked, class_ = self.resources.sentence_encoder(None).encode(
+            [noun, relation_phrase(plan.nodes[0])]
+        )
+        return noun if float(asked @ class_) >= ABOUT else ""
 
     @staticmethod
     def _guesses(bare: str, plan: Plan, literals: Stated, parts: SchemaParts) -> bool:
@@ -632,6 +653,18 @@ def as_read(answer: Answer, number: int, run: Callable[[Plan], QueryResult]) -> 
     )
 
 
+def units_of(question: str, literals: Stated) -> list[tuple[int, int]]:
+    """Return where the units of a question's numbers stand."""
+    found = []
+    for literal in literals.literals:
+        rest = question[literal.end :].split()
+        unit = rest[0].strip(".,;?!") if rest else ""
+        if literal.kind == "number" and unit.lower() in UNITS:
+            start = question.index(unit, literal.end)
+            found.append((start, start + len(unit)))
+    return found
+
+
 def _named_in(plan: Plan) -> frozenset[str]:
     """Return the texts that a plan names things by: ids, names."""
     where = [*plan.where, *(one for part in plan.without for one in part.where)]
@@ -744,6 +777,23 @@ def has_words_of(
         return True
     asked, words = stems_of(normalise(question)), map(stems_of, map(relation_phrase, names))
     return bool({one[:4] for one in asked} & {one[:4] for each in words for one in each})
+
+
+def is_all_of(question: str, plan: Plan) -> bool:
+    """Return whether a question asks for all things of a class, and a plan gives or counts them.
+
+    >>> is_all_of("List the ship cities", Plan(("ShipCity",))), is_all_of("Ships?", Plan(("Ship",)))
+    (True, False)
+    """
+    kind = kind_asked(question)
+    whole = plan.is_bare and not plan.group and not plan.order
+    things = all(isinstance(one, NodeRef) or is_count(one) for one in plan.give)
+    return bool(kind) and whole and things and stems(plan.nodes[0]) == stems(kind)
+
+
+def is_count(item: object) -> bool:
+    """Return whether something that a plan gives is a number of things."""
+    return isinstance(item, Aggregate) and item.kind == "count" and isinstance(item.of, NodeRef)
 
 
 def kind_asked(question: str) -> str:
@@ -869,6 +919,12 @@ def _names(plan: Plan) -> list[str]:
     return [
         *re.findall(r"[^\W\d][\w/:#.-]*", str(plan)),
         *(" ".join(BASES["s"]).split() if lasting else ()),  # "hours", of PT2H
+        *(
+            name
+            for one in plan.where
+            if one.right in ((True,), (False,)) and isinstance(one.left, PropertyRef)
+            for name in opposite_names(one.left.name)
+        ),
     ]
 
 

@@ -33,7 +33,7 @@ from kgqa.answers.choices import find_choices, rank_by_score
 from kgqa.answers.conditions import Narrowed
 from kgqa.answers.ranking import calibrated
 from kgqa.answers.unused import UNSURE
-from kgqa.display import first_of, said_entity, said_name
+from kgqa.display import NOT_HERE, first_of, said_entity, said_name
 from kgqa.errors import EmptyLanguageError
 from kgqa.graph.model import keys_array
 from kgqa.graph.names import normalise
@@ -49,6 +49,7 @@ from kgqa.methods.rank_asked import (
     is_other_kind,
     next_said,
     other_role,
+    other_value,
     says_a_part,
     says_kind,
     turned,
@@ -242,6 +243,10 @@ class Rank(Method[RankOptions]):
             )
             if unsure:
                 confidence = min(confidence, UNSURE)
+            encode = self.resources.sentence_encoder(None).encode
+            if lacking := other_value(words, encode, asked, likeliest[0][-1]):
+                chosen, confidence = 0, max(UNSURE, calibrated(absent, *self.ranker.card.refusal))
+                notes.append(f"{NOT_HERE}: {said_name(question.topics[0].name)} {lacking}.")
         shown, expanded = _shown(evidence, self.options.k)
         grounded = time.perf_counter()
         return Findings(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kgqa.graph.amounts import number_in
 from kgqa.graph.model import keys_array
 from kgqa.graph.names import normalise
 from kgqa.graph.schema import PropertyGraph
@@ -23,11 +24,11 @@ from kgqa.lexicon.vocabulary import FUNCTION, GENDERS
 from kgqa.linking.neighbourhood_features import MOST_CLASSES, stems_of
 from kgqa.paths.schema import backwards
 from kgqa.paths.words import TOPIC, relation_phrase
-from kgqa.planning.question_words import other_measure, turn
-from kgqa.understanding.asked import asks_whether
+from kgqa.planning.question_words import is_year, measured, other_measure, turn
+from kgqa.understanding.asked import asked_of_one, asks_whether
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 NEXT_STEP = 2.0  # of a logit, by which a relation said fits better than the one before it
 SAME_KIND = 0.78  # cosine of "x is a tribunal" and "x is a court"
 OTHER_ROLE = 0.6  # below that "x is a king" and "x is an author" mean different things
+OTHER_VALUE = 0.35  # below that a noun is not what a number is called
 OF_KIND = 1.5  # more of a logit, for paths to what is of the kind asked for
 OTHER_KIN = 6.0  # less of a logit, for a brother where a sister is asked for, a date for "where"
 TURNED = 4.0  # less of a logit, for a relation walked the other way
@@ -317,6 +319,34 @@ def other_role(words: RankWords, ranker: PathRanker, asked: str, hop: Hop) -> st
     texts = [f"{TOPIC} is a {one}" for one in (found["noun"], words.hop(hop), *types)]
     vectors = ranker.vectors(texts)
     return found["noun"] if types and (vectors[1:] @ vectors[0]).max() < OTHER_ROLE else ""
+
+
+def other_value(
+    words: RankWords, encode: Callable[[list[str]], NDArray[np.float32]], asked: str, hop: Hop
+) -> str:
+    """Return "has no noun" of "the noun of x", if the number that is found is of another.
+
+    A film's length is not its budget. "" if it may be so, or if what ``hop`` leads to is no number.
+    ``encode`` gives vectors of texts.
+    """
+    said = words.hop(hop)
+    examples = words.schema.examples(hop)
+    numbers = [number_in(one) for one in examples]
+    if hop[1] >= 0 or not numbers or any(one is None or is_year(one) for one in numbers):
+        return ""
+    at = f" {asked} ".find(f" {TOPIC}")
+    noun = asked_of_one(f"{asked[:at]} {asked[at + 1 :]}", [(at, at + 1)]) if at >= 0 else ""
+    first, _, rest = asked.lower().partition(" ")
+    adjective, _, rest = rest.partition(" ")
+    whole = rest.strip(" ?.!") in (f"is {TOPIC}", f"was {TOPIC}", f"are {TOPIC}")
+    how = first == "how" and whole
+    noun = adjective if how else noun
+    if not noun or measured(noun, said) or stems_of(noun) & stems_of(said):
+        return ""
+    vectors = encode([noun, said])
+    if float(vectors[0] @ vectors[1]) >= OTHER_VALUE:
+        return ""
+    return f"has nothing that says how {noun} it is" if how else f"has no {noun}"
 
 
 def _fits(store: GraphStore, kind: frozenset[str], keys: IntArray) -> list[bool]:

@@ -33,9 +33,11 @@ if TYPE_CHECKING:
     from kgqa.paths.ground import PathEdge
 
 _ASKING = frozenset({"what", "who", "whats", "whos", "which"})
+_KINDS = frozenset({"kind", "type", "sort", "class"})
 _FILLER = frozenset(
     {"what", "who", "whats", "whos", "s", "which", "is", "are", "was", "were", "a", "an", "the"}
-    | {"kind", "type", "sort", "class", "of", "thing", "things", "exactly", "this", "it"}
+    | {"of", "thing", "things", "exactly", "this", "it"}
+    | _KINDS
 )
 _WHETHER = frozenset({"is", "are", "was", "were"})
 _MOST_TYPES = 5  # of a thing, to be what it is
@@ -70,6 +72,8 @@ def _by_types(store: GraphStore, question: str, topics: Sequence[TopicEntity]) -
         return None  # "who are the tenors?" asks for those that are one
     of = store.details(topics[0].key)
     names = of.types
+    if not whether and _is_relation(store, _KINDS.intersection(words), topics[0].key):
+        return None
     if whether:
         schema = store.schema() if isinstance(store, PropertyGraph) else GraphSchema((), ())
         asked = stems_of(" ".join(left))
@@ -95,6 +99,14 @@ def _by_types(store: GraphStore, question: str, topics: Sequence[TopicEntity]) -
         search=SearchUse("types"),
         confidence=_TYPE_CONFIDENCE,
     )
+
+
+def _is_relation(store: GraphStore, kinds: frozenset[str], key: int) -> bool:
+    """Return whether a fact or a property of an entity is called as a word for kinds is."""
+    names = store.relations().names
+    steps = store.neighbours(keys_array([key]), "out").step if kinds else ()
+    called = {names[int(step) // 2] for step in steps}
+    return any(kinds & {*relation_phrase(one).split()} for one in called)
 
 
 def _by_edges(

@@ -166,7 +166,6 @@ class HFEncoder(PartEncoder):
             eos = tokenizer.eos_token_id
             self.unknown_id = tokenizer.unk_token_id
             self.added_tokens = tokenizer.get_added_vocab()
-            self.vocab_size = vocab_size or 1 + max(tokenizer.get_vocab().values())
             self._tokenizer = tokenizer
             bare, anchor, anchored = self._plain(["a", _ANCHOR, _ANCHOR + "a"])
         except LOADING_ERRORS as error:
@@ -180,11 +179,18 @@ class HFEncoder(PartEncoder):
                 "Set eos_token in its tokenizer_config.json.",
             )
         self.eos_id = eos
+        if vocab_size:
+            self.vocab_size = vocab_size
         self.dummy_prefix = False
         if anchored[: len(anchor)] == anchor and anchored[len(anchor) :] not in ([], bare):
             self._anchor = anchor
         else:
             self.dummy_prefix = str(tokenizer.convert_ids_to_tokens(bare[0]))[0] in _SPACES
+
+    @cached_property
+    def vocab_size(self) -> int:  # type: ignore[override]  # it can be set all the same
+        """One more than the highest token id there is, if nothing else was given."""
+        return 1 + max(self._tokenizer.get_vocab().values())
 
     @property
     def splits_at_spaces(self) -> bool:

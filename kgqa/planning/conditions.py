@@ -598,12 +598,21 @@ def says_opposite(question: str, name: str) -> bool:
     >>> says_opposite("Which gates are open?", "closed")
     True
     """
+    forms = map(re.escape, opposite_names(name))
+    return bool(re.search(rf"\b(?:{'|'.join(forms)})\b", question, re.IGNORECASE))
+
+
+def opposite_names(name: str) -> list[str]:
+    """Return what people call a thing that a flag does not hold of.
+
+    >>> opposite_names("in_print")[-1], "inactive" in opposite_names("is_active")
+    ('out of print', True)
+    """
     words = relation_phrase(name).lower()
     last = words.rpartition(" ")[2]
-    forms = [rf"(?:un|in|im|dis|non-?){re.escape(last)}", *opposites(last)]
-    forms += [re.escape(last[2:])] if last.startswith("un") else []
-    forms += [f"out of {re.escape(words[3:])}"] if words.startswith("in ") else []
-    return bool(re.search(rf"\b(?:{'|'.join(forms)})\b", question, re.IGNORECASE))
+    forms = [f"{no}{last}" for no in ("un", "in", "im", "dis", "non", "non-")]
+    forms += [*opposites(last), *([last[2:]] if last.startswith("un") else [])]
+    return [*forms, f"out of {words[3:]}"] if words.startswith("in ") else forms
 
 
 def _contradict(one: Comparison, other: Comparison) -> bool:

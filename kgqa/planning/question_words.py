@@ -338,7 +338,12 @@ def asks_one(question: str) -> bool:
 
     >>> asks_one("Which doctor was hired first?"), asks_one("Which doctors are the oldest?")
     (True, False)
+    >>> asks_one("cheapest flat?")
+    True
     """
+    first, _, rest = question.lower().strip().removeprefix("the ").partition(" ")
+    if _SUPERLATIVE.fullmatch(first):
+        question = f"which {rest}"
     match = re.match(r"\W*(?:which|what) (\w+)\b(?! of)|\W*who\b(?! are\b)", question, re.I)
     many = r"(?!(?:is|was|has|does)$)(?:.*[^s]s|are|were)"
     return match is not None and not re.fullmatch(many, match[1] or "", re.I)
@@ -515,8 +520,9 @@ _LITTLE = re.compile(
     r"|\b(?:least|fewest|minimum|(?:south|west)ernmost)\b",
     re.I,
 )
-TIME = re.compile(
-    r"date|year|season|born|birth|time|founded|created|released?|publish|hired|joined|since|start|began|opened|established",
+TIME = re.compile(  # not a running time, nor a sentiment
+    r"date|year|season|born|birth|(?<!run)(?<!run )(?<!life)(?<!sen)time|founded|created|released?"
+    r"|publish|hired|joined|since|start|began|opened|established",
     re.I,
 )
 

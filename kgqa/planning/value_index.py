@@ -11,6 +11,7 @@ import numpy as np
 from kgqa.graph.names import normalise
 from kgqa.lexicon.english import words as english_words
 from kgqa.lexicon.lemmas import stem
+from kgqa.lexicon.vocabulary import FUNCTION
 from kgqa.linking.neighbourhood_features import name_stems, stems_of
 from kgqa.planning.bounds import bound_before
 from kgqa.planning.question_words import stems
@@ -236,7 +237,9 @@ def _singulars(text: str) -> list[str]:
 
 def _looks_meant(text: str, fields: dict[Owned, tuple[str, ...]]) -> bool:
     """Return whether a word in small letters may be the value: one that is a word like it."""
-    return len(text) > 2 and all(len(stored[0].split()) == 1 for stored in fields.values())
+    stored = [values[0] for values in fields.values()]
+    small = text.islower() and text in FUNCTION and text not in stored  # "per", of a code PER
+    return len(text) > 2 and not small and all(len(one.split()) == 1 for one in stored)
 
 
 def _key(text: str) -> str:

@@ -194,7 +194,7 @@ def check(plan: Plan, schema: GraphSchema | SchemaIndex) -> None:
             )
     for hop in plan.all_hops:
         _check_hop(plan, hop, index)
-    for one in [*plan.where, *(one for part in plan.without for one in part.where)]:
+    for one in [*plan.where, *(comparison for part in plan.without for comparison in part.where)]:
         _check_comparison(plan, one, index)
     for item in [*plan.give, *plan.group]:
         index.kind(plan, item)
@@ -239,50 +239,60 @@ def _check_hop(plan: Plan, hop: Hop, index: SchemaIndex) -> None:
         )
 
 
-def _check_comparison(plan: Plan, one: Comparison, index: SchemaIndex) -> None:
-    kind = index.kind(plan, one.left)
-    text = plan.text_of(one)
-    if isinstance(one.left, HopRef):
-        raise PlanError(f"{text}: compare a property of {plan.text_of(one.left)}.")
-    if one.affirmed in ("<", "<=", ">", ">="):
-        _check_order(plan, one.left, kind)
-    if one.operator.endswith("missing"):
-        if kind is None or one.right != () or isinstance(one.left, Arithmetic):
+def _check_comparison(plan: Plan, comparison: Comparison, index: SchemaIndex) -> None:
+    kind = index.kind(plan, comparison.left)
+    text = plan.text_of(comparison)
+    if isinstance(comparison.left, HopRef):
+        raise PlanError(f"{text}: compare a property of {plan.text_of(comparison.left)}.")
+    if comparison.affirmed in ("<", "<=", ">", ">="):
+        _check_order(plan, comparison.left, kind)
+    if comparison.operator.endswith("missing"):
+        if kind is None or comparison.right != () or isinstance(comparison.left, Arithmetic):
             raise PlanError(f"{text}: only a property can be missing.")
         return
-    if one.affirmed == "is a":
-        class_ = str(one.right[0]) if isinstance(one.right, tuple) and one.right else ""
-        if not isinstance(one.left, NodeRef) or class_ not in index.types:
+    if comparison.affirmed == "is a":
+        class_ = (
+            str(comparison.right[0])
+            if isinstance(comparison.right, tuple) and comparison.right
+            else ""
+        )
+        if not isinstance(comparison.left, NodeRef) or class_ not in index.types:
             raise PlanError(
                 f"{text}: only a thing can be of a class of the graph.",
                 _there_is(class_, index.types, "The graph has no classes."),
             )
         return
-    if not isinstance(one.right, tuple):
-        if isinstance(one.left, Aggregate):
+    if not isinstance(comparison.right, tuple):
+        if isinstance(comparison.left, Aggregate):
             raise PlanError(f"{text}: what is counted or added up is compared with a value.")
-        if isinstance(one.right, Aggregate) and not (
-            one in plan.where
-            and one.right.kind == "average"
-            and isinstance(one.right.of, PropertyRef)
-            and isinstance(one.right.of.owner, NodeRef)
-            and not one.right.of.part
+        if isinstance(comparison.right, Aggregate) and not (
+            comparison in plan.where
+            and comparison.right.kind == "average"
+            and isinstance(comparison.right.of, PropertyRef)
+            and isinstance(comparison.right.of.owner, NodeRef)
+            and not comparison.right.of.part
         ):
             raise PlanError(f"{text}: it can be compared with the average of a class's property.")
-        other = index.kind(plan, one.right)
+        other = index.kind(plan, comparison.right)
         if kind is None or other is None or kind.many or other.many:
             raise PlanError(f"{text}: only single values are compared with one another.")
         same = kind.type == other.type or (kind.type in NUMBERS and other.type in NUMBERS)
-        if not same or one.operator not in operators(kind.type) or one.operator.endswith("in"):
+        if (
+            not same
+            or comparison.operator not in operators(kind.type)
+            or comparison.operator.endswith("in")
+        ):
             raise PlanError(f"{text}: {_a(kind)} and {_a(other)} are not compared by that.")
         return
-    if not one.right or (len(one.right) > 1 and not one.operator.endswith("in")):
-        raise PlanError(f"{text}: a value is needed{', and only one' if one.right else ''}.")
+    if not comparison.right or (
+        len(comparison.right) > 1 and not comparison.operator.endswith("in")
+    ):
+        raise PlanError(f"{text}: a value is needed{', and only one' if comparison.right else ''}.")
     allowed = _EQUALITY if kind is None else operators(kind.type)
-    if one.operator not in allowed:
+    if comparison.operator not in allowed:
         what = "a thing" if kind is None else _a(kind)
         raise PlanError(f"{text}: not an operator for {what}.", f"There is {_some(allowed)}.")
-    for value in one.right:
+    for value in comparison.right:
         if not (isinstance(value, str) if kind is None else fits(value, kind.type)):
             raise PlanError(
                 f"{text}: {'a name or an id in quotes' if kind is None else _a(kind)} is needed.",

@@ -162,7 +162,11 @@ class _Statement:
 
     def _averages(self) -> list[str]:
         """Return the clause that binds averages over a whole class for comparisons."""
-        found = [one.right for one in self.plan.where if isinstance(one.right, Aggregate)]
+        found = [
+            comparison.right
+            for comparison in self.plan.where
+            if isinstance(comparison.right, Aggregate)
+        ]
         if found and self.plan.first is not None:
             raise PlanError("This plan cannot be written as one statement of Cypher.")
         lines: list[str] = []
@@ -187,7 +191,9 @@ class _Statement:
 
     def _matches(self) -> list[str]:
         plan = self.plan
-        where = [one for one in plan.where if not isinstance(one.left, Aggregate)]
+        where = [
+            comparison for comparison in plan.where if not isinstance(comparison.left, Aggregate)
+        ]
         required_ = (required(plan) if wants_empty(plan) else None) or plan.refs
         nodes = {ref.node for ref in required_ if isinstance(ref, NodeRef)}
         needed = {ref.hop for ref in required_ if isinstance(ref, HopRef)}
@@ -209,8 +215,8 @@ class _Statement:
             self.bound |= set(ends)
             reached |= set(chain)
             bound = {*map(NodeRef, self.bound), *map(HopRef, reached)}
-            now = [one for one in where if bound.issuperset(owners(one))]
-            where = [one for one in where if one not in now]
+            now = [comparison for comparison in where if bound.issuperset(owners(comparison))]
+            where = [comparison for comparison in where if comparison not in now]
             conditions = [*self._different(), *map(self.comparison, now)]
             if place + 1 >= len(parts):
                 conditions += map(self._without, range(len(plan.without)))
@@ -232,7 +238,7 @@ class _Statement:
         for chain in chains:
             paths.append(self._path(chain))
             self.bound |= set(self._chain_nodes(chain))
-        conditions = self._different() + [self.comparison(one) for one in where]
+        conditions = self._different() + [self.comparison(comparison) for comparison in where]
         return ["OPTIONAL MATCH " + ", ".join(paths), *self._where(conditions)]
 
     def _chains_of(self, numbers: Sequence[int]) -> list[list[int]]:
@@ -322,7 +328,7 @@ class _Statement:
             lines.append("MATCH " + self._path(chain))
             self.bound |= set(self._chain_nodes(chain))
         conditions = self._different()
-        conditions += [self.comparison(one) for one in part.where]
+        conditions += [self.comparison(comparison) for comparison in part.where]
         self.bound, self.pairs = bound, pairs
         return "NOT EXISTS { " + " ".join([*lines, *self._where(conditions)]) + " }"
 
@@ -404,25 +410,25 @@ class _Statement:
         with_ = self._named(plan.group) + [f"{text} AS {name}" for text, name in counted]
         self.named |= dict(zip(aggregates, (name for _, name in counted), strict=True))
         lines.append("WITH " + ", ".join(with_))
-        conditions = [self.comparison(one) for one in plan.having]
+        conditions = [self.comparison(comparison) for comparison in plan.having]
         if plan.group and all(isinstance(item, PropertyRef | Arithmetic) for item in plan.group):
             some = " OR ".join(f"{self.named[item]} IS NOT NULL" for item in plan.group)
             conditions.append(f"({some})" if conditions else some)
         return [*lines, *self._where(conditions)]
 
-    def _aggregate(self, one: Aggregate, lists: bool) -> str:
-        text = self.item(one.of)
-        if one.kind == "count":
+    def _aggregate(self, aggregate: Aggregate, lists: bool) -> str:
+        text = self.item(aggregate.of)
+        if aggregate.kind == "count":
             return f"count(DISTINCT {text})"
-        kind = self.index.kind(self.plan, one.of)
+        kind = self.index.kind(self.plan, aggregate.of)
         text = self._ordered(text, kind)
-        if one.kind in ("least", "most") or not lists:
-            return f"{_FUNCTIONS[one.kind]}({text})"
-        of = ", ".join(self.item(ref) for ref in refs_of(one))
+        if aggregate.kind in ("least", "most") or not lists:
+            return f"{_FUNCTIONS[aggregate.kind]}({text})"
+        of = ", ".join(self.item(ref) for ref in refs_of(aggregate))
         each = f"collect(DISTINCT {{of: [{of}], value: {text}}})"
         numbers = f"[one IN {each} WHERE one.value IS NOT NULL | one.value]"
         total = f"reduce(total = 0, number IN {numbers} | total + number)"
-        if one.kind == "sum":
+        if aggregate.kind == "sum":
             return total
         return f"CASE size({numbers}) WHEN 0 THEN null ELSE toFloat({total}) / size({numbers}) END"
 
@@ -552,43 +558,47 @@ class _Statement:
                 return self.values.put(item)
         raise TypeError(item)
 
-    def comparison(self, one: Comparison) -> str:
+    def comparison(self, comparison: Comparison) -> str:
         """Return a comparison as an expression."""
-        if isinstance(one.left, NodeRef) and one.affirmed == "is a":
-            (class_,) = one.right  # type: ignore[misc]
-            return f"{'NOT ' * one.negated}{self.item(one.left)}:{quoted(str(class_))}"
-        if isinstance(one.left, NodeRef):
-            names = self._name_texts(one.left)
-            values = self.values.put([str(value) for value in one.right])  # type: ignore[union-attr]
+        if isinstance(comparison.left, NodeRef) and comparison.affirmed == "is a":
+            (class_,) = comparison.right  # type: ignore[misc]
+            return (
+                f"{'NOT ' * comparison.negated}{self.item(comparison.left)}:{quoted(str(class_))}"
+            )
+        if isinstance(comparison.left, NodeRef):
+            names = self._name_texts(comparison.left)
+            values = self.values.put([str(value) for value in comparison.right])  # type: ignore[union-attr]
             some = " OR ".join(f"{name} IN {values}" for name in names)
-            if one.negated:
+            if comparison.negated:
                 some = " OR ".join(f"coalesce({name} IN {values}, false)" for name in names)
                 return f"NOT ({some})"
             return f"({some})" if len(names) > 1 else some
-        text = self.item(one.left)
-        kind = self.index.kind(self.plan, one.left)
-        if one.affirmed == "missing":
+        text = self.item(comparison.left)
+        kind = self.index.kind(self.plan, comparison.left)
+        if comparison.affirmed == "missing":
             if kind is not None and kind.type == "text" and not kind.many:
-                return f"{'NOT ' * one.negated}coalesce({text}, '') IN {_NULLS}"
-            return f"{text} IS {'NOT ' * one.negated}NULL"
-        if one.operator.startswith(OPEN):
-            plain = replace(one, operator=cast("Operator", one.operator.removeprefix(OPEN)))
+                return f"{'NOT ' * comparison.negated}coalesce({text}, '') IN {_NULLS}"
+            return f"{text} IS {'NOT ' * comparison.negated}NULL"
+        if comparison.operator.startswith(OPEN):
+            plain = replace(
+                comparison, operator=cast("Operator", comparison.operator.removeprefix(OPEN))
+            )
             return f"({text} IS NULL OR {self.comparison(plain)})"
-        many = kind is not None and kind.many and one.left not in self.named
-        test = self._test("one" if many else text, one, kind)
+        many = kind is not None and kind.many and comparison.left not in self.named
+        test = self._test("one" if many else text, comparison, kind)
         if many:
-            return f"{'none' if one.negated else 'any'}(one IN {text} WHERE {test})"
-        if not one.negated:
+            return f"{'none' if comparison.negated else 'any'}(one IN {text} WHERE {test})"
+        if not comparison.negated:
             return test
-        if one.operator == "<>" and test.count(" = ") == 1 and test.startswith(f"{text} = "):
+        if comparison.operator == "<>" and test.count(" = ") == 1 and test.startswith(f"{text} = "):
             return test.replace(" = ", " <> ", 1)
         return f"NOT {test}" if " OR " not in test else f"NOT ({test})"
 
-    def _test(self, text: str, one: Comparison, kind: Property | None) -> str:
+    def _test(self, text: str, comparison: Comparison, kind: Property | None) -> str:
         """Return a comparison of ``text`` without its negation."""
-        operator, type_ = one.affirmed, kind.type if kind else "text"
-        if not isinstance(one.right, tuple):
-            right = one.right
+        operator, type_ = comparison.affirmed, kind.type if kind else "text"
+        if not isinstance(comparison.right, tuple):
+            right = comparison.right
             other = self.averages[right] if isinstance(right, Aggregate) else self.item(right)
             if operator in _TEXT:
                 return f"toLower({text}) {_TEXT[operator]} toLower({other})"
@@ -596,7 +606,7 @@ class _Statement:
             if type_ in MOMENTS and kind and of_other and kind.instants != of_other.instants:
                 kind, of_other = replace(kind, instants=True), replace(of_other, instants=True)
             return f"{self._compared(text, kind)} {operator} {self._compared(other, of_other)}"
-        values = one.right
+        values = comparison.right
         if kind is not None and type_ in MOMENTS:
             tests = [self._in_interval(text, operator, str(v), kind) for v in values]
             return tests[0] if len(tests) == 1 else "(" + " OR ".join(tests) + ")"

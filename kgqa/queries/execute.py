@@ -220,12 +220,12 @@ class Execution:
         ]
         if cells and all(cell is None for cell in cells):
             return False
-        for one in plan.having:
-            value = self.aggregates[one.left][row]  # type: ignore[index]
-            kind = self.index.kind(plan, one.left)
+        for comparison in plan.having:
+            value = self.aggregates[comparison.left][row]  # type: ignore[index]
+            kind = self.index.kind(plan, comparison.left)
             type_ = kind.type if kind is not None else ""
-            right = one.right if isinstance(one.right, tuple) else ()
-            if not satisfies([] if value is None else [value], one, right, type_):
+            right = comparison.right if isinstance(comparison.right, tuple) else ()
+            if not satisfies([] if value is None else [value], comparison, right, type_):
                 return False
         return True
 
@@ -261,9 +261,10 @@ class Execution:
         part = replace(
             plan,
             where=tuple(
-                one
-                for one in plan.where
-                if needed.issuperset(owners(one)) and not isinstance(one.left, Aggregate)
+                comparison
+                for comparison in plan.where
+                if needed.issuperset(owners(comparison))
+                and not isinstance(comparison.left, Aggregate)
             ),
             group=(),
             order=(),
@@ -493,7 +494,10 @@ class Execution:
                 value
                 for plan in (self.plan, self.plan.first)
                 if plan is not None
-                for one in (*plan.where, *(one for part in plan.without for one in part.where))
+                for one in (
+                    *plan.where,
+                    *(comparison for part in plan.without for comparison in part.where),
+                )
                 if isinstance(one.left, NodeRef) and isinstance(one.right, tuple)
                 for value in one.right
                 if isinstance(value, str)

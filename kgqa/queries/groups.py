@@ -16,9 +16,9 @@ def wants_empty(plan: Plan) -> bool:
     """Return whether groups in which nothing is counted take part."""
     if not any(True for item in plan.group for _ in owners(item)):
         return False
-    counts = [one for one in plan.having if _is_count(one.left)]
+    counts = [comparison for comparison in plan.having if _is_count(comparison.left)]
     if plan.having:
-        return bool(counts) and all(_holds_empty(one) for one in plan.having)
+        return bool(counts) and all(_holds_empty(comparison) for comparison in plan.having)
     return bool(plan.order) and _is_count(plan.order[0].by) and not plan.order[0].descending
 
 
@@ -26,11 +26,11 @@ def _is_count(item: object) -> bool:
     return isinstance(item, Aggregate) and item.kind == "count"
 
 
-def _holds_empty(one: Comparison) -> bool:
-    if not isinstance(one.left, Aggregate) or not isinstance(one.right, tuple):
+def _holds_empty(comparison: Comparison) -> bool:
+    if not isinstance(comparison.left, Aggregate) or not isinstance(comparison.right, tuple):
         return False
-    values: list[Value] = [0] if one.left.kind in ("count", "sum") else []
-    return satisfies(values, one, one.right)
+    values: list[Value] = [0] if comparison.left.kind in ("count", "sum") else []
+    return satisfies(values, comparison, comparison.right)
 
 
 def required(plan: Plan) -> set[NodeRef | HopRef] | None:
@@ -65,7 +65,7 @@ def required(plan: Plan) -> set[NodeRef | HopRef] | None:
     if not groups:
         return None
     counted: set[tuple[str, int]] = set()
-    aggregates = [one for one in plan.items() if isinstance(one, Aggregate)]
+    aggregates = [item for item in plan.items() if isinstance(item, Aggregate)]
     for ref in (ref for aggregate in aggregates for ref in owners(aggregate)):
         if isinstance(ref, HopRef):
             counted.add(part_of_hop(ref.hop))

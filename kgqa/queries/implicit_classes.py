@@ -453,7 +453,7 @@ def _split(
     parts: list[tuple[set[int], list[int]]] = []
     for row in own.tolist():
         sets, rows = set(members[within[row, members] > 0].tolist()), [row]
-        for part in [one for one in parts if one[0] & sets]:
+        for part in [part for part in parts if part[0] & sets]:
             parts.remove(part)
             sets, rows = sets | part[0], [*part[1], *rows]
         parts.append((sets, rows))
@@ -463,7 +463,7 @@ def _split(
         least = max(_FEW - 1, _TOGETHER * size)
         if len(rows) > 1 and any(slots[row].head and sizes[row] >= least for row in rows):
             kinds.append((size, sets))
-    for _, sets in sorted(kinds, key=lambda one: one[0])[:-1]:
+    for _, sets in sorted(kinds, key=lambda kind: kind[0])[:-1]:
         class_of[sorted(sets)] = class_of.max() + 1
 
 

@@ -110,7 +110,9 @@ class Solver:
         """Return the solutions of the pattern, or of a part of it."""
         plan = self.plan
         refs = [ref for ref in plan.refs if part is None or ref in part]
-        where = [one for one in plan.where if not isinstance(one.left, Aggregate)]
+        where = [
+            comparison for comparison in plan.where if not isinstance(comparison.left, Aggregate)
+        ]
         first = min((ref.node for ref in refs if isinstance(ref, NodeRef)), key=self._estimate)
         keys = self._candidates(first)
         solutions, where = self._compare(Solutions(len(keys), {NodeRef(first): keys}), where)
@@ -372,7 +374,7 @@ class Solver:
                     return [[next(numbers)] if list_ else [] for list_ in lists]
                 if part:
                     parts = [[part_of(value, part) for value in list_] for list_ in lists]
-                    return [[value for value in one if value is not None] for one in parts]
+                    return [[value for value in part if value is not None] for part in parts]
                 return lists
             case Arithmetic(left, operator, right):
                 sides = (self.values(left, refs, rows), self.values(right, refs, rows))

@@ -130,7 +130,9 @@ class PlanLanguage:
             steps = self._steps(plan, plan.hops[-1].target if plan.hops else 0)
             yield from (self._on(state, step, _PATTERN) for step in steps)
         if state.stage <= _WHERE and len(plan.where) < _COMPARISONS:
-            there = {(plan.text_of(one.left), one.operator) for one in plan.where}
+            there = {
+                (plan.text_of(comparison.left), comparison.operator) for comparison in plan.where
+            }
             for text, kind, owned in self._fields(plan):
                 yield from self._comparisons(state, text, kind, owned, there)
         if state.stage < _WITHOUT:
@@ -145,7 +147,9 @@ class PlanLanguage:
                 for word in ("desc", "asc"):
                     yield self._on(state, f" | {word} {text}", _ORDER)
         if state.stage < _LIMIT:
-            whole = [one for one in self.stated.numbers if isinstance(one, int) and one > 0]
+            whole = [
+                number for number in self.stated.numbers if isinstance(number, int) and number > 0
+            ]
             for number in dict.fromkeys([1, *whole]):
                 yield self._on(state, f" | limit {number}", _LIMIT)
         yield from self._given(state, plan, " | give")

@@ -196,7 +196,9 @@ class Plan:
         ends = list(dict.fromkeys([0, *(hop.target for hop in self.all_hops)]))
         if ends != list(range(len(self.nodes))):
             raise PlanError("The nodes of a plan are numbered as its hops lead to them.")
-        plain = tuple(one for one in self.where if not isinstance(one.left, Aggregate))
+        plain = tuple(
+            comparison for comparison in self.where if not isinstance(comparison.left, Aggregate)
+        )
         object.__setattr__(self, "where", plain + self.having)
         if not self.give:
             raise PlanError("A plan gives nothing.", "Add what it is to give: `| give Movie`.")
@@ -211,7 +213,7 @@ class Plan:
             joined = {NodeRef(end) for hop in part.hops for end in (hop.source, hop.target)}
             own = {*map(HopRef, self.hops_without(number))}
             self._check_refs(part.where, outer | joined | own)
-            if any(isinstance(one.left, Aggregate) for one in part.where):
+            if any(isinstance(comparison.left, Aggregate) for comparison in part.where):
                 raise PlanError("What a plan is to be without has no groups to compare.")
         if self.group and not self.grouped:
             raise PlanError("A plan has groups, but counts or adds up nothing in them.")
@@ -282,13 +284,15 @@ class Plan:
 
     def items(self) -> list[Item]:
         """Return the items of the output, the order, or the conditions, by group or solution."""
-        compared = [one.left for one in self.where]
+        compared = [comparison.left for comparison in self.where]
         return [*self.give, *(sort.by for sort in self.order), *compared]
 
     @property
     def having(self) -> tuple[Comparison, ...]:
         """The comparisons of groups."""
-        return tuple(one for one in self.where if isinstance(one.left, Aggregate))
+        return tuple(
+            comparison for comparison in self.where if isinstance(comparison.left, Aggregate)
+        )
 
     def text_of(self, item: object) -> str:
         """Return a part of the plan as it stands in its text."""
@@ -345,7 +349,9 @@ def default_group(
     The nodes and facts whose properties are given or ordered by, so that two people of one name
     stay two; but where just these are counted, their values: orders are counted by country.
     """
-    aggregates = [one.left for one in having if isinstance(one.left, Aggregate)]
+    aggregates = [
+        comparison.left for comparison in having if isinstance(comparison.left, Aggregate)
+    ]
     plain: list[Operand] = []
     for item in [*give, *(sort.by for sort in order)]:
         if isinstance(item, Aggregate):
@@ -458,14 +464,14 @@ class _Writer:
             texts.append(text)
         return " & ".join(texts)
 
-    def _comparison(self, one: Comparison) -> str:
-        quoted = quoted_name if one.affirmed == "is a" else quoted_value
+    def _comparison(self, comparison: Comparison) -> str:
+        quoted = quoted_name if comparison.affirmed == "is a" else quoted_value
         right = (
-            ", ".join(map(quoted, one.right))  # type: ignore[arg-type]
-            if isinstance(one.right, tuple)
-            else self.item(one.right)
+            ", ".join(map(quoted, comparison.right))  # type: ignore[arg-type]
+            if isinstance(comparison.right, tuple)
+            else self.item(comparison.right)
         )
-        return f"{self.item(one.left)} {one.operator} {right}".rstrip()
+        return f"{self.item(comparison.left)} {comparison.operator} {right}".rstrip()
 
 
 def numbered(names: list[str]) -> list[str]:

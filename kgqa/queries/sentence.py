@@ -88,9 +88,9 @@ class _Words:
             classes[tail] = classes[tail] or ("" if _is_verb(relation) else relation)
         classes = [name or "thing" for name in classes]
         self._named: dict[int, str] = {}  # nodes that are one entity
-        for one in plan.where:
-            if isinstance(one.left, NodeRef) and one.operator == "=" and plan.hops:
-                self._named.setdefault(one.left.node, self._values(one.right))
+        for comparison in plan.where:
+            if isinstance(comparison.left, NodeRef) and comparison.operator == "=" and plan.hops:
+                self._named.setdefault(comparison.left.node, self._values(comparison.right))
         others = numbered([name for at, name in enumerate(classes) if at not in self._named])
         others = [
             re.sub(r"^(.+)(#[234])$", lambda one: f"{_OTHERS[one[2]]} {one[1]}", name)
@@ -106,7 +106,11 @@ class _Words:
         if grouped:
             given += " for each " + " and ".join(map(self.item, grouped))
         where = [*map(self._hop, plan.hops)]
-        where += [self._comparison(one) for one in plan.where if not self._says_name(one)]
+        where += [
+            self._comparison(comparison)
+            for comparison in plan.where
+            if not self._says_name(comparison)
+        ]
         for part in plan.without:
             inner = [*map(self._hop, part.hops), *map(self._comparison, part.where)]
             where.append(f"not ({' and '.join(inner)})")
@@ -152,12 +156,12 @@ class _Words:
             case _:
                 return quoted_value(item)  # type: ignore[arg-type]
 
-    def _says_name(self, one: Comparison) -> bool:
-        left = one.left
+    def _says_name(self, comparison: Comparison) -> bool:
+        left = comparison.left
         return (
             isinstance(left, NodeRef)
-            and one.operator == "="
-            and self._named.get(left.node) == self._values(one.right)
+            and comparison.operator == "="
+            and self._named.get(left.node) == self._values(comparison.right)
         )
 
     def _values(self, right: object) -> str:
@@ -168,11 +172,11 @@ class _Words:
             for one in right
         )
 
-    def _comparison(self, one: Comparison) -> str:
-        right = self._values(one.right)
-        if one.affirmed == "is a":
-            right = relation_phrase(str(one.right[0]))  # type: ignore[index]
-        return f"{self.item(one.left)} {_OPERATORS[one.operator]} {right}".rstrip()
+    def _comparison(self, comparison: Comparison) -> str:
+        right = self._values(comparison.right)
+        if comparison.affirmed == "is a":
+            right = relation_phrase(str(comparison.right[0]))  # type: ignore[index]
+        return f"{self.item(comparison.left)} {_OPERATORS[comparison.operator]} {right}".rstrip()
 
     def _hop(self, hop: Hop) -> str:
         ends = self._nodes[hop.source], self._nodes[hop.target]

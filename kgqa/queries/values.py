@@ -123,21 +123,21 @@ def _year(year: int) -> str:
 
 
 def satisfies(
-    values: Sequence[Value], one: Comparison, right: Sequence[Value], type_: str = ""
+    values: Sequence[Value], comparison: Comparison, right: Sequence[Value], type_: str = ""
 ) -> bool:
     """Return whether ``values`` of a type (of a list: its members) satisfy ``one``."""
-    if one.affirmed == "missing":
-        return bool(values) == one.negated
+    if comparison.affirmed == "missing":
+        return bool(values) == comparison.negated
     if not values or not right:
-        return not values and one.operator.startswith(OPEN)
-    sign = "=" if one.affirmed == "in" else one.affirmed.removeprefix(OPEN)
-    spans = type_ in MOMENTS and isinstance(one.right, tuple)
+        return not values and comparison.operator.startswith(OPEN)
+    sign = "=" if comparison.affirmed == "in" else comparison.affirmed.removeprefix(OPEN)
+    spans = type_ in MOMENTS and isinstance(comparison.right, tuple)
     holds = any(
         _in_interval(str(value), sign, str(other)) if spans else _holds(value, sign, other, type_)
         for value in values
         for other in right
     )
-    return holds != one.negated
+    return holds != comparison.negated
 
 
 def _in_interval(value: str, sign: str, literal: str) -> bool:

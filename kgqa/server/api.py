@@ -296,7 +296,7 @@ class Api:
 
     async def kgs(self, _: Request) -> Response:
         """List the KGs and the methods that a question may name, and say what ``/ready`` does."""
-        infos = await asyncio.to_thread(self.sessions.kgs)
+        infos = await self.sessions.in_time(self.sessions.kgs)
         kgs = [asdict(info) for info in infos.values()]
         return JSONResponse({"kgs": kgs, "methods": methods(), "state": self._state()})
 
@@ -304,9 +304,9 @@ class Api:
         """Report the output of ``kgqa status`` for the served KGs."""
         async with self._status_lock:
             if self._status is None or time.monotonic() - self._status[0] > _STATUS_SECONDS:
-                report = await asyncio.to_thread(self.sessions.status)
+                report = await self.sessions.in_time(self.sessions.status)
                 self._status = time.monotonic(), report
-        served = await asyncio.to_thread(self.sessions.kgs)
+        served = await self.sessions.in_time(self.sessions.kgs)
         return JSONResponse(visible_status(self._status[1], served) | self.sessions.counts)
 
     async def ask(self, request: Request) -> Response:

@@ -8,7 +8,6 @@ What chat programs ask about the chat itself (a title, tags) is answered without
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import time
@@ -192,7 +191,7 @@ class Chat:
         yield "data: [DONE]\n\n"
 
     async def _models(self) -> list[dict[str, Any]]:
-        kgs = await asyncio.to_thread(self.sessions.kgs)
+        kgs = await self.sessions.in_time(self.sessions.kgs)
         names = sorted(
             (method_["name"] for method_ in methods()), key=lambda name: name != DEFAULT_METHOD
         )
@@ -206,7 +205,7 @@ class Chat:
         """Return the KG and the method of a model's name; a KG alone means the default method."""
         if not isinstance(model, str):
             raise UsageError("`model` is missing.", "GET /v1/models lists them.")
-        kgs = await asyncio.to_thread(self.sessions.kgs)
+        kgs = await self.sessions.in_time(self.sessions.kgs)
         kg, _, method = model.partition("/")
         if kg not in kgs or (method and method not in {method_["name"] for method_ in methods()}):
             raise _no_model(model)

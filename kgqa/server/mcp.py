@@ -6,7 +6,6 @@ a few lines of text beside the structured content.
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import json
 from typing import TYPE_CHECKING, Annotated, Any
@@ -257,7 +256,7 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
 
 
 async def _kgs(sessions: Sessions) -> list[dict[str, Any]]:
-    kgs = await asyncio.to_thread(sessions.kgs)
+    kgs = await sessions.in_time(sessions.kgs)
     return [{"name": kg.name, "entities": kg.entities, "edges": kg.edges} for kg in kgs.values()]
 
 

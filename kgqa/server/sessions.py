@@ -236,13 +236,13 @@ class Sessions:
 
         Raises UsageError, KGNotFoundError, BusyError, StoppingError.
         """
-        name = await asyncio.to_thread(self.kg_named, kg)
+        name = await self.in_time(self.kg_named, kg)
         given = dict(options or {})
         if name not in self._homes:
             self._homes[name] = self._home(name)
         home = self._homes[name]
         session = await asyncio.to_thread(request_session, home, method, given, self.options)
-        state = (await asyncio.to_thread(self.kgs))[name].version
+        state = (await self.in_time(self.kgs))[name].version
         asked = Asked(
             question, tuple(entities), tuple(choices), after=tuple(after), reading=reading
         )
@@ -327,9 +327,22 @@ class Sessions:
             entries = known
         return entries
 
+    async def in_time(self, look: Callable[..., T], *given: Any) -> T:
+        """Return what ``look`` finds in the stores, which may be as good as dead.
+
+        Raises its error, TimeLimitError.
+        """
+        try:
+            async with asyncio.timeout(self.options.time_limit):
+                return await asyncio.to_thread(look, *given)
+        except TimeoutError as error:
+            if isinstance(error, KgqaError):
+                raise
+            raise self._too_long() from None
+
     def _too_long(self) -> TimeLimitError:
         return TimeLimitError(
-            f"The question took longer than the {self.options.time_limit:g} s that it may take.",
+            f"The request took longer than the {self.options.time_limit:g} s that it may take.",
             "Ask for fewer paths or hops with `k` and `hops`, or try again later.",
         )
 
@@ -489,7 +502,7 @@ class Sessions:
             _count(looked, client, LOOK_UPS * client.per_minute)
         self._reading[client.name] += 1
         try:
-            name = await asyncio.to_thread(self.kg_named, kg)
+            name = await self.in_time(self.kg_named, kg)
             readers = self._readers.setdefault(
                 (name, plan),
                 Readers(name, lambda: KG.of(self._home(name)), self.listed.is_replaced),

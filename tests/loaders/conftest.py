@@ -35,6 +35,26 @@ class Loaded:
     def edges(self) -> set[tuple[str, str, str]]:
         return {row[:3] for row in self.edge_rows}
 
+    @property
+    def facts(self) -> dict[tuple[str, str, str], Any]:
+        """The facts by their ends, with their properties, edges or mediators."""
+        found: dict[tuple[str, str, str], Any] = {}
+        tails: dict[str, list[tuple[str, str]]] = {}
+        heads: dict[str, str] = {}
+        for head, relation, tail, about in self.edge_rows:
+            if head.startswith("["):
+                tails.setdefault(head, []).append((relation, tail))
+            elif tail.startswith("["):
+                heads[tail] = head
+            elif self.entities[tail]["kind"] != Kind.VALUE:
+                found[head, relation, tail] = json.loads(about or "null")
+        for fact, head in heads.items():
+            for relation, tail in tails[fact]:
+                if self.entities[tail]["kind"] != Kind.VALUE:
+                    about = self.entities[fact]["properties"]
+                    found[head, relation, tail] = json.loads(about or "null")
+        return found
+
     def names(self) -> dict[str, str | None]:
         return {ident: row["name"] for ident, row in self.entities.items()}
 

@@ -157,6 +157,22 @@ def test_ids_are_of_the_table_whose_key_is_called_so_and_pairs_are_of_one_table(
     assert read.triples("prereq") == {("Optics", "Waves"), ("Harmony", "Waves")}
 
 
+def test_a_key_called_after_another_table_points_there(tmp_path: Path) -> None:
+    shop = read_tables(
+        tmp_path,
+        {
+            "song.csv": "song_id,title,evolves_from_id\n1,Low Tide,\n2,Ebb,1\n3,Flow,1\n",
+            "singer.csv": "singer_id,name\n5,Ann Lee\n6,Bo Ray\n",
+            "mood.csv": "mood_id,name\n1,Calm\n2,Wild\n",
+            "song_mood.csv": "song_id,mood_id\n1,1\n2,2\n3,1\n",  # each song once
+            "song_singer.csv": "singer_id,song_id\n5,1\n5,2\n6,2\n",
+        },
+    )
+    assert ("Low Tide", "Calm") in shop.triples("mood")
+    assert ("Ann Lee", "Ebb") in shop.triples("song")
+    assert ("Ebb", "Low Tide") in shop.triples("evolves from")
+
+
 def test_a_table_of_two_links_is_edges_with_properties_that_know_their_row(tmp_path: Path) -> None:
     shop = read_tables(tmp_path, SHOP)
     found = {(head, tail): about for head, said, tail, about in shop.edges if said == "product"}

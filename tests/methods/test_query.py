@@ -642,3 +642,35 @@ def test_values_are_compared_as_what_they_are(
 def test_no_thing_is_the_greatest_by_texts_that_do_not_compare(outings: kgqa.KG) -> None:
     answer = outings.ask("Which outing has the greatest size?")
     assert len(answer.answers) != 1 or (answer.confidence or 0) < 0.9
+
+
+@pytest.fixture(scope="module")
+def cinema(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
+    tables = {
+        "film": "film_id,title,length,rent,kind_id\n1,Low Tide,95,2.5,1\n2,Kelp,184,3.5,2\n"
+        "3,The Halls,61,4.5,1\n4,Ebb,120,1.5,2\n",
+        "kind": "kind_id,name\n1,Drama\n2,Comedy\n",
+        "hall": "hall_id,name,code,is_active\n1,Red,PER,1\n2,Blue,ALL,0\n3,Green,GRN,0\n",
+        "show": "show_id,film_id,hall_id\n1,1,1\n2,2,1\n3,3,2\n",
+    }
+    with ingested(tmp_path_factory, "cinema", tables) as kg:
+        yield kg
+
+
+@pytest.mark.parametrize(
+    ("question", "answers"),
+    [
+        ("How many inactive halls are there?", ["2"]),
+        ("How many shows per hall?", ["Red", "Blue"]),  # not of the hall with the code PER
+        ("which movies run longer than 100 minutes", ["Ebb", "Kelp"]),
+        ("list the halls", ["Blue", "Green", "Red"]),  # not the film that is called so
+        ("what kind is Kelp", ["Comedy"]),  # not a film
+        ("What is the box office revenue of Kelp?", []),
+        ("What is the rental price of Kelp?", ["3.5"]),
+    ],
+)
+def test_people_say_it_in_their_own_words(
+    cinema: kgqa.KG, question: str, answers: list[str]
+) -> None:
+    found = cinema.ask(question)
+    assert sorted(one.name for one in found.answers) == sorted(answers), found.notes

@@ -9,7 +9,7 @@ import pytest
 import kgqa
 from kgqa.graph.schema import Property
 from kgqa.methods.query import unused
-from kgqa.planning.question_words import Mentions, superlative, turn, unsayable
+from kgqa.planning.question_words import Mentions, is_dated, superlative, turn, unsayable
 from kgqa.planning.two_step_plans import best_first, counted_after
 from kgqa.queries.text import parse_plan
 from kgqa.understanding.literals import stated
@@ -102,3 +102,11 @@ def test_what_no_plan_can_say_is_refused(tmp_path: Path) -> None:
         assert [
             ranked.name for ranked in kg.ask("Which films were released before 1990?").answers
         ] == ["Alien"]
+
+
+def test_a_running_time_says_not_when_something_was() -> None:
+    assert is_dated(Property("departureTime", "text"))
+    assert is_dated(Property("starttime", "text"))
+    assert not is_dated(Property("runtime", "integer"))
+    assert not is_dated(Property("run_time", "integer"))
+    assert not is_dated(Property("sentiment", "float"))
