@@ -182,6 +182,7 @@ _WEB = ("http://", "https://")
 _HIDDEN = "***"
 _FAR = 200  # characters that a password with blanks may have
 _LONGEST = 20_000  # characters of a text: in a longer one the search would take seconds
+_LONG_RUN = re.compile(r"(\S{1000})\S+")
 
 
 def without_secrets(text: str, url: str | None = None) -> str:
@@ -191,7 +192,7 @@ def without_secrets(text: str, url: str | None = None) -> str:
     an authority cannot be parsed (``postgresql://user:password/shop``) the whole authority is.
     Values of ``password=…`` and its kind are hidden, too. ``url``: one whose secrets another
     library's message may repeat outside of a URL; its user and the parts of its password go.
-    The end of a very long text is cut off.
+    Of a very long text the ends of long words are cut off, and then its own end.
 
     >>> without_secrets("bolt://neo4j:secret@localhost:7687 is down")
     'bolt://localhost:7687 is down'
@@ -202,7 +203,9 @@ def without_secrets(text: str, url: str | None = None) -> str:
     """
     pieces: list[str] = []
     position = 0
-    text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    if len(text) > _LONGEST:
+        text = _LONG_RUN.sub(r"\1…", text)
+        text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
     while match := _SCHEME.search(text, position):
         pieces.append(text[position : match.end()])
         shown, position = _without_user(match[0], text, match.end())
