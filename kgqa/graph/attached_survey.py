@@ -51,6 +51,7 @@ _ALIASES = frozenset(
      "alternative names", "alt name", "alt names", "alt label", "alt labels")
 )  # fmt: skip
 _IDS = frozenset({"id", "isbn", "uid", "uuid", "guid", "key", "code", "iri", "uri", "number", "no"})
+_KEYS = _IDS - {"isbn"}  # of ids that only join things: nobody asks for them
 _PREFIX = re.compile(r"^[a-z][a-z0-9]*__(?=\w)")  # of a namespace, as neosemantics writes it
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_|\W")
 _MOST = 100  # characters that a name has on average, at most
@@ -587,7 +588,14 @@ class _Reading:
             if not self._record.hides(owner, name):
                 column = columns.get(name) or Column(name)  # a rare one is in no sample
                 is_key = name == id_ or (owner, name) in unwalked
-                walked = name not in names[:1] and not is_key
+                # a code of its own that people ask for: a SKU, a symbol
+                is_asked = (
+                    bool(names)
+                    and column.types.keys() == {"text"}
+                    and not _KEYS & {*column.words[-1:]}
+                    and (owner, name) not in unwalked
+                )
+                walked = name not in names[:1] and (is_asked or not is_key)
                 is_name = is_key or name in names
                 properties.append(column.as_property(count, walked, is_name=is_name))
         return tuple(properties)
