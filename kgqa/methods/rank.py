@@ -243,8 +243,7 @@ class Rank(Method[RankOptions]):
             )
             if unsure:
                 confidence = min(confidence, UNSURE)
-            encode = self.resources.sentence_encoder(None).encode
-            if lacking := other_value(words, encode, asked, likeliest[0][-1]):
+            if lacking := other_value(words, self._vectors, asked, likeliest[0][-1]):
                 chosen, confidence = 0, max(UNSURE, calibrated(absent, *self.ranker.card.refusal))
                 notes.append(f"{NOT_HERE}: {said_name(question.topics[0].name)} {lacking}.")
         shown, expanded = _shown(evidence, self.options.k)
@@ -264,6 +263,10 @@ class Rank(Method[RankOptions]):
             confidence=confidence,
             relations=tuple(share for one in weighed for share in one.likeliest),
         )
+
+    def _vectors(self, texts: list[str]) -> NDArray[np.float32]:
+        """Return vectors by the bare encoder, which few questions need: a second model."""
+        return self.resources.sentence_encoder(None).encode(texts)
 
     def _yes_or_no(
         self,
