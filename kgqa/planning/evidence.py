@@ -143,7 +143,13 @@ class Reading:
         for name in subclasses & self.classes.keys():
             if not self.class_words(name) and name.lower() not in self.question.lower():
                 del self.classes[name]
-        held = {owner for value in self.values for kind, owner, _ in value.fields if kind == ENTITY}
+        known = self.parts.index.types  # a survey leaves out what everything is an instance of
+        held = {
+            owner
+            for value in self.values
+            for kind, owner, _ in value.fields
+            if kind == ENTITY and (not owner or owner in known)
+        }
         self.columns = {one for one in held if one and not self.parts.index.properties(one)}
         for name in held & self.classes.keys():
             used, *others = self.classes[name]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgqa.errors import AdapterMismatchError
+from kgqa.graph.store import in_id_order
 from kgqa.methods.kg_cot.hops import HopTable
 from kgqa.methods.kg_cot.walk import FLOOR, walk_rows
 from kgqa.models.graph_reasoner import log_softmax
@@ -34,7 +35,7 @@ class QuestionScores:
     """What a reasoner says of one question.
 
     ``node`` and ``kind`` are entities around the topic entities, ``score`` how likely each is the
-    answer, in 0..1, the best first (of equal ones the lower key). ``levels`` are the walk itself,
+    answer, in 0..1, the best first (of equal ones the lower id). ``levels`` are the walk itself,
     its rows the ``topics``. ``tokens``: what the encoder read.
     """
 
@@ -113,6 +114,14 @@ def padded(
     return block, there, states.vectors[rows]
 
 
+def _places(store: GraphStore, nodes: IntArray) -> IntArray:
+    """Return at which place in the order of ids each of the distinct nodes stands."""
+    keys = in_id_order(store, nodes)
+    order = np.argsort(keys)
+    places: IntArray = order[np.searchsorted(keys, nodes, sorter=order)]
+    return places
+
+
 def score_question(
     bound: BoundReasoner, question: str, topics: IntArray, floor: float = FLOOR
 ) -> QuestionScores:
@@ -126,6 +135,6 @@ def score_question(
     of = np.zeros(len(topics), np.int64)
     walked = walk_rows(bound.hops, bound.tables, reading, topics, of, floor)
     score = walked.scores
-    order = np.argsort(-score, kind="stable")  # nodes ascend, so equal ones stay by key
+    order = np.lexsort((_places(bound.store, walked.node), -score))
     node, kind = walked.node[order], walked.kind[order]
     return QuestionScores(topics, node, kind, score[order], walked.levels, len(states.states))
