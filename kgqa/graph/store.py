@@ -118,7 +118,7 @@ class EndpointStore(Protocol):
         """Read all about a few entities at once, since parts of it will be asked for."""
 
 
-def in_id_order(store: GraphStore, keys: IntArray) -> IntArray:
+def in_id_order(store: GraphStore | EndpointStore, keys: IntArray) -> IntArray:
     """Return distinct keys in the order that every store of the same graph gives its entities.
 
     Keys of a loaded KG are in the order of ids already.
@@ -127,6 +127,14 @@ def in_id_order(store: GraphStore, keys: IntArray) -> IntArray:
         return store.by_id(keys)
     ordered: IntArray = np.sort(keys)
     return ordered
+
+
+def id_places(store: GraphStore | EndpointStore, keys: IntArray) -> IntArray:
+    """Return at which place of :func:`in_id_order` each of some distinct keys stands."""
+    ordered = in_id_order(store, keys)
+    sorter = np.argsort(ordered)
+    places: IntArray = sorter[np.searchsorted(ordered, keys, sorter=sorter)]
+    return places
 
 
 @runtime_checkable

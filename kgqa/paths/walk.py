@@ -16,7 +16,7 @@ import numpy as np
 from kgqa.deadline import check_deadline
 from kgqa.errors import GraphError, UsageError
 from kgqa.graph.model import DIRECTIONS, Direction, Kind
-from kgqa.graph.store import EndpointStore
+from kgqa.graph.store import EndpointStore, id_places
 from kgqa.registry import Mediators as Mediators  # noqa: TC001 - others import it from here
 
 if TYPE_CHECKING:
@@ -288,8 +288,7 @@ def order_of(table: PathTable, store: GraphStore | EndpointStore | None = None) 
     if isinstance(store, EndpointStore):
         nodes = hops[:, :, (MEDIATOR, TAIL)]
         keys = np.unique(np.concatenate([topic, nodes[nodes >= 0]]))
-        places = np.empty(len(keys), np.int64)
-        places[np.searchsorted(keys, store.by_id(keys))] = np.arange(len(keys))
+        places = id_places(store, keys)
         hops, topic = hops.copy(), places[np.searchsorted(keys, topic)]
         for part in (MEDIATOR, TAIL):
             there = hops[:, :, part] >= 0

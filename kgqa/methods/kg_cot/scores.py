@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgqa.errors import AdapterMismatchError
-from kgqa.graph.store import in_id_order
+from kgqa.graph.store import id_places
 from kgqa.methods.kg_cot.hops import HopTable
 from kgqa.methods.kg_cot.walk import FLOOR, walk_rows
 from kgqa.models.graph_reasoner import log_softmax
@@ -114,14 +114,6 @@ def padded(
     return block, there, states.vectors[rows]
 
 
-def _places(store: GraphStore, nodes: IntArray) -> IntArray:
-    """Return at which place in the order of ids each of the distinct nodes stands."""
-    keys = in_id_order(store, nodes)
-    order = np.argsort(keys)
-    places: IntArray = order[np.searchsorted(keys, nodes, sorter=order)]
-    return places
-
-
 def score_question(
     bound: BoundReasoner, question: str, topics: IntArray, floor: float = FLOOR
 ) -> QuestionScores:
@@ -135,6 +127,6 @@ def score_question(
     of = np.zeros(len(topics), np.int64)
     walked = walk_rows(bound.hops, bound.tables, reading, topics, of, floor)
     score = walked.scores
-    order = np.lexsort((_places(bound.store, walked.node), -score))
+    order = np.lexsort((id_places(bound.store, walked.node), -score))
     node, kind = walked.node[order], walked.kind[order]
     return QuestionScores(topics, node, kind, score[order], walked.levels, len(states.states))
