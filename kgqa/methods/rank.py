@@ -50,6 +50,7 @@ from kgqa.methods.rank_asked import (
     next_said,
     other_role,
     other_value,
+    said_turned,
     says_a_part,
     says_kind,
     turned,
@@ -58,7 +59,7 @@ from kgqa.methods.rank_asked import (
 )
 from kgqa.methods.rank_conditions import narrowed_by_question
 from kgqa.methods.rank_words import RankWords, Weighed, entity_scores, of_one_fact
-from kgqa.methods.yes_no import OTHER_WAY, YES, YES_THRESHOLD, connection, said_turned
+from kgqa.methods.yes_no import OTHER_WAY, YES, YES_THRESHOLD, connection, pair_turned
 from kgqa.models.adapter import AdapterCard
 from kgqa.paths.ground import ground
 from kgqa.paths.relation_paths import MOST_PATHS, opened, relation_paths
@@ -243,7 +244,10 @@ class Rank(Method[RankOptions]):
             )
             if unsure:
                 confidence = min(confidence, UNSURE)
-            if lacking := other_value(words, self._vectors, asked, likeliest[0][-1]):
+            if len(likeliest) == 1 and said_turned(asked, words, likeliest[0]):
+                chosen, confidence = 0, 1.0 - UNSURE
+                notes.append(f"{NOT_HERE}: {OTHER_WAY[:1].lower()}{OTHER_WAY[1:]}.")
+            elif lacking := other_value(words, self._vectors, asked, likeliest[0][-1]):
                 chosen, confidence = 0, max(UNSURE, calibrated(absent, *self.ranker.card.refusal))
                 notes.append(f"{NOT_HERE}: {said_name(question.topics[0].name)} {lacking}.")
         shown, expanded = _shown(evidence, self.options.k)
@@ -287,7 +291,7 @@ class Rank(Method[RankOptions]):
         first, second = question.topics
         tables = [one.table for one in found]
         words = self._in(store)
-        turned_ = said_turned(
+        turned_ = pair_turned(
             question.question, words.names(question.topics), (first.key, second.key), tables,
             words.phrases,
         )  # fmt: skip

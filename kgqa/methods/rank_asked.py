@@ -22,10 +22,10 @@ from kgqa.graph.schema import PropertyGraph
 from kgqa.lexicon.english import words as english_words
 from kgqa.lexicon.vocabulary import FUNCTION, GENDERS
 from kgqa.linking.neighbourhood_features import MOST_CLASSES, stems_of
-from kgqa.paths.schema import backwards
 from kgqa.paths.words import TOPIC, relation_phrase
 from kgqa.planning.question_words import is_year, measured, other_measure, turn
 from kgqa.understanding.asked import asked_of_one, asks_whether
+from kgqa.understanding.direction import answer_is_head
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -238,18 +238,29 @@ def _content(text: str) -> frozenset[str]:
 
 
 def turned(asked: str, words: RankWords, every: Sequence[Sequence[Hop]]) -> list[bool]:
-    """Return which relations run against the requested direction, if ``every`` has both."""
-    single = {steps[0] for steps in every if len(steps) == 1}
-    return [backwards(steps[0]) in single and is_turned(asked, words, steps) for steps in every]
+    """Return which relations run against the requested direction."""
+    return [is_turned(asked, words, steps) for steps in every]
 
 
 def is_turned(asked: str, words: RankWords, steps: Sequence[Hop]) -> bool:
-    """Return whether a relation that things have at both ends goes the way not asked for."""
-    step, _ = steps[0]
-    if len(steps) != 1 or not words.schema.both_ways(steps[0]):
-        return False
+    """Return whether a relation goes the way not asked for.
+
+    Where the wording does not decide, only one that things have at both ends can.
+    """
+    said = said_turned(asked, words, steps)
+    if said is not None or len(steps) != 1 or not words.schema.both_ways(steps[0]):
+        return bool(said)
     side = turn(asked, words.hop(steps[0]))  # above 0: at the tail
-    return side > 0 if step % 2 else side < 0
+    return side > 0 if steps[0][0] % 2 else side < 0
+
+
+def said_turned(asked: str, words: RankWords, steps: Sequence[Hop]) -> bool | None:
+    """Return whether a question's wording says that a relation goes the other way, None if not."""
+    step, second = steps[0]
+    if len(steps) != 1 or second not in (-1, step) or words.is_value(steps[0]):
+        return None
+    head = answer_is_head(asked, words.phrases[step // 2])
+    return None if head is None else head != bool(step % 2)
 
 
 def _other_kin(asked: str, words: RankWords, every: Sequence[Sequence[Hop]]) -> list[bool]:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgqa.linking.masking import without_name
-from kgqa.methods import direction
 from kgqa.paths.walk import FIRST, SECOND
+from kgqa.understanding import direction
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -58,7 +58,7 @@ def connection(
 
     ``tables``: the paths out of each; ``of``: which relation path each has; ``probability``: of
     each relation path; ``turned``: which paths say something else
-    (:func:`said_turned`). A side that no path leads out of to the other does not count, unless both
+    (:func:`pair_turned`). A side that no path leads out of to the other does not count, unless both
     are such.
     """
     best = Connection(0.0, 0, np.zeros(0, np.int64))
@@ -77,7 +77,7 @@ def connection(
     )
 
 
-def said_turned(
+def pair_turned(
     question: str,
     names: Mapping[int, Sequence[str]],
     keys: tuple[int, int],
@@ -117,10 +117,9 @@ def _turned(
     single = (table.length == 1) & (table.hops[:, 0, SECOND] < 0) & (table.ends() == other)
     for step in np.unique(table.hops[single, 0, FIRST]).tolist():
         phrase = phrases[step // 2]
-        who = direction.acting(question, phrase)
+        who = direction.head_of(question, phrase)
         if who:
-            actor = int((who == direction.SECOND) != swapped)  # the number of its topic
-            head = actor if direction.acting_side(phrase) == "head" else 1 - actor
+            head = int((who == direction.SECOND) != swapped)  # the number of its topic
             if head != (side if step % 2 == 0 else 1 - side):  # where it is stored
                 turned |= single & (table.hops[:, 0, FIRST] == step)
     return turned

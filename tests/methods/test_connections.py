@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import kgqa
-from kgqa.methods.direction import FIRST, SECOND, acting, acting_side
+from kgqa.understanding.direction import FIRST, SECOND, answer_is_head, head_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,23 +90,50 @@ def test_the_direction_of_a_fact_decides(trade: kgqa.KG, question: str, holds: b
 
 
 @pytest.mark.parametrize(
-    ("relation", "side"),
+    ("question", "relation", "head"),
     [
-        ("PLAYS_FOR", "head"),
-        ("wrote", "head"),
-        ("part of", "head"),
-        ("author", "tail"),
-        ("directed by", "tail"),
-        ("has part", "tail"),
+        ("Who plays for x?", "PLAYS_FOR", True),
+        ("Who wrote x?", "wrote", True),
+        ("What is x part of?", "part of", False),
+        ("Who is the author of x?", "author", False),
+        ("Which books did x author?", "author", True),
+        ("Who directed x?", "directed by", False),
+        ("Who was x taught by?", "taught", True),
+        ("Who are the members of x?", "members", False),
+        ("What is the species of x?", "species", False),
+        ("Who stars in x?", "stars", None),
+        ("What treats x?", "treated with", None),
+        ("Who follows x?", "follow", None),
+        ("Who is near x?", "near", None),
     ],
 )
-def test_who_acts_by_a_relation(relation: str, side: str) -> None:
-    assert acting_side(relation) == side
+def test_which_end_of_a_relation_a_question_asks_for(
+    question: str, relation: str, head: bool | None
+) -> None:
+    assert answer_is_head(question, relation) is head
 
 
 def test_what_a_question_does_not_say_is_not_decided() -> None:
-    assert not acting(f"Is {FIRST} near {SECOND}?", "supplies")
-    assert acting(f"Has {SECOND} been taught by {FIRST}?", "taught") in ("", FIRST)
+    assert not head_of(f"Is {FIRST} near {SECOND}?", "supplies")
+    assert head_of(f"Has {SECOND} been taught by {FIRST}?", "taught") in ("", FIRST)
+
+
+@pytest.mark.model
+@pytest.mark.parametrize(
+    ("question", "right"),
+    [
+        ("Who trained Ines Marr?", ["Paolo Finch"]),
+        ("Who trained Paolo Finch?", []),
+        ("Who did Ines Marr train?", []),
+        ("By whom is Oster Bakery owned?", ["Ines Marr"]),
+        ("Who sells to Varga Mill?", []),
+    ],
+)
+def test_a_fact_is_no_answer_to_the_question_the_other_way_round(
+    trade: kgqa.KG, question: str, right: list[str]
+) -> None:
+    answer = trade.ask(question)
+    assert [ranked.name for ranked in answer.answers] == right
 
 
 FRIENDS = [

@@ -1,0 +1,165 @@
+"""Which of two things a question says is the head of a relation: "Does A supply B?": English.
+
+A relation has a side that acts, or bears its noun: of "supplies" and "member of" the head, of
+"directed by" and "capital" the tail. A fact that has the two the other way round says something
+else, unless the relation holds both ways.
+"""
+
+from __future__ import annotations
+
+import re
+
+from kgqa.lexicon.english import words as english_words
+from kgqa.lexicon.lemmas import stem
+from kgqa.paths.words import TOPIC, holds_both_ways, relation_phrase
+from kgqa.queries.sentence import PAST_VERBS
+
+_PERHAPS = re.compile(  # of which either side may be said to be the one that acts
+    r"\b(?:wife|husband|partner|brother|sister|connect\w*|link\w*|cooperat\w*|ally|related|similar"
+    r"|equal|interact\w*|associated|touch\w*|bridge|meets?|met|overlap\w*|shares?|versus|opposite"
+    r"|near|beside)\b",
+    re.IGNORECASE,
+)
+_LEADS_ON = english_words("after_verbs")
+_IRREGULAR = {
+    "wrote": "writ", "written": "writ", "taught": "teach", "bought": "buy", "sold": "sell",
+    "led": "lead", "built": "build", "made": "mak", "won": "win", "ran": "run", "drew": "draw",
+    "gave": "giv", "took": "tak", "held": "hold", "kept": "keep", "founded": "found",
+}  # fmt: skip
+FIRST, SECOND = "\x01", "\x02"  # in place of the two names, in the question's order
+_ANSWER = "\x05"  # in place of what a question asks for
+_DO = r"(?:does|do|did|has|have|had|can|could|will|would)(?:n't)?"
+_BE = r"(?:is|are|was|were)(?:n't)?"
+_NOT_SECOND = rf"[^{SECOND}]*?"
+_WHAT = r"(?:who|whom|(?:which|what|how many)(?: (?!(?:is|are|was|were|do|does|did)\b)[^\W\d_]+){0,3}?)"
+_OBJECT = rf"(?:the )?{TOPIC}\b"
+_ASKED = tuple(
+    (re.compile(form, re.IGNORECASE), said)
+    for form, said in (
+        (rf"whose (?P<rest>(?:\w+ ){{0,2}}?\w+) (?P<verb>{_BE}) {_OBJECT}",
+         rf"\g<verb> {_ANSWER}'s \g<rest> {TOPIC}"),
+        (rf"(?P<last>\w+) {_WHAT} (?P<verb>{_BE}|{_DO}) (?P<rest>{_OBJECT}.*)",
+         rf"\g<verb> \g<rest> \g<last> {_ANSWER}"),
+        (rf"{_WHAT} (?P<verb>{_BE}|{_DO}) (?P<rest>{_OBJECT}.+)", rf"\g<verb> \g<rest> {_ANSWER}"),
+        (rf"{_WHAT} (?P<verb>{_BE}) (?P<rest>.*{_OBJECT})", rf"\g<verb> {_ANSWER} \g<rest>"),
+        (rf"{_WHAT} (?P<rest>.*{_OBJECT})", rf"did {_ANSWER} \g<rest>"),
+    )
+)  # fmt: skip
+_OTHER_CLAUSE = re.compile(
+    r",|;|\b(?:and|or|not|that|who|which|whose|where|when|than|most|least|fewest)\b", re.IGNORECASE
+)
+
+
+def answer_is_head(asked: str, relation: str) -> bool | None:
+    """Return whether a question about ``x`` asks for the head of a relation, None if unknown.
+
+    >>> answer_is_head("Who acquired x?", "acquired"), answer_is_head("Whom did x sue?", "sued")
+    (True, False)
+    >>> answer_is_head("Who is x's mentor?", "mentor of"), answer_is_head("Who runs x?", "leads")
+    (True, None)
+    >>> answer_is_head("By whom was x sued?", "sued"), answer_is_head("Whose idol is x?", "idol")
+    (True, True)
+    """
+    text = asked.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'").strip(" ?.!")
+    for form, said in _ASKED:
+        if found := form.fullmatch(text):
+            if _OTHER_CLAUSE.search(found["rest"]):
+                return None
+            marked = re.sub(rf"\b{TOPIC}\b", "\x06", found.expand(said))
+            first = marked.index(_ANSWER) < marked.index("\x06")
+            marks = (FIRST, SECOND) if first else (SECOND, FIRST)
+            head = head_of(marked.replace(_ANSWER, marks[0]).replace("\x06", marks[1]), relation)
+            return head == marks[0] if head else None
+    return None
+
+
+def head_of(question: str, relation: str) -> str:
+    """Return which name in a question is the head of a relation: ``FIRST``, ``SECOND`` or "".
+
+    "" if the question does not have the relation's words, or does not say.
+
+    >>> head_of(f"Does {FIRST} supply {SECOND}?", "supplies") == FIRST
+    True
+    >>> head_of(f"Is {FIRST} supplied by {SECOND}?", "supplies") == SECOND
+    True
+    >>> head_of(f"Is {FIRST} the capital of {SECOND}?", "capital") == SECOND
+    True
+    >>> head_of(f"Is {FIRST}'s boss {SECOND}?", "boss") == FIRST
+    True
+    >>> head_of(f"Is {FIRST} in {SECOND}?", "located in")
+    ''
+    """
+    phrase = relation_phrase(relation)
+    if holds_both_ways(relation) or _PERHAPS.search(phrase):
+        return ""
+    roots = "|".join(sorted(map(re.escape, _roots(phrase))))
+    if not roots:
+        return ""
+    word = rf"\b(?P<word>(?:{roots})\w*)\b"
+    after = rf"(?P<after>(?: (?!the\b|an?\b)\w+)?)(?: (?:the|an?))? ?{SECOND}"
+    text = " ".join(question.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'").split())
+    forms = (
+        (rf"\b(?:{_BE}|been|being|get|got|gets)\b.*{word}{_NOT_SECOND}\bby\b.*{SECOND}", SECOND, ""),
+        (rf"^\W*{_BE}\b.*{FIRST}'s? (?:\w+ ){{0,2}}{word}\W+(?:\w+ )?{SECOND}", SECOND, "noun"),
+        (rf"^\W*{_BE}\b.*{FIRST}.*{SECOND}'s? (?:\w+ ){{0,2}}{word}", FIRST, "noun"),
+        (rf"^\W*{_DO}\b.*{FIRST}.*\bha(?:ve|s|d)\b.*{SECOND}.*\bas\b.*{word}", SECOND, "noun"),
+        (rf"^\W*{_BE}\b.*{FIRST}{_NOT_SECOND}{word} (?P<after>of|for|in|at) (?:the )?{SECOND}",
+         FIRST, "noun"),
+        (rf"^\W*(?:{_BE}|{_DO})\b.*{FIRST}{_NOT_SECOND}{word}{after}", FIRST, "verb"),
+    )  # fmt: skip
+    for form, who, use in forms:
+        if found := re.search(form, text, re.IGNORECASE):
+            said, led = found["word"].lower(), (found.groupdict().get("after") or "").strip()
+            agent = use == "noun" and re.search(r"(?:er|or)s?$", said)
+            side = _noun_side(phrase, said) if use == "noun" else ""
+            side = side or _verb_side(phrase, "" if agent else led)
+            other = FIRST if who == SECOND else SECOND
+            return {"head": who, "tail": other, "": ""}[side]
+    return ""
+
+
+def _noun_side(phrase: str, said: str) -> str:
+    """Return the end of a relation that bears a noun that it is called by, "" if it is a verb."""
+    words = phrase.split()
+    of = words[-1] == "of" and len(words) > 1
+    if words[-1] == "by" or words[-1] in _LEADS_ON or stem(said) not in map(stem, words):
+        return ""
+    if re.search(r"(?:ed|ing)$", said) or said in PAST_VERBS:
+        return ""
+    return "head" if of else "tail"
+
+
+def _verb_side(phrase: str, after: str) -> str:
+    """Return the end of a relation that acts; ``after``: what follows its verb in the question.
+
+    >>> _verb_side("sold to", "to"), _verb_side("treated with", ""), _verb_side("author", "")
+    ('head', '', 'tail')
+    """
+    words = phrase.split()
+    last = words[-1]
+    if last == "by":
+        return "tail"
+    if last == "of" and not re.search(r"ed$", words[0]):
+        return "head"
+    acts = re.search(r"[^su]s$", words[0]) and stem(words[0]) != words[0]
+    acts = acts or re.search(r"\w[^e]ed$|\w\wing$", words[0])
+    if acts or words[0] in PAST_VERBS or last in _LEADS_ON:
+        leads = last if last in (*_LEADS_ON, "of") else ""
+        return "head" if leads == after else ""
+    return "tail" if re.search(r"\w(?:er|or)$", last) and not after else ""
+
+
+def _roots(phrase: str) -> set[str]:
+    """Return the stems of a relation's words that a question may inflect."""
+    roots = set()
+    for word in phrase.split():
+        if len(word) > 2 and word not in {"has", "have", "the", "and", *_LEADS_ON, "of", "by"}:
+            bare = stem(word)
+            bare = bare[:-1] if len(bare) == 4 and bare.endswith("ed") else bare  # sued
+            for ending in ("ing", "ed", "er", "or", "es", "e"):
+                if bare.endswith(ending) and len(bare) - len(ending) > 2:
+                    bare = bare[: -len(ending)]
+                    break
+            bare = bare[:-1] if bare.endswith("y") and len(bare) > 4 else bare  # supply, supplies
+            roots |= {bare, *([_IRREGULAR[word]] if word in _IRREGULAR else [])}
+    return roots
