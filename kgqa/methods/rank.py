@@ -52,6 +52,7 @@ from kgqa.methods.rank_asked import (
     other_value,
     said_turned,
     says_a_part,
+    says_another,
     says_kind,
     turned,
     two_steps,
@@ -240,6 +241,7 @@ class Rank(Method[RankOptions]):
                 or narrowed.over is None
                 or all(one.likeliest[0].missing for one in weighed)
                 or any(says_a_part(asked, words, one) for one in likeliest)
+                or any(says_another(asked, words, one) for one in likeliest)
                 or is_other_kind(asked, words, likeliest[0], order[0])
             )
             if unsure:

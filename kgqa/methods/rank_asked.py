@@ -263,6 +263,22 @@ def said_turned(asked: str, words: RankWords, steps: Sequence[Hop]) -> bool | No
     return None if head is None else head != bool(step % 2)
 
 
+def says_another(asked: str, words: RankWords, steps: Sequence[Hop]) -> bool:
+    """Return whether a question says a relation of the graph, and none of a relation path.
+
+    "Who leases x?" is not answered by who owns it, where the graph knows what leases are.
+    """
+    own = {words.phrases[step // 2] for hop in steps for step in hop if step >= 0}
+    every = {*words.phrases} - own
+    if len(every) > _MOST_READ or any(_says(asked, phrase) for phrase in own):
+        return False
+    return any(_says(asked, phrase) for phrase in every)
+
+
+def _says(asked: str, relation: str) -> bool:
+    return answer_is_head(asked, relation) is not None
+
+
 def _other_kin(asked: str, words: RankWords, every: Sequence[Sequence[Hop]]) -> list[bool]:
     """Return which relation paths end in other kin than the question's: a brother for a sister.
 

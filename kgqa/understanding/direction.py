@@ -8,6 +8,7 @@ else, unless the relation holds both ways.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from kgqa.lexicon.english import words as english_words
 from kgqa.lexicon.lemmas import stem
@@ -31,7 +32,9 @@ _ANSWER = "\x05"  # in place of what a question asks for
 _DO = r"(?:does|do|did|has|have|had|can|could|will|would)(?:n't)?"
 _BE = r"(?:is|are|was|were)(?:n't)?"
 _NOT_SECOND = rf"[^{SECOND}]*?"
-_WHAT = r"(?:who|whom|(?:which|what|how many)(?: (?!(?:is|are|was|were|do|does|did)\b)[^\W\d_]+){0,3}?)"
+_WHAT = (
+    r"(?:who|whom|(?:which|what|how many)(?: (?!(?:is|are|was|were|do|does|did)\b)[^\W\d_]+){0,3}?)"
+)
 _OBJECT = rf"(?:the )?{TOPIC}\b"
 _ASKED = tuple(
     (re.compile(form, re.IGNORECASE), said)
@@ -92,27 +95,30 @@ def head_of(question: str, relation: str) -> str:
     phrase = relation_phrase(relation)
     if holds_both_ways(relation) or _PERHAPS.search(phrase):
         return ""
-    roots = "|".join(sorted(map(re.escape, _roots(phrase))))
+    lower = question.lower()
+    roots = "|".join(sorted(re.escape(root) for root in _roots(phrase) if root in lower))
     if not roots:
         return ""
     word = rf"\b(?P<word>(?:{roots})\w*)\b"
     after = rf"(?P<after>(?: (?!the\b|an?\b)\w+)?)(?: (?:the|an?))? ?{SECOND}"
     text = " ".join(question.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'").split())
     forms = (
-        (rf"\b(?:{_BE}|been|being|get|got|gets)\b.*{word}{_NOT_SECOND}\bby\b.*{SECOND}", SECOND, ""),
+        (rf"\b(?:{_BE}|been|being|get|got|gets)\b.*{word}{_NOT_SECOND}\bby\b.*{SECOND}",
+         SECOND, ""),
         (rf"^\W*{_BE}\b.*{FIRST}'s? (?:\w+ ){{0,2}}{word}\W+(?:\w+ )?{SECOND}", SECOND, "noun"),
         (rf"^\W*{_BE}\b.*{FIRST}.*{SECOND}'s? (?:\w+ ){{0,2}}{word}", FIRST, "noun"),
         (rf"^\W*{_DO}\b.*{FIRST}.*\bha(?:ve|s|d)\b.*{SECOND}.*\bas\b.*{word}", SECOND, "noun"),
         (rf"^\W*{_BE}\b.*{FIRST}{_NOT_SECOND}{word} (?P<after>of|for|in|at) (?:the )?{SECOND}",
          FIRST, "noun"),
-        (rf"^\W*(?:{_BE}|{_DO})\b.*{FIRST}{_NOT_SECOND}{word}{after}", FIRST, "verb"),
+        (rf"^\W*(?:{_BE}|{_DO})\b.*{FIRST}(?: \w+){{0,2}} {word}{after}", FIRST, "verb"),
     )  # fmt: skip
     for form, who, use in forms:
         if found := re.search(form, text, re.IGNORECASE):
             said, led = found["word"].lower(), (found.groupdict().get("after") or "").strip()
             agent = use == "noun" and re.search(r"(?:er|or)s?$", said)
             side = _noun_side(phrase, said) if use == "noun" else ""
-            side = side or _verb_side(phrase, "" if agent else led)
+            if not side and (use != "noun" or agent or led):
+                side = _verb_side(phrase, "" if agent else led)
             other = FIRST if who == SECOND else SECOND
             return {"head": who, "tail": other, "": ""}[side]
     return ""
@@ -120,9 +126,10 @@ def head_of(question: str, relation: str) -> str:
 
 def _noun_side(phrase: str, said: str) -> str:
     """Return the end of a relation that bears a noun that it is called by, "" if it is a verb."""
-    words = phrase.split()
-    of = words[-1] == "of" and len(words) > 1
-    if words[-1] == "by" or words[-1] in _LEADS_ON or stem(said) not in map(stem, words):
+    noun, of, rest = phrase.partition(" of")
+    words = noun.split()
+    of = of and not rest  # not of "place of birth"
+    if words[-1] == "by" or words[-1] in _LEADS_ON or stem(said) != stem(words[-1]):
         return ""
     if re.search(r"(?:ed|ing)$", said) or said in PAST_VERBS:
         return ""
@@ -149,9 +156,10 @@ def _verb_side(phrase: str, after: str) -> str:
     return "tail" if re.search(r"\w(?:er|or)$", last) and not after else ""
 
 
-def _roots(phrase: str) -> set[str]:
+@lru_cache(8_192)
+def _roots(phrase: str) -> frozenset[str]:
     """Return the stems of a relation's words that a question may inflect."""
-    roots = set()
+    roots = set[str]()
     for word in phrase.split():
         if len(word) > 2 and word not in {"has", "have", "the", "and", *_LEADS_ON, "of", "by"}:
             bare = stem(word)
@@ -162,4 +170,4 @@ def _roots(phrase: str) -> set[str]:
                     break
             bare = bare[:-1] if bare.endswith("y") and len(bare) > 4 else bare  # supply, supplies
             roots |= {bare, *([_IRREGULAR[word]] if word in _IRREGULAR else [])}
-    return roots
+    return frozenset(roots)
