@@ -22,6 +22,7 @@ from kgqa.graph.schema import PropertyGraph
 from kgqa.lexicon.english import words as english_words
 from kgqa.lexicon.vocabulary import FUNCTION, GENDERS
 from kgqa.linking.neighbourhood_features import MOST_CLASSES, stems_of
+from kgqa.paths.schema import backwards
 from kgqa.paths.words import TOPIC, relation_phrase
 from kgqa.planning.question_words import is_year, measured, other_measure, turn
 from kgqa.understanding.asked import asked_of_one, asks_whether
@@ -238,8 +239,16 @@ def _content(text: str) -> frozenset[str]:
 
 
 def turned(asked: str, words: RankWords, every: Sequence[Sequence[Hop]]) -> list[bool]:
-    """Return which relations run against the requested direction."""
-    return [is_turned(asked, words, steps) for steps in every]
+    """Return which relations run against the requested direction.
+
+    Where the wording does not decide, only those that ``every`` has in both directions.
+    """
+    single = {steps[0] for steps in every if len(steps) == 1}
+    return [
+        bool(said_turned(asked, words, steps))
+        or (backwards(steps[0]) in single and is_turned(asked, words, steps))
+        for steps in every
+    ]
 
 
 def is_turned(asked: str, words: RankWords, steps: Sequence[Hop]) -> bool:

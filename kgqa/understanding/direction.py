@@ -126,9 +126,9 @@ def head_of(question: str, relation: str) -> str:
 
 def _noun_side(phrase: str, said: str) -> str:
     """Return the end of a relation that bears a noun that it is called by, "" if it is a verb."""
-    noun, of, rest = phrase.partition(" of")
-    words = noun.split()
-    of = of and not rest  # not of "place of birth"
+    words = phrase.split()
+    of = words[-1] == "of" and len(words) > 1  # not of "place of birth"
+    words = words[: words.index("of")] if "of" in words[1:] else words
     if words[-1] == "by" or words[-1] in _LEADS_ON or stem(said) != stem(words[-1]):
         return ""
     if re.search(r"(?:ed|ing)$", said) or said in PAST_VERBS:
@@ -148,9 +148,13 @@ def _verb_side(phrase: str, after: str) -> str:
         return "tail"
     if last == "of" and not re.search(r"ed$", words[0]):
         return "head"
-    acts = re.search(r"[^su]s$", words[0]) and stem(words[0]) != words[0]
-    acts = acts or re.search(r"\w[^e]ed$|\w\wing$", words[0])
-    if acts or words[0] in PAST_VERBS or last in _LEADS_ON:
+    third = re.search(r"[^su]s$", words[0]) and stem(words[0]) != words[0]
+    if (
+        third
+        or re.search(r"\w[^e]ed$|\w\wing$", words[0])
+        or words[0] in PAST_VERBS
+        or last in _LEADS_ON
+    ):
         leads = last if last in (*_LEADS_ON, "of") else ""
         return "head" if leads == after else ""
     return "tail" if re.search(r"\w(?:er|or)$", last) and not after else ""
