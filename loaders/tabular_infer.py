@@ -287,6 +287,7 @@ def find_name(
 ) -> tuple[str, ...]:
     """Return the columns that people call a row by, none if there are none."""
     texts = [column for column in columns.values() if column.is_name_like and not column.blob]
+    of_key = relation_of(key[0]).split() if len(key) == 1 else []
     first = next((c for c in texts if is_part_of_name(c.words, "first_name")), None)
     last = next((c for c in texts if is_part_of_name(c.words, "last_name")), None)
     if first and last:
@@ -294,6 +295,7 @@ def find_name(
     for names, once in (
         ((["name"], ["title"], ["label"]), 0.5),
         ((["full", "name"], ["name", "full"], ["fullname"], ["display", "name"]), 0.5),
+        (([*of_key, "name"], [*of_key, "label"], [*type_, "label"]), 0.5),
         (([*type_, "name"], [*type_, "title"], [type_[-1], "name"], list(type_)), _NAME_ONCE),
     ):
         for column in texts:
@@ -524,7 +526,7 @@ def _things(plans: dict[str, _Plan]) -> dict[tuple[str, str], str]:
 def _said(column: _Column) -> list[str]:
     """Return the words of what a column's values are: ``publisher_name`` holds publishers."""
     said = type_words(relation_of(column.name))
-    return said[:-1] if len(said) > 1 and said[-1] == "name" else said
+    return said[:-1] if len(said) > 1 and said[-1] in ("name", "label") else said
 
 
 def _is_short_text(column: _Column) -> bool:

@@ -534,3 +534,12 @@ def test_ids_that_are_no_key_of_their_table_are_not_of_its_type(tmp_path: Path) 
     types = [each["types"] for each in read.entities.values()]
     assert types.count(["Team"]) == 3
     assert types.count(["TeamId"]) == 2
+
+
+def test_things_are_called_by_the_label_of_their_key(tmp_path: Path) -> None:
+    """As the query services of Wikidata write tables."""
+    at = "http://www.wikidata.org/entity"
+    rows = f"{at}/Q1,Torv Museum,Norland\n{at}/Q2,Glass Hall,Sudland\n{at}/Q3,Depot,Norland\n"
+    read = read_tables(tmp_path, {"query.csv": f"item,itemLabel,countryLabel\n{rows}"})
+    assert read.names("Query") == {"Torv Museum", "Glass Hall", "Depot"}
+    assert read.names("Country") == {"Norland", "Sudland"}
