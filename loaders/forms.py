@@ -126,7 +126,7 @@ _FUNCTION_WORDS = {
     *("the", "a", "an", "my", "your", "his", "her", "its", "our", "their", "will", "can", "may"),
 }
 _CONTROLS = [bytes([code]) for code in range(32) if code not in b"\t\n\r\f"]
-_EDGE_LISTS = (".edgelist", ".edges", ".el", ".wel")
+_EDGE_LISTS = (".edgelist", ".edges", ".el")
 _BINARY = 0.08  # share of control characters that no text has
 _MANY = 0.8  # share of the lines that makes a form
 
