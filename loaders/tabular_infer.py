@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 _SHORT = 40  # characters on the mean; longer text does not name a thing
 _NAMED_LINK = 0.5  # share of values that must be there where the name says where a column points
 _LINK = 0.95  # the same where only the values say it
-_SAME_NAME = 0.85  # the same where both columns have one name
+_SAME_NAME = 0.75  # the same where both columns have one name
 _GENERIC = ("id", "name", "title", "key", "code")  # names of columns that say nothing of the table
 _NAME_ONCE = 0.9  # share of names that must differ
 _CLASSES = 30  # values of a column `kind` that are types

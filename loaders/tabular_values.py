@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     Cells: TypeAlias = pa.Array | pa.ChunkedArray
 
 NULLS = ("", "NULL", "null", "\\N", "None", "NaN", "nan", "N/A", "n/a", "#N/A", "<NA>")
+_NA = "NA"  # as R writes what is missing; the code of Namibia among other codes
+_LIKE_NA = "^([A-MO-Z][A-Z]|N[B-Z]|[A-Z]{3})$"
 TRUE, FALSE = ("true", "yes", "t", "y", "1"), ("false", "no", "f", "n", "0")
 SEPARATORS = (";", "|")
 LONG = 200  # characters; a text as long is read, not pointed at
@@ -56,7 +58,7 @@ _DAY_MONTH = r"^(\d{1,2}[ -]\p{L}+\.?[ -]|\p{L}+\.? \d{1,2},? )\d{4}$"
 def as_cells(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
     """Return a column as trimmed strings, or as lists of them; None for bytes and embeddings.
 
-    A cell that says that nothing is known (``NULLS``) is null.
+    A cell that says that nothing is known (``NULLS``, or ``NA`` where it is no code) is null.
     """
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
@@ -78,6 +80,8 @@ def as_cells(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
         return None
     texts = pc.utf8_trim_whitespace(_texts(column))
     missing = pc.is_in(texts, value_set=pa.array(NULLS))
+    if pc.any(pc.equal(texts, _NA)).as_py() and not _any(pc.unique(texts), _LIKE_NA):
+        missing = pc.or_(missing, pc.equal(texts, _NA))
     return pc.if_else(missing, pa.scalar(None, pa.string()), texts)
 
 

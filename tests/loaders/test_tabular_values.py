@@ -95,6 +95,18 @@ def test_nulls_bytes_and_embeddings() -> None:
     assert as_cells(pa.chunked_array([[[0.5] * 40]])) is None
 
 
+def test_na_is_missing_where_it_is_no_code() -> None:
+    for texts, known in (
+        (["Europe/Oslo", "NA", "Asia/Tokyo"], ["Europe/Oslo", None, "Asia/Tokyo"]),
+        (["N14228", "NA"], ["N14228", None]),
+        (["US", "NA", "DE"], ["US", "NA", "DE"]),
+        (["JFK", "NA"], ["JFK", "NA"]),
+    ):
+        column = as_cells(pa.chunked_array([texts]))
+        assert column is not None
+        assert column.to_pylist() == known
+
+
 def test_lists_in_cells_are_found_and_prose_is_not() -> None:
     assert separator(pa.array(["a; b", "c"])) == ";"
     assert separator(pa.array(["a b", "c"])) == ""
