@@ -42,7 +42,15 @@ from kgqa.loaders.tabular_mapping import (
     type_words,
     words,
 )
-from kgqa.loaders.tabular_values import LONG, amounts_of, is_blob, members, separator, value_type
+from kgqa.loaders.tabular_values import (
+    LONG,
+    amounts_of,
+    is_blob,
+    members,
+    other_date,
+    separator,
+    value_type,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -110,6 +118,8 @@ def _profile(table: Table, name: str) -> _Column:
         kind = "boolean"
     if kind == "float" and said("codes").intersection(words(name)) and amounts_of(texts) is None:
         kind = "text"  # 1.10 and 1.1 are two versions
+    if kind == "integer" and "date" in words(name) and other_date(texts):
+        kind = "date"  # 20240131
     unique = not split and not listed and len(texts) == len(cells)
     mark = split or ("[]" if listed else "")
     return _Column(name, words(name), mark, texts, filled, unique, kind, length, is_blob(texts))

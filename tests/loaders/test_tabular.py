@@ -543,3 +543,13 @@ def test_things_are_called_by_the_label_of_their_key(tmp_path: Path) -> None:
     read = read_tables(tmp_path, {"query.csv": f"item,itemLabel,countryLabel\n{rows}"})
     assert read.names("Query") == {"Torv Museum", "Glass Hall", "Depot"}
     assert read.names("Country") == {"Norland", "Sudland"}
+
+
+def test_eight_digits_are_a_date_where_the_column_says_so(tmp_path: Path) -> None:
+    rows = "c1,20240131,20240131\nc2,20231224,20241324\n"
+    read = read_tables(tmp_path, {"calendar.csv": f"calendar_id,start_date,end_date\n{rows}"})
+    assert read.properties("Calendar/c1") == {
+        "calendar_id": "c1",
+        "start_date": "2024-01-31",
+        "end_date": 20240131,
+    }
