@@ -379,8 +379,13 @@ def assemble_graph(
             writer.append(batch)
             task.advance(len(batch))
     if language and (dropped[OTHER_LANGUAGE] or any(nodes.tags[1:])):
-        said = (f"in {language}", "in a region of it", "for every language (mul)")
-        said = (*said, "without a tag", "in another language")
+        tags = (
+            "in a region of it",
+            "for every language (mul)",
+            "without a tag",
+            "in another language",
+        )
+        said = f"in {language}", *tags
         counts = [f"{n:,} {what}" for n, what in zip(nodes.tags, said, strict=True) if n]
         progress.note(f"Names, by language: {', '.join(counts)}.")
     with progress.task("joining the edges"):
