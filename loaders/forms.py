@@ -253,7 +253,7 @@ def _form_of_text(text: str, ending: str, *, whole: bool) -> Form | None:
         if re.match(pattern, start, re.IGNORECASE if pattern.startswith(r"\*") else 0):
             return form
     if start[:1] in "{[":
-        if form := _form_of_json(start, lines):
+        if form := _form_of_json(start, lines, ending):
             return form
         if _is_json(lines[0]):
             return None  # a record a line
@@ -264,7 +264,7 @@ def _form_of_text(text: str, ending: str, *, whole: bool) -> Form | None:
     return _form_of_lines(said, ending)
 
 
-def _form_of_json(start: str, lines: Sequence[str]) -> Form | None:
+def _form_of_json(start: str, lines: Sequence[str], ending: str) -> Form | None:
     try:
         first = json.loads(lines[0])
     except (ValueError, RecursionError):
@@ -284,7 +284,8 @@ def _form_of_json(start: str, lines: Sequence[str]) -> Form | None:
         return CYTOSCAPE
     if re.search(r'"(?:nbformat|cells)"\s*:', head):
         return Form("a notebook")
-    if isinstance(first, dict) and len(lines) == 1 and not _is_flat(first):
+    is_document = len(lines) == 1 and ending not in (".jsonl", ".ndjson")
+    if isinstance(first, dict) and is_document and not _is_flat(first):
         return Form("a JSON document, not a table")
     if first is None and start[0] == "{" and lines[0].strip() in ("{", "[{"):
         return Form("a JSON document, not a table")

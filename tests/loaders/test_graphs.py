@@ -316,8 +316,8 @@ def test_the_lists_of_json_lines_are_classes(load: Any, write: Any) -> None:
     ann = {"id": "X:0", "category": ["bio:person", "bio:thing"], "name": "Ann"}
     acme = {"id": "X:1", "category": ["bio:firm"], "name": "Acme"}
     folder = write("nodes.jsonl", json.dumps(ann), json.dumps(acme)).parent
-    edge = {"subject": "X:0", "predicate": "bio:works for", "object": "X:1"}
-    write("edges.jsonl", json.dumps(edge))
+    edge = {"subject": "X:0", "predicate": "bio:works for", "object": "X:1", "sources": ["x"]}
+    write("edges.jsonl", json.dumps(edge))  # one record, which is still a line of many
     loaded = load("tables", folder)
     assert loaded.entities["X:0"]["types"] == ["person", "thing"]
     assert loaded.facts.keys() == {("X:0", "works for", "X:1")}
