@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kgqa.display import said_name
-from kgqa.errors import HALF_A_PAIR, LinkingError, UsageError
+from kgqa.errors import LinkingError
 from kgqa.graph.model import keys_array
-from kgqa.graph.names import is_storable
 from kgqa.graph.quantities import read_value
 from kgqa.linking.lookup import find_hits, named_entities
 from kgqa.linking.mentions import QuestionWords
@@ -201,9 +200,7 @@ def _without_classes(store: GraphStore, asked: str, candidates: list[Candidate])
 
 
 def check_question(question: str) -> None:
-    """Raise LinkingError if a question is empty or longer than any, UsageError if it is no text."""
-    if not is_storable(question):
-        raise UsageError(*HALF_A_PAIR)
+    """Raise LinkingError if a question is empty or longer than any question."""
     if not question.strip():
         raise LinkingError("The question is empty.", 'Ask one: kgqa ask "Where was … born?"')
     if len(question) > _MOST_CHARACTERS:
