@@ -464,9 +464,7 @@ class Answer(Tabular, Findings):
         import pyarrow as pa
 
         if self.result is not None:
-            columns_ = self.result.columns
-            rows_ = self.result.plain_rows()
-            return pa.table({name: [row[at] for row in rows_] for at, name in enumerate(columns_)})
+            return self.result.to_arrow()
         rows = [
             (
                 rank,
