@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 from kgqa.deadline import deadline
 from kgqa.display import NOT_HERE, said_entity, said_name
-from kgqa.errors import EmptyLanguageError, EntityNotFoundError, KgqaError, LinkingError, UsageError
+from kgqa.errors import (
+    HALF_A_PAIR,
+    EmptyLanguageError,
+    EntityNotFoundError,
+    KgqaError,
+    LinkingError,
+    UsageError,
+)
 from kgqa.graph.store import GraphStore, LiveStore, schema_version
 from kgqa.registry import METHODS
 
@@ -341,12 +348,15 @@ class QA:
         return readings(store, asked.question, asked.after)
 
     def _linked(self, store: GraphStore, asked: Asked, notes: list[str]) -> LinkedQuestion:
+        from kgqa.graph.names import is_storable
         from kgqa.linking.linker import check_question, question_words
         from kgqa.linking.wording import worded
         from kgqa.methods.base import LinkedQuestion
         from kgqa.understanding.clock import written_out
 
         began = time.perf_counter()
+        if not is_storable(asked.question):  # which no tokenizer takes
+            raise UsageError(*HALF_A_PAIR)
         (check_question if asked.entities else question_words)(asked.question)  # for any method
         self._check_language(store, asked.question)
         asked = replace(asked, question=worded(store, asked.question).text)

@@ -89,6 +89,17 @@ def test_options_are_checked_before_anything_is_loaded(kg: kgqa.KG) -> None:
         kg.ask(QUESTION, method="guess")
 
 
+@pytest.mark.parametrize("method", ["rank", "query", "auto"])
+def test_half_a_surrogate_pair_is_no_question(tmp_path: Path, method: str) -> None:
+    with kgqa.ingest("triples", [("Ada", "knows", "Grace")], kg="kg", home=tmp_path) as small:
+        half = "who knows \ud800 Ada"
+        with pytest.raises(UsageError, match="surrogate"):
+            small.ask(half, method=method)
+        first, second = small.qa(method).batch([half, "who does Ada know?"])
+        assert isinstance(first.error, UsageError)
+        assert second.error is None
+
+
 @pytest.fixture(scope="module")
 def answer(kg: kgqa.KG) -> kgqa.Answer:
     return kg.ask(QUESTION, k=3)
