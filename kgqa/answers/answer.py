@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kgqa.queries.result import QueryResult
     from kgqa.understanding.question import Understood
 
+YES, NO = "yes", "no"  # the names of the answers to what asks whether something holds
 Source: TypeAlias = Literal["shard", "composed"]
 
 

@@ -6,7 +6,7 @@ import time
 from contextlib import closing
 from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 from kgqa.deadline import deadline
@@ -298,6 +298,7 @@ class QA:
                         continue
                     this.topics = linked.topics
                     this.read = linked.question
+                    this.choices = linked.choices
                     yield linked
 
         linked = linked_questions()
@@ -313,8 +314,7 @@ class QA:
             yield first
             yield from linked
 
-        from kgqa.answers.unused import with_unused
-        from kgqa.linking.linker import may_name
+        from kgqa.answers.unused import as_whether, with_unused
         from kgqa.understanding.question import understood
 
         with closing(self.method.answers(store, every())) as results:
@@ -326,8 +326,8 @@ class QA:
                         f"{answer.message} Asked about: {names}.", answer.hint
                     )
                 elif not isinstance(answer, KgqaError):
-                    there = partial(may_name, store)
-                    answer = with_unused(_kept(answer, this.reading), there)
+                    answer = with_unused(_kept(answer, this.reading))
+                    answer = answer if this.choices else as_whether(answer)
                     answer = replace(
                         answer,
                         notes=(*this.notes, *answer.notes),
@@ -428,6 +428,7 @@ class _Open:
     notes: list[str] = field(default_factory=list)
     topics: tuple[TopicEntity, ...] = ()
     read: str = ""  # the question in the wording that is read
+    choices: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.reading.said:
