@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from kgqa.errors import DumpMalformedError, DumpNotFoundError
+from kgqa.files import read_list
 from kgqa.graph.model import (
     EDGE_SCHEMA,
     ENTITY_SCHEMA,
@@ -197,9 +198,10 @@ def data_lines(name: str | Path) -> list[str]:
         if isinstance(name, str):
             text = files("kgqa.loaders").joinpath(name).read_text(encoding="utf-8")
         else:
-            text = name.read_text(encoding="utf-8-sig")
+            text = read_list(name)
     except UnicodeDecodeError:
         raise DumpMalformedError(f"{name} is not UTF-8 text.", "Give a text file.") from None
     except OSError as error:
         raise DumpNotFoundError(f"{name} cannot be read: {error.strerror}.") from None
-    return [line.strip() for line in text.splitlines() if line.strip() and line.lstrip()[0] != "#"]
+    lines = (line.strip() for line in text.split("\n"))  # names may hold other separators
+    return [line for line in lines if line and line[0] != "#"]
