@@ -36,6 +36,25 @@ _EXAMPLE = 60  # characters of one that is shown at the end of a load
 _MAX_KEPT_CHARACTERS = 500  # characters of a rejected line that are kept
 
 
+class Losses(Counter[str]):
+    """How many were left out, by reason; ``examples`` takes one of each."""
+
+    examples: dict[str, str]
+
+
+def lose(dropped: Counter[str], reason: str, count: int, example: str = "") -> None:
+    """Count what is left out, and keep an example of a new reason where ``dropped`` takes them."""
+    if count > 0:
+        dropped[reason] += count
+        keep_example(dropped, reason, example)
+
+
+def keep_example(dropped: Counter[str], reason: str, example: str) -> None:
+    """Keep an example of a reason that has none yet, where ``dropped`` takes them."""
+    if example and isinstance(dropped, Losses):
+        dropped.examples.setdefault(reason, " ".join(example.split())[:_EXAMPLE])
+
+
 @dataclass(slots=True)
 class Report:
     """What a load saw.
@@ -51,6 +70,10 @@ class Report:
     reasons: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)
     taken: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.dropped = Losses(self.dropped)
+        self.dropped.examples = self.examples
 
 
 class Rejects:

@@ -32,7 +32,8 @@ _TAILS = ("object", "target", "tail", "to", "end", "dst", "y", "node2", "entity2
 _NAMES = ("name", "label", "title", "preferredname", "entityname", "nodename", "displayname")
 _TYPES = ("category", "categories", "type", "kind", "class", "nodetype", "entitytype", "label")
 _SHARED = 0.85  # share of the values of an end that the key of the nodes has
-_PREFIX = r"^[A-Za-z][\w.-]*:"
+_PREFIX = r"(^|\|)[A-Za-z][\w.-]*:"
+_ALL_PREFIXED = r"^[A-Za-z][\w.-]*:[^|]*(\|[A-Za-z][\w.-]*:[^|]*)*$"
 _MANY = 200  # relations; more are values
 _GENERAL = 5  # types that may say only that there is a relation
 
@@ -148,14 +149,17 @@ def _is_among(column: pa.ChunkedArray, known: pa.Array) -> bool:
 def _without_prefix(table: Table, name: str) -> None:
     """Take the prefix of a vocabulary off a column whose values all have one: ``biolink:``."""
     column = table.columns[name]
-    if pa.types.is_string(column.type) and _share(pc.unique(column).drop_null(), _PREFIX) == 1.0:
-        table.columns[name] = pc.replace_substring_regex(column, _PREFIX, "")
+    values = pc.unique(column).drop_null()
+    if pa.types.is_string(column.type) and _share(values, _ALL_PREFIXED) == 1.0:
+        table.columns[name] = pc.replace_substring_regex(column, _PREFIX, r"\1")
 
 
 def _nodes_mapping(nodes: Table, key: str) -> TableMapping:
     named = {_plain(name): name for name in nodes.columns if name != key}
     name = _with_ending(named, _NAMES)
     kind = _with_ending({p: n for p, n in named.items() if n != name}, _TYPES)
+    if kind is not None and pa.types.is_list(nodes.columns[kind].type):
+        nodes.columns[kind] = pc.binary_join(nodes.columns[kind], "|")
     if kind is not None and not _are_classes(nodes.columns[kind]):
         kind = None
     columns = {}
