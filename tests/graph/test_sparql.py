@@ -204,7 +204,9 @@ def test_wikidata_is_read_by_its_profile(tmp_path: Path) -> None:
                 ("position held", None),
             ]
             fact = near.target[near.kind == Kind.MEDIATOR]
+            before = store.client.requests
             qualified = store.neighbours(fact, "out")
+            assert store.client.requests == before  # they came with the edges to it
             assert {names[step // 2] for step in qualified.step.tolist()} == {
                 "position held",
                 "start time",
@@ -514,8 +516,12 @@ def test_questions_have_the_same_answers_from_an_endpoint(
 
     By ``auto`` a few likely paths beside the answers' are others: kg-cot's are cut among equals.
     """
+    requests = []
+    store: Any = both[0].store
     for question in QUESTIONS[::some]:
+        before = store.client.requests
         given, expected = (kg.ask(question["question"], method=method) for kg in both)
+        requests.append(store.client.requests - before)
         assert [(one.id, one.name) for one in given.answers] == [
             (one.id, one.name) for one in expected.answers
         ], question
@@ -523,6 +529,9 @@ def test_questions_have_the_same_answers_from_an_endpoint(
             assert [path.text for path in given.paths] == [path.text for path in expected.paths]
             assert given.facts() == expected.facts()
         assert given.confidence == pytest.approx(expected.confidence, abs=1e-4)
+    if method == "rank":  # the first one also reads the sample of relations
+        assert sorted(requests[1:])[len(requests) // 2] <= 5
+        assert max(requests[1:]) <= 10
 
 
 @pytest.mark.parametrize(
