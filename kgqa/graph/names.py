@@ -25,6 +25,9 @@ ABBREVIATIONS = {  # in names of columns and properties
     "mins": "minutes", "pct": "percent",
 }  # fmt: skip
 
+KEY_WORDS = frozenset(["id", "ids", "uid", "uuid", "guid", "key", "fk", "pk", "ref", "iri", "uri"])
+"""Ends of the names of columns and properties that only join things: nobody asks for them."""
+
 
 def normalise(name: str) -> str:
     """Return the form in which names are compared: NFKC, case folded, words joined by one space.
