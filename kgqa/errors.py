@@ -163,6 +163,12 @@ class DataError(KgqaError, ValueError):
     """A question file cannot be read."""
 
 
+HALF_A_PAIR = (
+    "The text holds half of a surrogate pair, which is not a character.",
+    "Send text as UTF-8, or escape whole pairs.",
+)
+"""Message and hint for a text that cannot be written."""
+
 _SCHEME = re.compile(r"\b\w[\w+.-]{0,30}:(?=//|/{0,3}[^\s/@:]+:[^\s]*@)/{0,3}")
 _AUTHORITY = re.compile(r"[^\s/?#]*")
 _RUN = re.compile(r"\S*")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _MOST = 16 << 20  # bytes of a file that people write
+_MOST_LINES = 1 << 30  # bytes of a list that is held in memory
 _DEEP = re.compile(r"(?<![\w\"'.-])(?:[\w\"'-]+[ \t]*\.[ \t]*){100}")  # a.b.c…, as a key of TOML
 
 
@@ -139,14 +141,30 @@ def read_plain(path: Path, most: int) -> bytes:
         return file.read(most)
 
 
+def check_plain(path: Path) -> None:
+    """Raise OSError for a pipe or a device: it may have no end, and cannot be read twice."""
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise OSError(errno.EINVAL, "it is a pipe or a device")
+
+
+def read_list(path: Path) -> str:
+    """Return the text of a file of lines, in UTF-8, without a byte order mark.
+
+    Raises OSError, for a pipe, a device or a huge file too, and UnicodeDecodeError.
+    """
+    check_plain(path)
+    if path.stat().st_size > _MOST_LINES:
+        raise OSError(errno.EFBIG, f"it has more than {_MOST_LINES >> 30} GB")
+    return path.read_text("utf-8-sig")
+
+
 def read_settings(path: Path) -> Any:
     """Return the content of a file of TOML, or of JSON if it is called so, as people write them.
 
     Raises OSError, and ValueError that says what is wrong: it may also be a pipe, a device or a
     file that would take too long to read.
     """
-    if path.exists() and not (path.is_file() or path.is_dir()):
-        raise ValueError("it is a pipe or a device")
+    check_plain(path)
     with path.open("rb") as file:
         content = file.read(_MOST + 1)
     if len(content) > _MOST:

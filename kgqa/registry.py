@@ -338,7 +338,7 @@ LOADERS = Registry(
         Entry(
             "graph",
             "kgqa.loaders.graphs:GraphLoader",
-            "a graph file: GraphML, GEXF, node-link JSON, an APOC export, OBO",
+            "a graph file: GraphML, GEXF, node-link JSON, Cytoscape, an APOC export, OBO",
         ),
         Entry(
             "rdf",

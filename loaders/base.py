@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from kgqa.errors import DumpMalformedError, DumpNotFoundError
+from kgqa.files import read_list
 from kgqa.graph.model import (
     EDGE_SCHEMA,
     ENTITY_SCHEMA,
@@ -35,6 +36,25 @@ _EXAMPLE = 60  # characters of one that is shown at the end of a load
 _MAX_KEPT_CHARACTERS = 500  # characters of a rejected line that are kept
 
 
+class Losses(Counter[str]):
+    """How many were left out, by reason; ``examples`` takes one of each."""
+
+    examples: dict[str, str]
+
+
+def lose(dropped: Counter[str], reason: str, count: int, example: str = "") -> None:
+    """Count what is left out, and keep an example of a new reason where ``dropped`` takes them."""
+    if count > 0:
+        dropped[reason] += count
+        keep_example(dropped, reason, example)
+
+
+def keep_example(dropped: Counter[str], reason: str, example: str) -> None:
+    """Keep an example of a reason that has none yet, where ``dropped`` takes them."""
+    if example and isinstance(dropped, Losses):
+        dropped.examples.setdefault(reason, " ".join(example.split())[:_EXAMPLE])
+
+
 @dataclass(slots=True)
 class Report:
     """What a load saw.
@@ -50,6 +70,10 @@ class Report:
     reasons: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)
     taken: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.dropped = Losses(self.dropped)
+        self.dropped.examples = self.examples
 
 
 class Rejects:
@@ -174,9 +198,10 @@ def data_lines(name: str | Path) -> list[str]:
         if isinstance(name, str):
             text = files("kgqa.loaders").joinpath(name).read_text(encoding="utf-8")
         else:
-            text = name.read_text(encoding="utf-8-sig")
+            text = read_list(name)
     except UnicodeDecodeError:
         raise DumpMalformedError(f"{name} is not UTF-8 text.", "Give a text file.") from None
     except OSError as error:
         raise DumpNotFoundError(f"{name} cannot be read: {error.strerror}.") from None
-    return [line.strip() for line in text.splitlines() if line.strip() and line.lstrip()[0] != "#"]
+    lines = (line.strip() for line in text.split("\n"))  # names may hold other separators
+    return [line for line in lines if line and line[0] != "#"]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import bz2
 import codecs
 import io
+import json
 import os
 import select
 import stat
@@ -393,6 +394,25 @@ def unpacked(source: Path) -> Iterator[IO[bytes]]:
     """
     with ExitStack() as stack, Silent().task("") as task:
         yield _open(source, stack, task)
+
+
+def read_json(path: Path, what: str, most: int, hint: str) -> Any:
+    """Return what a file holds that is one JSON document of at most ``most`` bytes, unpacked.
+
+    ``what``: what it is, and ``hint``: in what form there may be more, for the error. Raises
+    DumpMalformedError.
+    """
+    with unpacked(path) as stream:
+        content = stream.read(most + 1)
+    if len(content) > most:
+        raise DumpMalformedError(
+            f"{path.name} is {what} of more than {most >> 20:,} MB, which is read as a whole.", hint
+        )
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError) as error:
+        said = f"{path.name} is {what} with a fault: {str(error)[:200]}."
+        raise DumpMalformedError(said, "Write the file again.") from None
 
 
 def _open(source: Path, stack: ExitStack, task: Task) -> IO[bytes]:

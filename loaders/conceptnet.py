@@ -211,7 +211,7 @@ def read_block(block: Block, rules: Rules) -> BlockEdges:
         if is_form:
             _reject(part, block, fields.rows[left & ~good].tolist(), reason)
         else:
-            part.dropped[reason] += int(np.count_nonzero(left & ~good))
+            part.drop(reason, left & ~good, fields.columns[0])
         left &= good
     numbers, abouts = fields.rows[left], fields.columns[4].filter(pa.array(left))
     raw = [column.filter(pa.array(left)) for column in (ends[0], relation, ends[1])]
@@ -223,7 +223,7 @@ def read_block(block: Block, rules: Rules) -> BlockEdges:
     if rules.fold:
         head, tail = _fold(head), _fold(tail)
     different = mask_of(pc.not_equal(head, tail))
-    part.dropped[TO_ITSELF] += int(np.count_nonzero(good & ~different))
+    part.drop(TO_ITSELF, good & ~different, head)
     kept_rows: list[int] = []
     properties: list[str] = []
     sure = np.flatnonzero(good & different)
@@ -235,6 +235,7 @@ def read_block(block: Block, rules: Rules) -> BlockEdges:
             continue
         if rules.least is not None and weight < rules.least:
             part.dropped[TOO_LIGHT] += 1
+            part.examples.setdefault(TOO_LIGHT, f"{head[place]} {relation[place]} {tail[place]}")
             continue
         kept_rows.append(place)
         properties.append(text)

@@ -56,7 +56,8 @@ GRAPHML, GEXF = Form("a GraphML file", "graph"), Form("a GEXF file", "graph")
 NODE_LINK = Form("a node-link graph in JSON", "graph")
 APOC_JSON, APOC_CSV = Form("an APOC JSON export", "graph"), Form("an APOC CSV export", "graph")
 OBO = Form("an OBO file", "graph")
-GRAPHS = (GRAPHML, GEXF, NODE_LINK, APOC_JSON, APOC_CSV, OBO)
+CYTOSCAPE, SIF = Form("a Cytoscape file in JSON", "graph"), Form("a SIF file", "graph")
+GRAPHS = (GRAPHML, GEXF, NODE_LINK, APOC_JSON, APOC_CSV, OBO, CYTOSCAPE, SIF)
 """The forms that :mod:`kgqa.loaders.graphs` reads."""
 PROSE = Form("prose", "text")
 EDGE_LIST = Form("an edge list without a relation; give it a column that names the relation", "")
@@ -125,6 +126,7 @@ _FUNCTION_WORDS = {
     *("the", "a", "an", "my", "your", "his", "her", "its", "our", "their", "will", "can", "may"),
 }
 _CONTROLS = [bytes([code]) for code in range(32) if code not in b"\t\n\r\f"]
+_EDGE_LISTS = (".edgelist", ".edges", ".el")
 _BINARY = 0.08  # share of control characters that no text has
 _MANY = 0.8  # share of the lines that makes a form
 
@@ -251,16 +253,18 @@ def _form_of_text(text: str, ending: str, *, whole: bool) -> Form | None:
         if re.match(pattern, start, re.IGNORECASE if pattern.startswith(r"\*") else 0):
             return form
     if start[:1] in "{[":
-        if form := _form_of_json(start, lines):
+        if form := _form_of_json(start, lines, ending):
             return form
         if _is_json(lines[0]):
             return None  # a record a line
     if lines and (form := _form_of_header(lines[0])):
         return form
+    if ending == ".sif" and not is_header(lines[0].split("\t")):
+        return SIF
     return _form_of_lines(said, ending)
 
 
-def _form_of_json(start: str, lines: Sequence[str]) -> Form | None:
+def _form_of_json(start: str, lines: Sequence[str], ending: str) -> Form | None:
     try:
         first = json.loads(lines[0])
     except (ValueError, RecursionError):
@@ -277,10 +281,11 @@ def _form_of_json(start: str, lines: Sequence[str]) -> Form | None:
     if re.search(r'"type"\s*:\s*"(?:Feature|FeatureCollection)"', head):
         return Form("a GeoJSON file")
     if re.search(r'"elements"\s*:\s*[\[{]', head) and '"source"' in start:
-        return Form("a Cytoscape file in JSON")
+        return CYTOSCAPE
     if re.search(r'"(?:nbformat|cells)"\s*:', head):
         return Form("a notebook")
-    if isinstance(first, dict) and len(lines) == 1 and not _is_flat(first):
+    is_document = len(lines) == 1 and ending not in (".jsonl", ".ndjson")
+    if isinstance(first, dict) and is_document and not _is_flat(first):
         return Form("a JSON document, not a table")
     if first is None and start[0] == "{" and lines[0].strip() in ("{", "[{"):
         return Form("a JSON document, not a table")
@@ -326,7 +331,7 @@ def _form_of_lines(lines: Sequence[str], ending: str) -> Form | None:
     threes = [row for row in words if len(row) == 3]
     if 2 * len(threes) >= len(words) > 1:
         last = {row[2] for row in threes}
-        if last == {"{}"} or _is_weighted(threes):
+        if last == {"{}"} or _is_weighted(threes, ending):
             return EDGE_LIST
         return PROSE if is_list_of_words(threes) else None
     if {len(row) for row in words} <= {1, 2}:
@@ -338,11 +343,11 @@ def _form_of_lines(lines: Sequence[str], ending: str) -> Form | None:
     return PROSE if sum(map(len, words)) >= 3 * len(words) and not is_table else None
 
 
-def _is_weighted(rows: Sequence[Sequence[str]]) -> bool:
+def _is_weighted(rows: Sequence[Sequence[str]], ending: str) -> bool:
     """Whether rows of three end in weights; whole numbers alone are ids, as OpenKE has them."""
     if not all(_NUMBER.fullmatch(row[2]) for row in rows):
         return False
-    return any("." in row[2] or not row[1].isdecimal() for row in rows)
+    return ending in _EDGE_LISTS or any("." in row[2] or not row[1].isdecimal() for row in rows)
 
 
 def _settings(lines: Sequence[str]) -> float:

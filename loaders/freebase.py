@@ -34,6 +34,7 @@ from kgqa.loaders.base import DumpFiles, Rejects, Report, data_lines
 from kgqa.loaders.blocks import Block, find_sources, nothing_read, read_blocks
 from kgqa.loaders.ntriples import (
     OTHER_LANGUAGE,
+    Literals,
     match_line,
     read_literals,
 )
@@ -239,9 +240,11 @@ class _Rows:
         which = predicates.indices.to_numpy()
         kinds = np.array([use for use, _ in uses], dtype=np.uint8)
         counts = np.bincount(which, minlength=len(uses)).tolist()
-        for (use, reason), count in zip(uses, counts, strict=True):
-            if use == Use.NOTHING:
+        for place, ((use, reason), count) in enumerate(zip(uses, counts, strict=True)):
+            if use == Use.NOTHING and count:
                 self.part.dropped[reason] += count
+                said = local_name(predicates.dictionary[place].as_py())
+                self.part.examples.setdefault(reason, said)
         kind = kinds.take(which)
         self._reject_all(rows[kind == Use.NO_IRI], "predicate is not an IRI in angle brackets")
         self._schema(rows[kind == Use.MEDIATOR], rows[kind == Use.INVERSE])
@@ -272,15 +275,25 @@ class _Rows:
         runs = pc.run_end_encode(self.subject.take(pa.array(rows)), run_end_type=pa.int32())
         ends = runs.run_ends.to_numpy()
         codes = np.repeat(_mids(runs.values)[0], np.diff(ends, prepend=0))
-        self.part.dropped[ABOUT_SCHEMA] += int(np.count_nonzero(codes == NO_MID))
+        if (without := codes == NO_MID).any():
+            self.part.drop(ABOUT_SCHEMA, without, self.subject.take(pa.array(rows)))
         return codes
+
+    def _literals(self, rows: IntArray) -> Literals:
+        """Return the literals in the wanted language; those in others are counted."""
+        terms = self._objects(rows)
+        literals = read_literals(terms, self.language)
+        foreign = np.ones(len(rows), dtype=np.bool_)
+        foreign[literals.rows] = False
+        foreign[[place for place, _ in literals.faults]] = False
+        self.part.drop(OTHER_LANGUAGE, foreign, terms)
+        return literals
 
     def _names(self, rows: IntArray, uses: IntArray) -> None:
         quoted = ~self._are_iris(rows)
         self._reject_all(rows[~quoted], "name is not text")
         rows, uses = rows[quoted], uses[quoted]
-        literals = read_literals(self._objects(rows), self.language)
-        self.part.dropped[OTHER_LANGUAGE] += literals.foreign
+        literals = self._literals(rows)
         faulty = np.array([place for place, _ in literals.faults], dtype=np.int64)
         codes = np.full(len(rows), NO_MID, dtype=np.int64)
         read = np.sort(np.concatenate([literals.rows, faulty]))
@@ -326,21 +339,20 @@ class _Rows:
         known = heads != NO_MID
         rows, heads, relations = rows[known], heads[known], relations.filter(pa.array(known))
         iris = self._are_iris(rows)
-        tails, outside = _mids(self._objects(rows[iris]))
-        self.part.dropped["web address"] += int(np.count_nonzero(outside))
-        schema = np.count_nonzero((tails == NO_MID) & ~outside)
-        self.part.dropped["object is of the schema"] += int(schema)
+        objects = self._objects(rows[iris])
+        tails, outside = _mids(objects)
+        self.part.drop("web address", outside, objects)
+        self.part.drop("object is of the schema", (tails == NO_MID) & ~outside, objects)
         kept = np.flatnonzero(iris)[tails != NO_MID]
         self._add_edges(
             heads[kept], relations.take(pa.array(kept)), pa.array(tails[tails != NO_MID])
         )
         places = np.flatnonzero(~iris)
-        literals = read_literals(self._objects(rows[places]), self.language)
+        literals = self._literals(rows[places])
         for place, reason in literals.faults:
             self._reject(int(rows[places[place]]), reason)
-        self.part.dropped[OTHER_LANGUAGE] += literals.foreign
         worth = _are_values(literals.texts)
-        self.part.dropped[_LEFT_OUT] += int(np.count_nonzero(~worth))
+        self.part.drop(_LEFT_OUT, ~worth, literals.texts)
         kept = places[literals.rows[worth]]
         if len(kept):
             ids, names = literals.values(worth)

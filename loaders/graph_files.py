@@ -1,4 +1,4 @@
-"""Graph files of the field, as nodes and edges: GraphML, GEXF, node-link JSON, APOC, OBO.
+"""Graph files of the field as nodes and edges: GraphML, GEXF, JSON, APOC, Cytoscape, OBO.
 
 Each reader yields :class:`Node` and :class:`Edge` in the order of the file. XML and lines are read
 as a stream; a document type, which may define entities, is refused.
@@ -19,10 +19,11 @@ from xml.etree import ElementTree
 from kgqa.errors import DumpMalformedError
 from kgqa.graph.amounts import number_in
 from kgqa.lexicon.english import says_relation
-from kgqa.loaders.base import Rejects, Report
-from kgqa.loaders.blocks import read_blocks, unpacked
-from kgqa.loaders.forms import APOC_CSV, APOC_JSON, GEXF, GRAPHML, NODE_LINK, OBO
+from kgqa.loaders.base import Rejects, Report, lose
+from kgqa.loaders.blocks import read_blocks, read_json, unpacked
+from kgqa.loaders.forms import APOC_CSV, APOC_JSON, CYTOSCAPE, GEXF, GRAPHML, NODE_LINK, OBO, SIF
 from kgqa.loaders.strings import why_undecodable
+from kgqa.loaders.tabular_mapping import words
 from kgqa.progress import Silent
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ _RELATIONS = (
 _KEY = "networkx_key"  # of an edge of a multigraph, as networkx writes GEXF
 _LESS_SURE = ("label", "type", "name", "kind", "key", "title", _KEY)  # if none of those is there
 _FIRST_EDGES = 1_000  # of GraphML, whose ids show whether ids are relations
+_HEADS = ("source", "from", "start", "sub", "subject")
+_TAILS = ("target", "to", "end", "obj", "object")
 _KINDS_OF_EDGE = {"directed", "undirected", "mutual"}  # which Gephi calls types
 
 
@@ -83,6 +86,8 @@ def read_graph(path: Path, form: Form, report: Report, rejects: Rejects) -> Iter
         GRAPHML: _graphml,
         GEXF: _gexf,
         NODE_LINK: _node_link,
+        CYTOSCAPE: _node_link,
+        SIF: _sif,
         APOC_JSON: _apoc_json,
         APOC_CSV: _apoc_csv,
         OBO: _obo,
@@ -156,11 +161,7 @@ def _edge(head: str, tail: str, given: Mapping[str, Any], relation: str = "") ->
 @cache
 def _says(key: str, relation: str) -> bool:
     """Whether an attribute of edges says the relation, where ``relation`` is a general one."""
-    header, type_ = (
-        re.sub(r"(?<=[a-z])(?=[A-Z])|[\W_]+", " ", name).casefold().split()
-        for name in (key, relation)
-    )
-    return says_relation(header, type_)
+    return says_relation(words(key), words(relation))
 
 
 # ── XML ─────────────────────────────────────────────────────────────────────────────────────
@@ -254,6 +255,10 @@ def _graphml_parts(path: Path, report: Report, rejects: Rejects) -> Iterator[tup
         elif element.tag == "data":
             name, kind = keys.get(element.get("key", ""), (element.get("key", ""), "string"))
             text = "".join(element.itertext()).strip()
+            if len(element):  # a drawing, as yEd writes it
+                texts = (each.text or "" for each in element.iter() if each.tag.endswith("Label"))
+                name, kind = "label", "string"
+                text = next((text.strip() for text in texts if text.strip()), "")
             if text:
                 held[name] = _cast(text, kind)
         elif element.tag in ("node", "edge"):
@@ -267,7 +272,8 @@ def _graphml_parts(path: Path, report: Report, rejects: Rejects) -> Iterator[tup
             )
             element.clear()
         elif element.tag in ("hyperedge", "port"):
-            report.dropped[f"{element.tag} of GraphML"] += 1
+            said = str(element.get("name") or element.get("id") or "")
+            lose(report.dropped, f"{element.tag} of GraphML", 1, said)
 
 
 def _gexf(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
@@ -324,16 +330,10 @@ def _xml_part(
 
 
 def _node_link(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
-    with unpacked(path) as stream:
-        raw = stream.read(_LARGEST + 1)
-    if len(raw) > _LARGEST:
-        raise DumpMalformedError(
-            f"{path} has more than {_LARGEST >> 30} GB, and JSON is read as a whole.",
-            "Write it as GraphML, or as a table of nodes and one of edges.",
-        )
+    hint = "Write it as GraphML, or as a table of nodes and one of edges."
+    read = read_json(path, "a graph in JSON", _LARGEST, hint)
     try:
-        read = json.loads(raw)
-        graphs = read.get("graphs", [read])  # OBO Graphs have a list of them
+        graphs = read.get("graphs", [_elements_of(read)])  # OBO Graphs have a list of them
         nodes = [node for graph in graphs for node in graph["nodes"]]
         edges = [
             edge
@@ -342,7 +342,7 @@ def _node_link(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
                 graph[key] for key in ("links", "edges", "relationships") if key in graph
             )
         ]
-    except (ValueError, KeyError, TypeError, StopIteration, RecursionError):
+    except (AttributeError, KeyError, TypeError, StopIteration):
         raise DumpMalformedError(
             f"{path} is not JSON with a list of nodes and one of links.",
             'Its form: {"nodes": [{"id": …}], "links": [{"source": …, "target": …}]}.',
@@ -374,24 +374,43 @@ def _node_link(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
             next((record.get(key) for key in keys if record.get(key) is not None), None)
             if isinstance(record, dict)
             else None
-            for keys in (("source", "from", "start", "sub"), ("target", "to", "end", "obj"))
+            for keys in (_HEADS, _TAILS)
         ]
         ends = [_end_of(end, ids, known) for end in ends]
         if not all(isinstance(end, str) and end for end in ends):
             rejects.add(str(path), number, "a link without both ends", json.dumps(record))
             continue
         data = record.get("attributes") or record.get("properties")
-        skipped = (
-            *("source", "target", "from", "to", "start", "end", "sub", "obj"),
-            *("attributes", "properties"),
-        )
+        skipped = (*_HEADS, *_TAILS, "attributes", "properties")
         given = {name: value for name, value in record.items() if name not in skipped}
         if isinstance(given.get("key"), int) and read.get("multigraph"):
             del given["key"]
         given |= data if isinstance(data, dict) else {}
         edge = _edge(str(ends[0]), str(ends[1]), given)
         edge.relation = called.get(edge.relation, edge.relation)
+        if "graphs" in read:
+            edge.relation = edge.relation.replace("_", " ")  # as in OBO
         yield edge
+
+
+def _elements_of(read: dict[str, Any]) -> dict[str, Any]:
+    """Return the nodes and edges of a Cytoscape file as node-link JSON has them, else ``read``."""
+    if not (elements := read.get("elements")):
+        return read
+    if isinstance(elements, list):
+        edges = [each for each in elements if "source" in each["data"]]
+        elements = {"nodes": [each for each in elements if each not in edges], "edges": edges}
+    return {
+        kind: [
+            {
+                name: value
+                for name, value in each["data"].items()
+                if name not in ("SUID", "selected") and not name.startswith("shared")
+            }
+            for each in elements.get(kind, ())
+        ]
+        for kind in ("nodes", "edges")
+    }
 
 
 def _end_of(end: Any, ids: list[str], known: set[str]) -> str | None:
@@ -400,6 +419,23 @@ def _end_of(end: Any, ids: list[str], known: set[str]) -> str | None:
     if isinstance(end, int) and str(end) not in known and 0 <= end < len(ids):
         return ids[end]  # older files of networkx and d3 name nodes by their places
     return None if end is None else str(end)
+
+
+def _sif(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
+    """Yield the edges of Cytoscape's simple format: a node, a relation, and one or more nodes."""
+    for number, line in _lines(path, rejects):
+        head, *rest = [
+            each for each in re.split(r"\t" if "\t" in line else r"\s", line) if each
+        ] or [""]
+        if not head:
+            continue
+        report.lines += 1
+        yield Node(head)
+        if len(rest) == 1:
+            rejects.add(str(path), number, "a relation that leads to no node", line)
+        for tail in rest[1:]:
+            yield Node(tail)
+            yield Edge(head, rest[0], tail)
 
 
 def _apoc_json(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
@@ -483,8 +519,7 @@ def _obo(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
             rejects.add(str(path), report.lines, "a term without an id", str(values)[:200])
             continue
         if values.get("is_obsolete", [""])[0] == "true":
-            report.dropped[OBSOLETE] += 1
-            report.examples.setdefault(OBSOLETE, values["id"][0])
+            lose(report.dropped, OBSOLETE, 1, values["id"][0])
             continue
         id_ = values["id"][0]
         node = Node(id_, next(iter(values.get("name", ())), None))
@@ -508,8 +543,7 @@ def _obo(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
                 called = names.get(relation, relation).replace("_", " ")
                 yield Edge(id_, called, tail.split()[0])
         for tag in values.keys() - _READ:
-            report.dropped[f"{tag} of OBO"] += len(values[tag])
-            report.examples.setdefault(f"{tag} of OBO", f"{id_}: {values[tag][0]}"[:60])
+            lose(report.dropped, f"{tag} of OBO", len(values[tag]), f"{id_}: {values[tag][0]}")
 
 
 _PROPERTIES = ("comment", "subset", "xref", "created_by", "creation_date")

@@ -1,4 +1,4 @@
-"""Graph files as they are: GraphML, GEXF, node-link JSON, APOC's exports, OBO."""
+"""Graph files as they are: GraphML, GEXF, node-link JSON, Cytoscape, APOC's exports, OBO."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NUMBERS = frozenset({"id", "key"})  # of edges, that say nothing of them
 _SHORT = 80  # characters of a text that is walked
 _BATCH = 50_000  # nodes and edges that are put together at once
 UNNAMED = "related to"
-_WANTED = "a graph file (GraphML, GEXF, node-link JSON, an APOC export, OBO)"
+_WANTED = "a graph file (GraphML, GEXF, node-link JSON, Cytoscape, an APOC export, OBO)"
 
 
 class GraphOptions(Options):

@@ -14,11 +14,14 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 from pyarrow import parquet
 
-from kgqa.errors import UsageError
+from kgqa.display import visible
+from kgqa.errors import HALF_A_PAIR, KgqaError, UsageError, first_line
+from kgqa.graph.names import is_storable
 from kgqa.loaders.tabular_sql import read_database
 from kgqa.loaders.tabular_table import declared
 
 _PARTS = ("head", "relation", "tail")
+_LONGEST_NAME = 200  # bytes
 _HINT = "Give files, a DataFrame, an Arrow table, a dict of them, or (head, relation, tail) tuples."
 
 
@@ -50,26 +53,57 @@ def as_files(
         if isinstance(source, str | Path) and is_file(source):
             files.append(Path(source))
             continue
-        for called, table in _tables(source, name, triples=triples):
-            path = folder / f"{called.replace('/', '_')}.parquet"
+        for called, each in _tables(source, name):
+            path = folder / f"{_checked(called).replace('/', '_')}.parquet"
             if path.exists():
                 raise UsageError(
                     f"Two tables are called {called}.", "Name them in a dict: {name: table}."
                 )
-            parquet.write_table(table, path)
+            _write(each, path, called, triples=triples, declares=not _is_url(source))
             files.append(path)
+    if sources and not files:
+        raise UsageError("What is to be loaded holds no table.", _HINT)
     return files
 
 
-def _tables(source: object, name: str, *, triples: bool) -> Iterator[tuple[str, pa.Table]]:
+def _tables(source: object, name: str) -> Iterator[tuple[str, Any]]:
     if _is_url(source):
         yield from read_database(str(source)).items()
     elif isinstance(source, Mapping):
-        for called, each in source.items():
-            table = _table(each, triples=triples)
-            yield str(called), declared(table, (), {}, source=str(called))
+        yield from ((str(called), table) for called, table in source.items())
     else:
-        yield name, declared(_table(source, triples=triples), (), {}, source=name)
+        yield name, source
+
+
+def _checked(called: str) -> str:
+    """Return the name of a table, which is a file's for a while. Raises UsageError."""
+    size = len(called.encode(errors="replace"))
+    if not (0 < size <= _LONGEST_NAME and is_storable(called) and "\0" not in called):
+        raise UsageError(
+            f"{visible(called[:80])!r} cannot be the name of a table.",
+            f"Name it with 1 to {_LONGEST_NAME} bytes of text.",
+        )
+    return called
+
+
+def _write(source: Any, path: Path, called: str, *, triples: bool, declares: bool) -> None:
+    """Write a table as a file. Raises UsageError for whatever keeps it from being one.
+
+    ``declares``: whether it says what it is called; a database's says more of itself.
+    """
+    try:
+        table = _table(source, triples=triples)
+        parquet.write_table(declared(table, (), {}, source=called) if declares else table, path)
+    except (KgqaError, OSError):
+        raise
+    except UnicodeEncodeError:
+        what, hint = HALF_A_PAIR
+        raise UsageError(f"The table {called} cannot be read: {what}", hint) from None
+    except Exception as error:  # of pyarrow, or of the library that a frame is of
+        raise UsageError(
+            f"The table {called} cannot be read: {first_line(error)}.",
+            "Give columns of one type each: numbers, texts, dates, booleans or lists.",
+        ) from error
 
 
 def _table(source: Any, *, triples: bool) -> pa.Table:

@@ -409,7 +409,8 @@ def _take(
     foreign = (preferred == OTHER) & (use[kept] != _NAME)  # of names the best one is taken
     part.drop(OTHER_LANGUAGE, foreign, literals.texts)
     filled = is_text(literals.texts)
-    part.dropped[EMPTY_TEXT] += int(np.count_nonzero(~filled & ~foreign))
+    if (empty := ~filled & ~foreign).any():
+        part.drop(EMPTY_TEXT, empty, subject.take(pa.array(kept)))
     filled &= ~foreign
     ranks = ranks.copy()
     ranks[kept] += preferred * RANKS

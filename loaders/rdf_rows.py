@@ -91,7 +91,7 @@ class StatementsReader:
         typed = ~literal & (use == _TYPE)
         if typed.any():
             of_all = typed & mask_of(pc.is_in(objects, pa.array(sorted(_EVERYTHING))))
-            part.dropped[EVERYTHING] += int(np.count_nonzero(of_all))
+            part.drop(EVERYTHING, of_all, subject)
             typed &= ~of_all
         self._note_inverses(subject, predicates, encoded.indices, objects, ~literal)
         part.described = pc.unique(subject.filter(pa.array(typed)))
@@ -125,7 +125,8 @@ class StatementsReader:
         order = np.array([preference(tag, self.language) for tag, _ in literals.suffixes] or [0])
         class_ = order[literals.suffix]
         filled = is_text(literals.texts)
-        part.dropped[EMPTY_TEXT] += int(np.count_nonzero(~filled))
+        if not filled.all():
+            part.drop(EMPTY_TEXT, ~filled, subject.take(pa.array(literals.rows)))
         for place, reason in literals.faults:
             part.reject(int(ranks[place]), reason, terms[place].as_py().encode())
         use, rows = use[literals.rows], literals.rows

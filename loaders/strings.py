@@ -260,6 +260,7 @@ class BlockReport:
     def record(self, report: Report, rejects: Rejects) -> None:
         """Count in the report of a load what was dropped, and write the rejected lines."""
         report.dropped.update(+self.dropped)
-        report.examples = {**self.examples, **report.examples}
+        for reason, example in self.examples.items():
+            report.examples.setdefault(reason, example)
         for number, reason, text in sorted(self.rejects):
             rejects.add(self.source, number, reason, text)

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgqa.errors import DumpMalformedError, UsageError
+from kgqa.loaders.base import lose
 from kgqa.loaders.blocks import nothing_read
 from kgqa.loaders.forms import TABLES
 from kgqa.loaders.graphs import parted, read_graphs
@@ -94,8 +95,7 @@ class TablesLoader:
         for table in [each for each in tables if each.name not in given]:
             if describes_schema(table, tables):
                 tables.remove(table)
-                report.dropped[OF_SCHEMA] += len(table)
-                report.examples.setdefault(OF_SCHEMA, table.source)
+                lose(report.dropped, OF_SCHEMA, len(table), table.source)
         tables, graph = as_graph(tables)
         mapping = self._mapping(tables, rejects, progress, graph)
         for table in tables:
@@ -152,8 +152,7 @@ def _report(table: Table, mapping: TableMapping | None, report: Report) -> None:
     used |= {name for name, column in mapping.columns.items() if not column.skip}
     for name in table.columns:
         if name not in used:
-            report.dropped[SKIPPED] += 1
-            report.examples.setdefault(SKIPPED, f"{name} of {table.source}")
+            lose(report.dropped, SKIPPED, 1, f"{name} of {table.source}")
 
 
 def _check_columns(

@@ -86,7 +86,7 @@ def table_files(source: Path, progress: Progress) -> list[Path]:
     if not source.is_dir():
         check_regular(source)
         return [source]
-    known = (*_DELIMITED, *_ARROW, *_PARQUET, *_LINES, *_EXCEL, *_SQLITE)
+    known = (*_DELIMITED, ".sif", *_ARROW, *_PARQUET, *_LINES, *_EXCEL, *_SQLITE)
     files = [
         path for path in sorted(source.iterdir()) if path.is_file() and path.name[0] not in "._"
     ]

@@ -42,7 +42,15 @@ from kgqa.loaders.tabular_mapping import (
     type_words,
     words,
 )
-from kgqa.loaders.tabular_values import LONG, amounts_of, is_blob, members, separator, value_type
+from kgqa.loaders.tabular_values import (
+    LONG,
+    amounts_of,
+    is_blob,
+    members,
+    other_date,
+    separator,
+    value_type,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -53,7 +61,7 @@ if TYPE_CHECKING:
 _SHORT = 40  # characters on the mean; longer text does not name a thing
 _NAMED_LINK = 0.5  # share of values that must be there where the name says where a column points
 _LINK = 0.95  # the same where only the values say it
-_SAME_NAME = 0.85  # the same where both columns have one name
+_SAME_NAME = 0.75  # the same where both columns have one name
 _GENERIC = ("id", "name", "title", "key", "code")  # names of columns that say nothing of the table
 _NAME_ONCE = 0.9  # share of names that must differ
 _CLASSES = 30  # values of a column `kind` that are types
@@ -110,6 +118,8 @@ def _profile(table: Table, name: str) -> _Column:
         kind = "boolean"
     if kind == "float" and said("codes").intersection(words(name)) and amounts_of(texts) is None:
         kind = "text"  # 1.10 and 1.1 are two versions
+    if kind == "integer" and "date" in words(name) and other_date(texts):
+        kind = "date"  # 20240131
     unique = not split and not listed and len(texts) == len(cells)
     mark = split or ("[]" if listed else "")
     return _Column(name, words(name), mark, texts, filled, unique, kind, length, is_blob(texts))
@@ -287,6 +297,7 @@ def find_name(
 ) -> tuple[str, ...]:
     """Return the columns that people call a row by, none if there are none."""
     texts = [column for column in columns.values() if column.is_name_like and not column.blob]
+    of_key = relation_of(key[0]).split() if len(key) == 1 else []
     first = next((c for c in texts if is_part_of_name(c.words, "first_name")), None)
     last = next((c for c in texts if is_part_of_name(c.words, "last_name")), None)
     if first and last:
@@ -294,6 +305,7 @@ def find_name(
     for names, once in (
         ((["name"], ["title"], ["label"]), 0.5),
         ((["full", "name"], ["name", "full"], ["fullname"], ["display", "name"]), 0.5),
+        (([*of_key, "name"], [*of_key, "label"], [*type_, "label"]), 0.5),
         (([*type_, "name"], [*type_, "title"], [type_[-1], "name"], list(type_)), _NAME_ONCE),
     ):
         for column in texts:
@@ -524,7 +536,7 @@ def _things(plans: dict[str, _Plan]) -> dict[tuple[str, str], str]:
 def _said(column: _Column) -> list[str]:
     """Return the words of what a column's values are: ``publisher_name`` holds publishers."""
     said = type_words(relation_of(column.name))
-    return said[:-1] if len(said) > 1 and said[-1] == "name" else said
+    return said[:-1] if len(said) > 1 and said[-1] in ("name", "label") else said
 
 
 def _is_short_text(column: _Column) -> bool:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pyarrow import json as arrow_json
 
 from kgqa.errors import DumpMalformedError
-from kgqa.loaders.blocks import unpacked
+from kgqa.loaders.blocks import read_json, unpacked
 from kgqa.loaders.tabular_table import MAX_TEXT, Budget, Table, arrow_table, check_size, typed
 
 if TYPE_CHECKING:
@@ -49,19 +49,7 @@ def read_json_lines(path: Path, name: str) -> Table:
 
 def read_json_array(path: Path, name: str) -> Table:
     """Read a file that is one JSON array of objects. Raises DumpMalformedError."""
-    with unpacked(path) as stream:
-        content = stream.read(_LARGEST + 1)
-    if len(content) > _LARGEST:
-        raise DumpMalformedError(
-            f"{path.name} is a JSON array of more than {_LARGEST >> 20} MB, which is read whole.",
-            "Give one object a line.",
-        )
-    try:
-        records = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise DumpMalformedError(
-            f"{path.name} is a JSON array with a fault: {str(error)[:200]}.", "Write it again."
-        ) from None
+    records = read_json(path, "a JSON array", _LARGEST, "Give one object a line.")
     return _of_records(path, name, ((place, each, "") for place, each in enumerate(records, 1)))
 
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from kgqa.errors import UsageError
 from kgqa.files import read_settings, toml_key, toml_value
-from kgqa.graph.names import ABBREVIATIONS
+from kgqa.graph.names import ABBREVIATIONS, KEY_WORDS
 from kgqa.graph.schema import ValueType
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def _set(text: str) -> frozenset[str]:
 
 
 _WORD = re.compile(r"[A-ZÀ-Þ]+(?![a-zß-ÿ])|[A-ZÀ-Þ]?[a-zß-ÿ]+|\d+|[^\W\d_]+")
-ID_WORDS = _set("id ids key fk ref uuid guid code no nr number")
+ID_WORDS = KEY_WORDS | _set("code no nr number")
 _PLURALS = {"people": "person", "children": "child", "men": "man", "women": "woman"}
 _PLURALS |= {f"{word}s": word for word in ("movie", "cookie", "zombie", "calorie", "tie", "pie")}
 _SAME = ("ss", "us", "is", "news", "series", "species")  # ends of words that are not plurals

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgqa.errors import UsageError
+from kgqa.graph.names import KEY_WORDS
 from kgqa.loaders.base import Rejects, edge_batch, entity_batch, relation_batch
 from kgqa.loaders.strings import json_objects, mask_of
 from kgqa.loaders.tabular_mapping import ARRAY, ColumnMapping, TableMapping, spoken, words
@@ -31,8 +32,6 @@ _SLICE = 1 << 16  # rows that are put together at once
 _TEXT = pa.string()
 _NO_TEXT = pa.scalar(None, _TEXT)
 _CODE = re.compile(r"[A-Z][a-z>]{1,3}[A-Z]")  # a relation called by a code: GaD
-
-_IDS = frozenset(("id", "ids", "key", "fk", "pk", "ref", "uuid", "guid"))
 
 
 class Rows:
@@ -163,7 +162,7 @@ class Rows:
         asked = {
             key
             for key in (coded if mapped.name and len(mapped.key) == 1 else ())
-            if words(key)[-1] not in _IDS
+            if words(key)[-1] not in KEY_WORDS
             and (kind := mapped.columns.get(key)) is not None
             and kind.type in (None, "text")
         }

@@ -11,6 +11,7 @@ import stat
 import time
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -165,6 +166,9 @@ def arrow_table(name: str, source: str, table: pa.Table, rows: IntArray | None =
             f"{source} declares keys that cannot be read.",
             'Remove the entry "kgqa" from the metadata of its schema.',
         ) from None
+    while any(pa.types.is_struct(kind) for kind in table.schema.types):
+        table = table.flatten()  # ``address.city``
+        check_size(source, *table.shape)
     left_out: dict[str, list[str]] = {}
     names, notes = unique_names(table.column_names)
     for column, values in zip(names, table.columns, strict=True):
@@ -180,7 +184,20 @@ def arrow_table(name: str, source: str, table: pa.Table, rows: IntArray | None =
     for reason, columns in left_out.items():
         shown = ", ".join(columns[:_MOST_NAMED]) + (" …" if len(columns) > _MOST_NAMED else "")
         made.notes.append(f"{made.source}: left out, with {reason}: {shown}.")
+    _drop_empty_rows(made)
     return made
+
+
+def _drop_empty_rows(table: Table) -> None:
+    """Leave out the rows of which no cell has a value, and note how many they are."""
+    columns = table.columns.values()
+    if not columns or not all(column.null_count for column in columns):
+        return
+    filled = reduce(pc.or_, (column.is_valid() for column in columns)).combine_chunks()
+    if empty := len(filled) - filled.true_count:
+        table.columns = {name: column.filter(filled) for name, column in table.columns.items()}
+        table.rows = table.rows[filled.to_numpy(zero_copy_only=False)]
+        table.notes.append(f"{table.source}: {empty:,} rows without a value are left out.")
 
 
 def declared(

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     Cells: TypeAlias = pa.Array | pa.ChunkedArray
 
 NULLS = ("", "NULL", "null", "\\N", "None", "NaN", "nan", "N/A", "n/a", "#N/A", "<NA>")
+_NA = "NA"  # as R writes what is missing; the code of Namibia among other codes
+_LIKE_NA = "^([A-MO-Z][A-Z]|N[B-Z]|[A-Z]{3})$"
 TRUE, FALSE = ("true", "yes", "t", "y", "1"), ("false", "no", "f", "n", "0")
 SEPARATORS = (";", "|")
 LONG = 200  # characters; a text as long is read, not pointed at
@@ -38,16 +40,25 @@ _DAY_BEFORE = r"^-?\d{4,6}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])$"
 _DATE = r"^\d{4}-\d{2}-\d{2}([ T]00:00(:00(\.0+)?)?)?$"
 _TIME = r"^([01]?\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d+)?)?$"
 _DURATION = r"^-?P(\d+[YMWD])*(T(\d+(\.\d+)?[HMS])+)?$"
+_HOURS = (
+    r"^(?:\d+ ?(?:d|days?))?,? ?(?:\d+ ?(?:h|hrs?|hours?))?,? ?(?:\d+ ?(?:m|mins?|minutes?))?,? ?"
+    r"(?:\d+ ?(?:s|secs?|seconds?))?$"
+)
 _POINT = r"^(?i:POINT)( Z)? ?\([-0-9. ]+\)$"
 _CONTROL = r"[\x00-\x08\x0E-\x1F]"
 _BLOB = r"^(0x|\\x)[0-9A-Fa-f]{64,}$"
-_OTHER_DATES = ("%Y/%m/%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y")
+_OTHER_DATES = (
+    *("%Y/%m/%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y%m%d"),
+    *("%d %b %Y", "%d-%b-%Y", "%b %d %Y", "%b %d, %Y"),
+)
+_YEAR = r"^\d{4}\D|\D\d{4}$|^[12]\d{7}$"
+_DAY_MONTH = r"^(\d{1,2}[ -]\p{L}+\.?[ -]|\p{L}+\.? \d{1,2},? )\d{4}$"
 
 
 def as_cells(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
     """Return a column as trimmed strings, or as lists of them; None for bytes and embeddings.
 
-    A cell that says that nothing is known (``NULLS``) is null.
+    A cell that says that nothing is known (``NULLS``, or ``NA`` where it is no code) is null.
     """
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
@@ -69,6 +80,8 @@ def as_cells(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
         return None
     texts = pc.utf8_trim_whitespace(_texts(column))
     missing = pc.is_in(texts, value_set=pa.array(NULLS))
+    if pc.any(pc.equal(texts, _NA)).as_py() and not _any(pc.unique(texts), _LIKE_NA):
+        missing = pc.or_(missing, pc.equal(texts, _NA))
     return pc.if_else(missing, pa.scalar(None, pa.string()), texts)
 
 
@@ -206,7 +219,7 @@ def _type_of(texts: pa.Array) -> ValueType:
             return "integer" if _casts(pc.utf8_ltrim(texts, "+"), pa.int64()) else "text"
         if _casts(texts, pa.float64()):
             return "float"
-    elif _may_be_amount(first) and (amounts := read_amounts(texts.to_pylist())):
+    elif _may_be_amount(first) and (amounts := amounts_of(texts)):
         plain = pa.array(amounts.numbers, pa.string())
         if _is_plain(plain):
             return "integer" if _casts(plain, pa.int64()) else "float"
@@ -216,7 +229,7 @@ def _type_of(texts: pa.Array) -> ValueType:
         return "boolean"
     if set(pc.utf8_lower(texts).to_pylist() if len(texts) < 3 else ()) in ({"true"}, {"false"}):
         return "boolean"
-    if first[:1].isdigit() or first[:1] in "-P+":
+    if first[:1].isdigit() or first[:1] in "-P+" or first[-4:].isdigit():
         if _all(texts, _DAY_BEFORE) and _any(texts, "^-"):
             return "date"
         if _iso(texts):
@@ -226,6 +239,8 @@ def _type_of(texts: pa.Array) -> ValueType:
         if _all(texts, _TIME):
             return "time"
         if _all(texts, _DURATION) and not pc.any(pc.equal(texts, "P")).as_py():
+            return "duration"
+        if _all(texts, _HOURS) and _any(texts, r"[a-z],? ?\d"):  # 1h 30m; 30m alone are metres
             return "duration"
     return "point" if _all(texts, _POINT) else "text"
 
@@ -248,19 +263,27 @@ def _may_be_amount(text: str) -> bool:
 def amounts_of(texts: pa.Array) -> Amounts | None:
     """Return what the values of a column are as amounts, None for plain numbers and other text."""
     texts = texts.filter(pc.invert(_is_missing(texts)))
-    if not len(texts) or _is_plain(texts):
-        return None
+    if not len(texts) or _is_plain(texts) or _all(texts, r"\(.*\)$"):
+        return None  # losses stand in parentheses, beside what is gained
     return read_amounts(texts.to_pylist())
 
 
 def other_date(texts: pa.Array) -> str:
     """Return the one form, other than ISO 8601, in which all texts are dates; "" if none or two."""
-    fits = [
-        form
-        for form in _OTHER_DATES
-        if pc.strptime(texts, format=form, unit="s", error_is_null=True).null_count == 0
-    ]
+    known = texts.drop_null()
+    if not _all(known, _YEAR):
+        return ""  # the year 21 is no century
+    fits = [form for form in _OTHER_DATES if _days(known, form).null_count == 0]
     return fits[0] if len(fits) == 1 else ""
+
+
+def _days(texts: pa.Array, form: str) -> pa.Array:
+    """Return the days that texts of a form are, null for others; a month may be cut or not."""
+    if "%b" in form:
+        fits = pc.match_substring_regex(texts, _DAY_MONTH)  # else May 2021 is the year 21
+        texts = pc.if_else(fits, texts, pa.scalar(None, pa.string()))
+        texts = pc.replace_substring_regex(texts, r"(\p{L}{3})\p{L}*\.?", r"\1")
+    return pc.strptime(texts, format=form, unit="s", error_is_null=True)
 
 
 def as_json(texts: pa.Array, kind: ValueType, decimal: Mark = "") -> tuple[pa.Array, BoolArray]:
@@ -349,10 +372,7 @@ def _dates(texts: pa.Array) -> pa.Array:
     if _any(texts.drop_null(), "^-"):  # before our era
         return _matching(_DAY_BEFORE)(texts)
     form = "" if _iso(texts) else other_date(texts)
-    if form:
-        days = pc.strptime(texts, format=form, unit="s", error_is_null=True)
-    else:
-        days = _cast(pc.utf8_slice_codeunits(texts, 0, 10), _MILLIS)
+    days = _days(texts, form) if form else _cast(pc.utf8_slice_codeunits(texts, 0, 10), _MILLIS)
     return json_strings(pc.strftime(days, "%Y-%m-%d"))
 
 
@@ -363,7 +383,20 @@ def _datetimes(texts: pa.Array) -> pa.Array:
     good = pc.or_(
         _cast(texts, _MILLIS).is_valid(), _cast(texts, pa.timestamp("us", "UTC")).is_valid()
     )
+    written = pc.replace_substring_regex(written, r"(:[\d.]+[+-]\d\d):?(\d\d)$", r"\1:\2")
+    written = pc.replace_substring_regex(written, r"(:[\d.]+[+-]\d\d)$", r"\1:00")
     return json_strings(pc.if_else(good, written, pa.scalar(None, pa.string())))
+
+
+def _durations(texts: pa.Array) -> pa.Array:
+    """Return durations in ISO 8601: ``1h 30m`` is ``PT1H30M``."""
+    spoken = pc.match_substring_regex(texts, _HOURS)
+    parts = texts
+    for unit in ("[dD]", "[hH]", "[mM]", "[sS]"):
+        parts = pc.replace_substring_regex(parts, rf"(\d) ?({unit})[a-z]*,? ?", r"\1\2")
+    parts = pc.replace_substring_regex(pc.utf8_upper(parts), r"^(\d+D)?(.*)$", r"P\1T\2")
+    iso = pc.utf8_rtrim(parts, "T")
+    return _matching(_DURATION)(pc.if_else(spoken, iso, texts))
 
 
 def _matching(pattern: str) -> Callable[[pa.Array], pa.Array]:
@@ -383,6 +416,6 @@ _WRITE: dict[str, Callable[[pa.Array], pa.Array]] = {
     "date": _dates,
     "datetime": _datetimes,
     "time": _times,
-    "duration": _matching(_DURATION),
+    "duration": _durations,
     "point": _matching(_POINT),
 }

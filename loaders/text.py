@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from kgqa.errors import DumpMalformedError, KgqaError, UsageError
 from kgqa.graph.names import is_storable, normalise
-from kgqa.loaders.base import Rejects, Report, edge_batch, entity_batch, relation_batch
+from kgqa.loaders.base import Rejects, Report, edge_batch, entity_batch, lose, relation_batch
 from kgqa.loaders.text_paragraphs import (
     LONGEST,
     Paragraph,
@@ -263,7 +263,7 @@ class TextLoader:
                 f"No paragraph was found in {names}.", "Give files that hold text."
             )
         if others:
-            report.dropped[OTHER_FILE] += len(others)
+            lose(report.dropped, OTHER_FILE, len(others), others[0].name)
         paragraphs = islice(paragraphs_of(files, report.dropped, rejects), self.options.limit)
         graph = _Names()
         rows: list[tuple[str, str, str, str]] = []
@@ -331,7 +331,7 @@ class TextLoader:
         extraction = read_reply(reply.text, paragraph.title, paragraph.sentences, cut=cut)
         report.lines += extraction.lines
         if extraction.nothing:
-            report.dropped[NO_FACT] += 1
+            lose(report.dropped, NO_FACT, 1, paragraph.id)
         if not extraction.lines:
             rejects.add(paragraph.id, 0, NO_REPLY, "")
         for line in extraction.rejected:

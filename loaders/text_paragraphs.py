@@ -26,7 +26,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from kgqa.errors import DumpMalformedError, DumpNotFoundError, UsageError
 from kgqa.graph.names import is_storable
-from kgqa.loaders.base import Rejects, Report
+from kgqa.loaders.base import Rejects, Report, lose
 from kgqa.loaders.blocks import STDIN, ending_of, read_blocks
 from kgqa.progress import Silent
 
@@ -251,7 +251,7 @@ def paragraphs_of(
                 continue
             digest = hashlib.sha256("\n".join((title, *sentences)).encode()).digest()
             if digest in seen:
-                dropped[REPEATED] += 1
+                lose(dropped, REPEATED, 1, id_)
                 continue
             seen.add(digest)
             if id_ in ids:
@@ -328,7 +328,7 @@ def _blocks(
             held = []
         if opens:
             fence = opens[1]
-            dropped[CODE] += 1
+            lose(dropped, CODE, 1, line)
         elif heading:
             yield line
         elif line.strip():

@@ -138,7 +138,8 @@ def _read(block: Block, form: _Pairs) -> tuple[TriplesPart, pa.RecordBatch]:
         cells = pc.if_else(pa.array(there), cells, pa.scalar([""] * (max(form.places) + 1)))
         ids, texts = (pc.list_element(cells, at) for at in form.places)
         more = counts > 2
-    part.dropped[f"further column of {form.what}"] += int(np.count_nonzero(more))
+    if len(more):
+        part.drop(f"further column of {form.what}", more, lines)
     texts = pc.utf8_trim_whitespace(texts)
     good = there & is_text(ids) & is_text(texts)
     for number, raw in lines_at(block, places[~good]):
@@ -166,6 +167,8 @@ def _read_records(
             reason = f"no line of {form.what} (id{form.delimiter}name)"
             part.reject(number, fields if isinstance(fields, str) else reason, text)
             continue
-        part.dropped[f"further column of {form.what}"] += len(fields) > 2
+        if len(fields) > 2:
+            part.dropped[f"further column of {form.what}"] += 1
+            part.examples.setdefault(f"further column of {form.what}", text[:60])
         rows.append({"id": pair[0], "text": pair[1], "line": number})
     return part, pa.RecordBatch.from_pylist(rows, schema=PAIR)

@@ -26,7 +26,15 @@ import pyarrow.compute as pc
 
 from kgqa.errors import DumpMalformedError, DumpNotFoundError, UsageError
 from kgqa.graph.model import EdgeBatch, EntityBatch, NameBatch, TypeBatch, TypeRules
-from kgqa.loaders.base import DumpFiles, Rejects, Report, edge_batch, entity_batch, relation_batch
+from kgqa.loaders.base import (
+    DumpFiles,
+    Rejects,
+    Report,
+    edge_batch,
+    entity_batch,
+    lose,
+    relation_batch,
+)
 from kgqa.loaders.blocks import Block, nothing_read, read_blocks
 from kgqa.loaders.strings import (
     BlockReport,
@@ -386,8 +394,8 @@ class _Reading:
             first, second = (self._cuis.encode(rows[name]) for name in ("CUI1", "CUI2"))
             same = first == second
             named = self.concepts.has(first) & self.concepts.has(second)
-            self._count("relation of a concept to itself", same)
-            self._count("relation with a concept without a name", ~same & ~named)
+            self._count("relation of a concept to itself", same, rows)
+            self._count("relation with a concept without a name", ~same & ~named, rows)
             stay = np.flatnonzero(~same & named)
             kept.add(second[stay], relation.take(stay), first[stay], rows["SAB"].take(stay))
         yield from kept.edges(inverses, self.used, self._dropped)
@@ -402,11 +410,13 @@ class _Reading:
         hierarchy: list[tuple[str, str]] = []
         for narrow, relation, broad in self._release.rows("SRSTR", "STY_RL1 RL STY_RL2"):
             if relation != _ISA:
-                self._dropped["semantic network: other than isa"] += 1
+                said = f"{narrow} {relation} {broad}"
+                lose(self._dropped, "semantic network: other than isa", 1, said)
             elif not broad:
-                self._dropped["semantic network: the top of a hierarchy"] += 1
+                lose(self._dropped, "semantic network: the top of a hierarchy", 1, narrow)
             elif narrow not in ids or broad not in ids:
-                self._dropped["semantic network: a name without a definition"] += 1
+                reason = "semantic network: a name without a definition"
+                lose(self._dropped, reason, 1, f"{narrow} {broad}")
             else:
                 hierarchy.append((ids[narrow], ids[broad]))
         return types, hierarchy
@@ -431,12 +441,13 @@ class _Reading:
     ) -> pa.RecordBatch:
         """Return ``rows`` without those that are ``out``, which are counted."""
         mask = np.asarray(out)
-        return rows.filter(pa.array(~mask)) if self._count(reason, mask) else rows
+        return rows.filter(pa.array(~mask)) if self._count(reason, mask, rows) else rows
 
-    def _count(self, reason: str, out: BoolArray) -> int:
+    def _count(self, reason: str, out: BoolArray, rows: pa.RecordBatch) -> int:
         count = int(np.count_nonzero(out))
         if count:
-            self._dropped[reason] += count
+            one = rows.slice(int(np.argmax(out)), 1).to_pylist()[0]
+            lose(self._dropped, reason, count, " | ".join(filter(None, map(str, one.values()))))
         return count
 
 

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from kgqa.files import read_settings
+from kgqa.errors import KgqaError
+from kgqa.files import read_list, read_settings
+from kgqa.loaders.base import data_lines
+from kgqa.paths.phrases import read_phrases
+from kgqa.questions.base import QuestionFile, iter_questions
+from kgqa.questions.rows import file_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @pytest.mark.parametrize(
@@ -39,5 +48,43 @@ def test_settings_are_read_with_the_mark_that_editors_put_first(tmp_path: Path) 
 def test_no_pipe_or_device_is_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for file in (tmp_path / "pipe", Path("/dev/zero")):
-        with pytest.raises(ValueError, match="pipe or a device"):
-            read_settings(file)
+        for read in (read_settings, read_list):
+            with pytest.raises(OSError, match="pipe or a device"):
+                read(file)
+
+
+READERS: dict[str, Callable[[Path], object]] = {
+    "questions": lambda file: list(iter_questions(file)),
+    "graphs": lambda file: list(iter_questions(file, "rog")),
+    "hash": lambda file: QuestionFile([], path=file).sha256(),
+    "lists": lambda file: file_lines(file, "list of entities"),
+    "phrases": read_phrases,
+    "words": data_lines,
+}
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
+@pytest.mark.parametrize("read", READERS.values(), ids=READERS)
+def test_what_is_read_twice_is_no_pipe_or_device(
+    tmp_path: Path, read: Callable[[Path], object]
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for file in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(KgqaError, match=f"{file} cannot be read: it is a pipe or a device"):
+            read(file)
+
+
+def test_lists_and_lines_without_an_end_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "huge.jsonl"
+    with file.open("wb") as made:
+        made.truncate(2 << 30)  # takes no room on the disk
+    for read in READERS.values():
+        if read is not READERS["hash"]:
+            with pytest.raises(KgqaError, match=rf"{file} cannot be read: .* more than \d+ [GM]B"):
+                read(file)
+
+
+def test_other_line_ends_are_parts_of_names_in_a_list(tmp_path: Path) -> None:
+    names = [f"one{mark}two" for mark in "\u2028\u2029\x85\x0b\x0c\x1c\x1d\x1e"]
+    (tmp_path / "names.txt").write_text("\n".join(["# names", *names, ""]), "utf-8")
+    assert data_lines(tmp_path / "names.txt") == names

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kgqa.queries.result import QueryResult
     from kgqa.understanding.question import Understood
 
+YES, NO = "yes", "no"  # the names of the answers to what asks whether something holds
 Source: TypeAlias = Literal["shard", "composed"]
 
 
@@ -464,9 +465,7 @@ class Answer(Tabular, Findings):
         import pyarrow as pa
 
         if self.result is not None:
-            columns_ = self.result.columns
-            rows_ = self.result.plain_rows()
-            return pa.table({name: [row[at] for row in rows_] for at, name in enumerate(columns_)})
+            return self.result.to_arrow()
         rows = [
             (
                 rank,

@@ -1,6 +1,7 @@
-"""Note names, numbers, dates and kinship words that the answer ignores; lower its confidence.
+"""Note names, numbers, dates, superlatives and kinship words that the answer ignores.
 
-Where a question asks whether a value is that one, and the graph has another, it is not yes.
+They lower its confidence. What asks whether something holds is answered by yes, or not at all:
+where the graph has another value, it is not yes.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from kgqa.answers.answer import NO as SAID_NO
+from kgqa.answers.answer import YES, RankedAnswer
 from kgqa.display import NO, NOT_HERE, said_name
 from kgqa.graph.names import normalise
 from kgqa.graph.quantities import read_value
@@ -19,13 +22,12 @@ from kgqa.understanding.asked import asks_whether
 from kgqa.understanding.question import understood
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from kgqa.answers.answer import Answer
 
 _MARRIED = frozenset({"wife", "wives", "husband", "husbands"})  # as good as "spouse"
 _CALENDAR = frozenset(map(str.lower, (*calendar.month_name[1:], *calendar.day_name)))
 _BEGINNING = 3  # letters that Norway and Norwegian have in common
+_ORDERING = ("asc", "desc", "least", "most", "limit")  # words of a plan that ranks
 UNSURE = 0.5  # confidence in an answer that passes over a part of the question, at most
 _SUBJECT = re.compile(
     r"\W*(?:is|are|was|were)\s+(?!(?:the|an?|it|its|th\w+|he|she|his|her|our|my|your)\b)(.+?)"
@@ -40,10 +42,8 @@ _VALUE = re.compile(
 )
 
 
-def with_unused(answer: Answer, is_there: Callable[[str], bool]) -> Answer:
+def with_unused(answer: Answer) -> Answer:
     """Return an answer with a note of the values in its question that nothing shown contains.
-
-    ``is_there``: whether something in the graph may be called so.
 
     >>> unused_values("Which fair was on 14 July, of those of 2019?", "Fair of 2019")
     ['14 July']
@@ -53,8 +53,7 @@ def with_unused(answer: Answer, is_there: Callable[[str], bool]) -> Answer:
     best = answer.answers[0].name
     named = " ".join(f"{entity.name} {entity.mention}" for entity in answer.topic_entities)
     if answer.answers[0].id and (subject := unknown_subject(answer.question, named)):
-        reason = "no fact says this of" if is_there(subject) else "nothing there is called"
-        note = f"{NOT_HERE}: {reason} {said_name(subject)}."
+        note = f"{NOT_HERE}: no fact says this of {said_name(subject)}."
         others = (*answer.answers, *answer.others)
         notes = (*answer.notes, note)
         return replace(answer, answers=(), others=others, confidence=None, notes=notes)
@@ -70,7 +69,14 @@ def with_unused(answer: Answer, is_there: Callable[[str], bool]) -> Answer:
     shown = "\n".join([*topics, *ranked, *paths, *plan, *answer.notes])
     kin = "\n".join([*ranked, *paths[:1]])
     unused = unused_values(answer.question, shown) or unused_kin(answer.question, kin)
-    passed = unused or unused_names(answer.question, shown)
+    superlatives = unused_superlatives(answer)
+    if superlatives and answer.plan is not None and answer.plan.is_bare:
+        note = f"{NOT_HERE}: nothing says which is the {said_name(superlatives[0])}."
+        others = (*answer.answers, *answer.others)
+        return replace(
+            answer, answers=(), others=others, confidence=None, notes=(*answer.notes, note)
+        )
+    passed = unused or unused_names(answer.question, shown) or superlatives
     if not passed:
         return answer
     if unused and asks_whether(answer.question) and (read_value(best) or best[:1].isdigit()):
@@ -80,6 +86,43 @@ def with_unused(answer: Answer, is_there: Callable[[str], bool]) -> Answer:
     note = f"Not used for the answer: {', '.join(map(said_name, passed))}."
     sure = None if answer.confidence is None else min(answer.confidence, UNSURE)
     return replace(answer, confidence=sure, notes=(*answer.notes, note))
+
+
+def as_whether(answer: Answer) -> Answer:
+    """Return an answer whose question asks whether something holds as a yes, or without answers.
+
+    It holds if a plan that compares with two things finds something, or if the question calls the
+    entity that the paths lead to by its name. Other questions, and choices, stay as they are.
+    """
+    if not answer.answers:
+        return answer
+    best = answer.answers[0]
+    if best.name in (YES, SAID_NO) or not (best.id or best.grounded):
+        return answer
+    if not asks_whether(answer.question) or read_value(best.name) or best.name[:1].isdigit():
+        return answer
+    said = {*normalise(answer.question).split()}
+    if answer.plan is not None:
+        holds = len(answer.plan.where) > 1 and not answer.plan.grouped
+        if not holds:
+            return answer
+    else:
+        named = [one for one in answer.answers if {*normalise(one.name).split()} <= said]
+        topics = {entity.id for entity in answer.topic_entities}
+        holds = any(one.id not in topics for one in named)
+    if holds:
+        return replace(answer, answers=(RankedAnswer(None, YES, best.score, grounded=True),))
+    note = f"{NOT_HERE}: no fact says this; the nearest leads to {said_name(best.name)}."
+    others = (*answer.answers, *answer.others)
+    return replace(answer, answers=(), others=others, confidence=None, notes=(*answer.notes, note))
+
+
+def unused_superlatives(answer: Answer) -> list[str]:
+    """Return the superlatives of a question that a plan without an order leaves out."""
+    plan = answer.plan
+    if plan is None or {*str(plan).split()} & {*_ORDERING}:
+        return []
+    return [order.word for order in understood(answer.question).order]
 
 
 def unknown_subject(question: str, named: str) -> str:

@@ -6,12 +6,19 @@ import time
 from contextlib import closing
 from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 from kgqa.deadline import deadline
 from kgqa.display import NOT_HERE, said_entity, said_name
-from kgqa.errors import EmptyLanguageError, EntityNotFoundError, KgqaError, LinkingError, UsageError
+from kgqa.errors import (
+    HALF_A_PAIR,
+    EmptyLanguageError,
+    EntityNotFoundError,
+    KgqaError,
+    LinkingError,
+    UsageError,
+)
 from kgqa.graph.store import GraphStore, LiveStore, schema_version
 from kgqa.registry import METHODS
 
@@ -291,6 +298,7 @@ class QA:
                         continue
                     this.topics = linked.topics
                     this.read = linked.question
+                    this.choices = linked.choices
                     yield linked
 
         linked = linked_questions()
@@ -306,8 +314,7 @@ class QA:
             yield first
             yield from linked
 
-        from kgqa.answers.unused import with_unused
-        from kgqa.linking.linker import may_name
+        from kgqa.answers.unused import as_whether, with_unused
         from kgqa.understanding.question import understood
 
         with closing(self.method.answers(store, every())) as results:
@@ -319,8 +326,8 @@ class QA:
                         f"{answer.message} Asked about: {names}.", answer.hint
                     )
                 elif not isinstance(answer, KgqaError):
-                    there = partial(may_name, store)
-                    answer = with_unused(_kept(answer, this.reading), there)
+                    answer = with_unused(_kept(answer, this.reading))
+                    answer = answer if this.choices else as_whether(answer)
                     answer = replace(
                         answer,
                         notes=(*this.notes, *answer.notes),
@@ -341,12 +348,15 @@ class QA:
         return readings(store, asked.question, asked.after)
 
     def _linked(self, store: GraphStore, asked: Asked, notes: list[str]) -> LinkedQuestion:
+        from kgqa.graph.names import is_storable
         from kgqa.linking.linker import check_question, question_words
         from kgqa.linking.wording import worded
         from kgqa.methods.base import LinkedQuestion
         from kgqa.understanding.clock import written_out
 
         began = time.perf_counter()
+        if not is_storable(asked.question):  # which no tokenizer takes
+            raise UsageError(*HALF_A_PAIR)
         (check_question if asked.entities else question_words)(asked.question)  # for any method
         self._check_language(store, asked.question)
         asked = replace(asked, question=worded(store, asked.question).text)
@@ -418,6 +428,7 @@ class _Open:
     notes: list[str] = field(default_factory=list)
     topics: tuple[TopicEntity, ...] = ()
     read: str = ""  # the question in the wording that is read
+    choices: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.reading.said:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 Mark: TypeAlias = Literal["", ",", "."]
 
 MISSING = (
-    "na", "n/a", "n.a.", "-", "--", "\u2013", "\u2014", "?", ".", "unknown", "missing", "tbd",
-    "nil",
+    "na", "n/a", "n.a.", "n.d.", "-", "--", "\u2013", "\u2014", "?", ".", "..", "...", "\u2026",
+    ":", "unknown", "missing", "tbd", "nil", "not available", "not applicable", "no data",
 )  # fmt: skip
 """Words that stand for no value where the others are numbers, in small letters."""
 READ = 0.99  # the part of a property's texts that must read as a type, so that it is of it
@@ -34,7 +34,8 @@ _LONGEST = 40  # characters of an amount
 _WHOLE = 1 << 63  # what a whole number of 64 bits is below
 _MOST_TOLD_APART = 10_000  # decimals that are compared to tell codes
 _SCALES = {"thousand": 3, "k": 3, "million": 6, "mn": 6, "mio": 6, "m": 6}
-_SCALES |= {"billion": 9, "bn": 9, "trillion": 12}
+_SCALES |= {"billion": 9, "bn": 9, "trillion": 12, "b": 9, "t": 12}
+_OF_MONEY = ("b", "t")  # scales behind a currency only: else bytes, tonnes
 _CURRENCY = r"[\u0024\u00a2-\u00a5\u20a0-\u20cf]|EUR|USD|GBP|CHF|kr"
 _PARTS = re.compile(
     rf"(?P<sign>[-+\u2212])?\s?(?P<before>{_CURRENCY})?\s?(?P<inner>[-+\u2212])?"
@@ -42,6 +43,7 @@ _PARTS = re.compile(
     rf"(?P<scale>(?i:{'|'.join(sorted(_SCALES, key=len, reverse=True))})(?![^\W\d_]))?\s?"
     rf"(?P<after>{_CURRENCY}|%|[^\W\d_]{{1,10}})?"
 )
+_LOSS = re.compile(rf"({_CURRENCY})?\((?![-+\u2212])([^()]+)\)")  # negative, in accounts
 _ERA = re.compile(r"([^\W\d_][^\W\d_.]*\.?[^\W\d_]*\.?)? ?(\d{1,5}) ?([^\W\d_][^\d_]{0,6})?")
 _BLANKS = re.compile(r"(?<=\d)['\u2019\u00a0\u202f ](?=\d{3}(?!\d))")
 _POINT = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?")
@@ -108,11 +110,17 @@ def number_in(text: str) -> int | float | None:
 
 def _split(text: str) -> tuple[str, int, str] | None:
     """Return the digits of an amount with their sign, the zeros after them, and the unit."""
+    if loss := _LOSS.fullmatch(text):
+        text = f"-{loss[1] or ''}{loss[2]}"
     match = _PARTS.fullmatch(text)
     if match is None:
         return _year_of_era(text)
     sign, before, inner, said, scale, after = match.groups()
     unit = before or after or ""
+    if scale and scale.casefold() in _OF_MONEY and not before:
+        if after or scale != "t":
+            return None
+        unit, scale, after = scale, None, scale
     if after and not before and unit.casefold() not in UNITS and unit != "kr":
         return _year_of_era(text)
     if after and before:
@@ -154,6 +162,7 @@ class NumberTexts:
     comma: int = 0
     parts: int = 0  # with a fraction
     wide: bool = False
+    losses: int = 0  # in parentheses
     codes: int = 0  # as nobody writes a number: 007, 1E5, 1.2.3
     powers: bool = False  # as only numbers are written: 1.5, 1e-3
     twice: bool = False  # two texts are one number: 1.1, 1.10
@@ -182,6 +191,7 @@ class NumberTexts:
             digits, unit = text.lstrip("+-"), ""
         elif len(text) <= _LONGEST and (parts := _split(text)):
             digits, unit = parts[0].removeprefix("-"), parts[2]
+            self.losses += times * bool(_LOSS.fullmatch(text))
         else:
             return
         self.amounts[unit] += times
@@ -198,7 +208,7 @@ class NumberTexts:
 
     def merge(self, other: NumberTexts) -> None:
         """Take what is known of other texts of the property."""
-        for name in ("texts", "missing", "point", "comma", "parts", "codes"):
+        for name in ("texts", "missing", "point", "comma", "parts", "codes", "losses"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for name in ("wide", "powers", "twice"):
             setattr(self, name, getattr(self, name) or getattr(other, name))
@@ -223,8 +233,8 @@ class NumberTexts:
 
         ``name``: of the property; ``numbers``: the types of its values other than texts.
         """
-        if self.said <= 0 or self._are_codes(name):
-            return None
+        if self.said <= self.losses or self._are_codes(name):
+            return None  # numbers that all stand in parentheses are no losses
         types = {*self.plain, *numbers}
         if self.plain.total() >= READ * self.said:
             return NumberForm("float" if "float" in types else "integer", plain=not self.wide)

@@ -244,6 +244,7 @@ class AttachedReader:
         self._known: dict[int, NamedNode] = {}
         self._facts: dict[int, tuple[int, str, int, dict[str, Any]]] = {}
         self._values: dict[int, tuple[str, str]] = {}
+        self._older: dict[int, tuple[str, str]] = {}  # values of some questions ago
         self._read_walked()
 
     def has_moved(self) -> bool:
@@ -313,9 +314,9 @@ class AttachedReader:
         names: list[str | None] = []
         kinds: list[int] = []
         wanted = dict.fromkeys(keys.tolist())
-        self._name_nodes([key for key in wanted if key < FACTS])
         facts = self.facts_of([key for key in wanted if FACTS <= key < VALUES])
-        self._name_nodes([end for fact in facts.values() for end in (fact[0], fact[2])])
+        ends = [end for fact in facts.values() for end in (fact[0], fact[2])]
+        self._name_nodes([*(key for key in wanted if key < FACTS), *ends])
         for key in keys.tolist():
             gone = key not in self._known if key < FACTS else key < VALUES and key not in facts
             if gone and self.has_moved():  # whoever asks reads the next state, or says that
@@ -327,9 +328,9 @@ class AttachedReader:
                 if key not in facts:
                     raise self._no_key(key)
                 head, type_, tail, _ = facts[key]
-                named = (self._known.get(end) for end in (head, tail))
-                ends = [named_node.id if named_node else "" for named_node in named]
-                id_, name = fact_id(ends[0], type_, ends[1], self.refs([key])[0]), None
+                known = (self._known.get(end) for end in (head, tail))
+                head_id, tail_id = (node.id if node else "" for node in known)
+                id_, name = fact_id(head_id, type_, tail_id, self.refs([key])[0]), None
                 kind = Kind.MEDIATOR
             else:
                 node = self.node(key)
@@ -385,6 +386,8 @@ class AttachedReader:
         """Return head, type, tail and properties of the facts that exist."""
         facts = {} if again else {key: self._facts[key] for key in keys if key in self._facts}
         wanted = [key for key in dict.fromkeys(keys) if key not in facts]
+        if len(self._facts) > KEPT:
+            self._facts.clear()
         for start in range(0, len(wanted), CHUNK):
             some = wanted[start : start + CHUNK]
             for row in self.ask(
@@ -427,19 +430,25 @@ class AttachedReader:
     def intern(self, id_: str, name: str) -> int:
         """Return the key of a value, by which its id and name are known from now on."""
         key = value_key(id_)
-        if self._values.setdefault(key, (id_, name))[0] != id_:
+        known = self._values.setdefault(key, self._older.get(key) or (id_, name))
+        if known[0] != id_:
             raise GraphError(f"Two values of {self.url} cannot be distinguished: {id_}.")
         return key
 
     def knows_value(self, key: int) -> bool:
-        """Return whether a value was met in this state."""
-        return key in self._values
+        """Return whether a value was met lately in this state."""
+        return key in self._values or key in self._older
+
+    def forget_values(self) -> None:
+        """Between questions: of very many values keep those that were met lately."""
+        if len(self._values) > KEPT:
+            self._values, self._older = {}, self._values
 
     def _value(self, key: int) -> tuple[str, str]:
-        try:
-            return self._values[key]
-        except KeyError:
-            raise self._no_key(key) from None
+        found = self._values.get(key) or self._older.get(key)
+        if found is None:
+            raise self._no_key(key)
+        return found
 
     def _no_key(self, key: int) -> EntityNotFoundError:
         return EntityNotFoundError(

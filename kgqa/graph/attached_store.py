@@ -82,6 +82,7 @@ class AttachedStore(AttachedReader):
         stamp = stamp_of(self.folder / FILE_NAME)
         fresh = self._names is not None and self._names.stamp == stamp
         if fresh and state == self._state and not self.moved:
+            self.forget_values()
             return
         if not fresh or self._names is None:
             self._open_survey()

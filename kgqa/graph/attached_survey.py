@@ -23,6 +23,7 @@ from kgqa.graph.attached_reader import NULLS, NodeReader, selection_of, values_o
 from kgqa.graph.literals import cast_values, common_type, is_walked, value_type
 from kgqa.graph.model import KGInfo
 from kgqa.graph.moments import needs_reading
+from kgqa.graph.names import KEY_WORDS
 from kgqa.graph.neo4j_native import plain
 from kgqa.graph.schema import EntityType, GraphSchema, Property, RelationPattern, ValueType
 from kgqa.lexicon.english import is_part_of_name, says_relation
@@ -51,7 +52,6 @@ _ALIASES = frozenset(
      "alternative names", "alt name", "alt names", "alt label", "alt labels")
 )  # fmt: skip
 _IDS = frozenset({"id", "isbn", "uid", "uuid", "guid", "key", "code", "iri", "uri", "number", "no"})
-_KEYS = _IDS - {"isbn"}  # of ids that only join things: nobody asks for them
 _PREFIX = re.compile(r"^[a-z][a-z0-9]*__(?=\w)")  # of a namespace, as neosemantics writes it
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_|\W")
 _MOST = 100  # characters that a name has on average, at most
@@ -592,7 +592,7 @@ class _Reading:
                 is_asked = (
                     bool(names)
                     and column.types.keys() == {"text"}
-                    and not _KEYS & {*column.words[-1:]}
+                    and not KEY_WORDS & {*column.words[-1:]}
                     and (owner, name) not in unwalked
                 )
                 walked = name not in names[:1] and (is_asked or not is_key)

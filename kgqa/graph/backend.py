@@ -81,14 +81,18 @@ def is_kg_name(kg: str) -> bool:
     return _NAME.fullmatch(kg) is not None
 
 
+HOW_TO_LOAD = (
+    "Load yours with `kgqa ingest triples FILE` or `kgqa ingest tables FOLDER`, or the bundled "
+    "sample with `kgqa ingest freebase`."
+)
+
+
 def choose_kg(infos: Sequence[KGInfo], kg: str | None, where: str) -> KGInfo:
     """Return the KG named ``kg``, or the only one. Raises KGNotFoundError, UsageError."""
     names = ", ".join(sorted(info.name for info in infos))
     if not infos:
         what = f"no KG named {kg}" if kg else "no KG"
-        raise KGNotFoundError(
-            f"There is {what} in {where}.", "Load one with `kgqa ingest freebase`."
-        )
+        raise KGNotFoundError(f"There is {what} in {where}.", HOW_TO_LOAD)
     if kg is not None:
         for info in infos:
             if info.name == kg:

@@ -130,6 +130,20 @@ def read_value(id_: str) -> tuple[Value, ValueType]:
     return text, value_type(text)
 
 
+def is_ill_typed(id_: str) -> bool:
+    """Return whether a value node's id has the datatype of numbers or booleans, and no such text.
+
+    >>> is_ill_typed('"1.5"^^xsd:decimal'), is_ill_typed('"one"^^xsd:decimal')
+    (False, True)
+    """
+    match = _VALUE_ID.fullmatch(id_)
+    return (
+        match is not None
+        and (match[2] == "boolean" or match[2] in _NUMBERS)
+        and read_value(id_)[1] not in ("integer", "float", "boolean")
+    )
+
+
 def common_type(types: Sequence[ValueType]) -> ValueType:
     """Return the type that values of several types have together."""
     value_types = set(types)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _NOT_WORD = re.compile(r"[\W_]+")
 ABBREVIATIONS = {  # in names of columns and properties
@@ -20,6 +24,9 @@ ABBREVIATIONS = {  # in names of columns and properties
     "dist": "distance", "vol": "volume", "emp": "employee", "mgr": "manager", "hrs": "hours",
     "mins": "minutes", "pct": "percent",
 }  # fmt: skip
+
+KEY_WORDS = frozenset(["id", "ids", "uid", "uuid", "guid", "key", "fk", "pk", "ref", "iri", "uri"])
+"""Ends of the names of columns and properties that only join things: nobody asks for them."""
 
 
 def normalise(name: str) -> str:
@@ -57,16 +64,27 @@ def name_form(name: str) -> str:
     return symbols if is_storable(symbols) else ""
 
 
-def name_form_column(names: pa.Array) -> pa.Array:
-    """Return :func:`name_form` of every name (strings without nulls); ASCII by Arrow's kernels."""
-    plain = pc.string_is_ascii(names)
+def normalised_column(names: pa.Array) -> pa.Array:
+    """Return :func:`normalise` of every name (strings without nulls); ASCII by Arrow's kernels."""
     lowered = pc.ascii_lower(names)
     done = pc.ascii_trim(pc.replace_substring_regex(lowered, "[^0-9a-z]+", " "), " ")
-    others = pc.or_(pc.invert(plain), pc.equal(done, ""))
-    if not pc.any(others).as_py():
+    return _each(normalise, names, pc.invert(pc.string_is_ascii(names)), done)
+
+
+def name_form_column(names: pa.Array) -> pa.Array:
+    """Return :func:`name_form` of every name (strings without nulls)."""
+    done = normalised_column(names)
+    return _each(name_form, names, pc.equal(done, ""), done)
+
+
+def _each(
+    form: Callable[[str], str], names: pa.Array, chosen: pa.BooleanArray, done: pa.Array
+) -> pa.Array:
+    """Return ``done`` with the form of each of the ``chosen`` names in its place."""
+    if not chosen.true_count:
         return done
-    by_hand = [name_form(name) for name in names.filter(others).to_pylist()]
-    return pc.replace_with_mask(done, others, pa.array(by_hand, type=names.type))
+    forms = [form(name) for name in names.filter(chosen).to_pylist()]
+    return pc.replace_with_mask(done, chosen, pa.array(forms, type=names.type))
 
 
 def last_part(relation: str) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 
 from kgqa import cypher
 from kgqa.errors import EntityNotFoundError, GraphError, KGNotFoundError
+from kgqa.graph.backend import HOW_TO_LOAD
 from kgqa.graph.model import Adjacency, Entities, EntityDetails, Kind, Relations, keys_array
 from kgqa.graph.names import is_storable, name_form, normalise
 from kgqa.graph.neo4j import READ_TIMEOUT, Neo4jConnection, info_of
@@ -44,7 +45,7 @@ class Neo4jStore(StoredPropertyGraph):
             there = ", ".join(info.name for info in self.connection.list_kgs())
             raise KGNotFoundError(
                 f"No KG named {kg} is in {self.url} (database {self.connection.database}).",
-                f"There are: {there}." if there else "Load one with `kgqa ingest`.",
+                f"There are: {there}." if there else HOW_TO_LOAD,
             )
         self.label = str(meta["label"])  # the label of this KG's nodes
         self.load = str(meta["load"])

@@ -1,18 +1,19 @@
 """What is around the nodes of a frontier, as an endpoint gave it, kept until the next look.
 
 A frontier is one query, whose count comes with it. Of a few nodes it brings their classes, texts
-and names, too, so that what a question shows of them costs no request of its own.
+and names, too, and the edges of their mediators, so that these cost no request of their own.
 """
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kgqa.graph.literals import LONG_TEXT
 from kgqa.graph.names import is_storable
 from kgqa.graph.sparql_client import id_of, iri, term_of
-from kgqa.graph.sparql_pages import MOST_ROWS, TooManyRowsError, all_rows, number
+from kgqa.graph.sparql_pages import MOST_ROWS, PAGE, TooManyRowsError, all_rows, number
 from kgqa.graph.sparql_profiles import (
     ALIASES,
     class_path,
@@ -89,7 +90,10 @@ class Around:
     def edges(self, ids: Sequence[str], direction: Direction) -> tuple[dict[str, Edges], ...]:
         """Return edges out of and into ids; a direction that is not asked for may be missing."""
         for start in range(0, len(ids), BATCH):
-            self.load(ids[start : start + BATCH], direction)
+            some = ids[start : start + BATCH]
+            sides = [self.out] * (direction != "in") + [self.into] * (direction != "out")
+            if any(id_ not in side for side in sides for id_ in some):
+                self.load(some, direction)
         found = tuple(
             {id_: side[id_] for id_ in ids if id_ in side} for side in (self.out, self.into)
         )
@@ -102,10 +106,20 @@ class Around:
 
         Raises TooManyRowsError if it has more than one question may have.
         """
-        whole = len(ids) <= FEW
-        known = self.about if whole else self.out
+        known = self.about if len(ids) <= FEW else self.out
         out = [id_ for id_ in ids if id_ not in known] if direction != "in" else []
         into = [id_ for id_ in ids if id_ not in self.into] if direction != "out" else []
+        try:
+            self._read(out, into, most)
+        except TooManyRowsError:
+            if most == MOST_ROWS:
+                raise
+            return False
+        return True
+
+    def _read(self, out: Sequence[str], into: Sequence[str], most: int) -> None:
+        """Read edges; of a few ids all about them, and what is beyond nodes without a name."""
+        whole = len({*out, *into}) <= FEW
         for literal in [id_ for id_ in out if id_[:1] == '"']:
             self.out[literal], self.about[literal] = [], About()
         out = [id_ for id_ in out if id_[:1] != '"']
@@ -115,22 +129,29 @@ class Around:
             sides.append(query("classes_of", nodes=self._terms(out), type=path))
         sides += [self._into(into)] if into else []
         if not sides:
-            return True
-        parts = " UNION ".join(f"{{ {side} }}" for side in sides)
-        try:
-            rows = all_rows(self._client, f"SELECT ?s ?p ?o ?d\nWHERE {{ {parts} }}", most)
-        except TooManyRowsError:
-            if most == MOST_ROWS:
-                raise
-            return False
+            return
+        rows = None
+        if out and whole and self._record.mediators.pattern:
+            with contextlib.suppress(TooManyRowsError):  # then without what is beyond
+                rows = self._rows([*sides, self._beyond(out)], min(most, PAGE))
+        if rows is None:
+            rows = self._rows(sides, most)
         self.out |= {id_: [] for id_ in out}
         self.into |= {id_: [] for id_ in into}
         if whole:
             self.about |= {id_: About() for id_ in out}
         self._held += len(rows)
+        beyond: dict[str, Edges] = {}
         for row in rows:
-            self._take(row)
-        return True
+            if row["d"]["value"] == "3":
+                self._take_beyond(row, beyond)
+            else:
+                self._take(row)
+        self.out = beyond | self.out
+
+    def _rows(self, sides: Sequence[str], most: int) -> list[dict[str, Any]]:
+        parts = " UNION ".join(f"{{ {side} }}" for side in sides)
+        return all_rows(self._client, f"SELECT ?s ?p ?o ?d\nWHERE {{ {parts} }}", most)
 
     def _terms(self, ids: Sequence[str]) -> str:
         return " ".join(term_of(id_, self._record.prefix) for id_ in ids)
@@ -148,6 +169,23 @@ class Around:
     def _into(self, ids: Sequence[str]) -> str:
         taken = taken_filter(self._record)
         return query("edges_in", nodes=self._terms(ids), taken_predicate=taken)
+
+    def _beyond(self, ids: Sequence[str]) -> str:
+        record = self._record
+        return query(
+            "edges_beyond",
+            nodes=self._terms(ids),
+            labels="|".join(map(iri, record.labels)),
+            wanted_language=wanted_language("?l", record.language),
+            taken_predicate=taken_filter(record),
+            walked_literal=walked_literal(record),
+        )
+
+    def _take_beyond(self, row: dict[str, Any], beyond: dict[str, Edges]) -> None:
+        prefix = self._record.prefix
+        edges = beyond.setdefault(id_of(row["s"], prefix), [])
+        if "o" in row and is_storable(other := id_of(row["o"], prefix)):
+            edges.append((row["p"]["value"].removeprefix(prefix), other))
 
     def _take(self, row: dict[str, Any]) -> None:
         prefix = self._record.prefix

@@ -12,13 +12,14 @@ import hashlib
 import re
 import time
 from dataclasses import replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from kgqa.errors import EntityNotFoundError, GraphError
 from kgqa.graph.attached import Attachment, SurveyFile, read_attachment
-from kgqa.graph.literals import XSD, cast_values, read_value, value_name
+from kgqa.graph.literals import XSD, cast_values, is_ill_typed, read_value, value_name
 from kgqa.graph.model import Adjacency, Entities, EntityDetails, Kind, Relations, keys_array
 from kgqa.graph.names import is_storable, last_part, name_form
 from kgqa.graph.schema import Facts, GraphSchema, Value
@@ -39,6 +40,7 @@ from kgqa.graph.sparql_survey import (
     NAMED,
     by_words,
     count_triples,
+    is_virtuoso,
     survey_endpoint,
     words_query,
 )
@@ -195,6 +197,8 @@ class SparqlStore:
         wanted = [
             i for i in dict.fromkeys(ids) if is_storable(i) and is_term(i, self.record.prefix)
         ]
+        if is_virtuoso(self.client):  # it holds no ill-typed literal, and refuses a query with one
+            wanted = [id_ for id_ in wanted if not is_ill_typed(id_)]
         if self._whole:  # what the survey names is in a triple
             kept = self._file.keys_of(wanted).tolist()
             self._there.update(
@@ -298,10 +302,17 @@ class SparqlStore:
         pairs = sorted(zip(self._known(listed), listed, strict=True))
         return keys_array([key for _, key in pairs])
 
-    def foresee(self, keys: IntArray) -> None:
-        """Read all about a few entities at once, since parts of it will be asked for."""
-        if len(keys) <= FEW:
-            self._around.load(self._known(keys_array(keys).tolist()), "both", PAGE)
+    def foresee(self, keys: IntArray, direction: Direction) -> None:
+        """Read edges of some entities at once, of a few all about them: they will be asked for."""
+        listed = keys_array(keys).tolist()
+        ids = self._known(listed)
+        if direction == "in":  # all edges into a hub nobody asks for
+            self._count_named(listed, ids)
+            ids.sort(key=lambda id_: self._degrees.get(id_, 0))
+            rows = accumulate(self._degrees.get(id_, 0) for id_ in ids)
+            ids = [id_ for id_, total in zip(ids, rows, strict=True) if total <= PAGE]
+        if len(ids) <= (BATCH if direction == "in" else FEW):
+            self._around.load(ids, direction, PAGE)
 
     # ── queries ─────────────────────────────────────────────────────────────────────────────
 
@@ -378,11 +389,7 @@ class SparqlStore:
         """Return the number of edges that touch each key."""
         listed = keys_array(keys).tolist()
         ids = self._known(listed)
-        if self._whole and self._total <= COUNTED:
-            named = self._file.by_keys("t.id, t.degree", "node", keys_array(listed))
-            for row, id_, degree in named:
-                if id_ == ids[row]:
-                    self._degrees[id_] = degree
+        self._count_named(listed, ids)
         wanted = [id_ for id_ in dict.fromkeys(ids) if id_ not in self._degrees]
         if len(wanted) <= FEW and self._around.load(wanted, "both", PAGE):
             for id_ in wanted:
@@ -392,6 +399,12 @@ class SparqlStore:
             wanted = []
         self._degrees |= counted_degrees(self.client, self.record, wanted)
         return keys_array([self._degrees[id_] for id_ in ids])
+
+    def _count_named(self, keys: Sequence[int], ids: Sequence[str]) -> None:
+        """Take the degrees that the survey counted, if these are those of now."""
+        if self._whole and self._total <= COUNTED:
+            named = self._file.by_keys("t.id, t.degree", "node", keys_array(keys))
+            self._degrees |= {id_: degree for row, id_, degree in named if id_ == ids[row]}
 
     # ── the property graph ──────────────────────────────────────────────────────────────────
 

@@ -110,7 +110,7 @@ def _choose_graph(client: SparqlClient, progress: Progress) -> None:
     if client.graph:
         return
     client.select("SELECT * WHERE { ?s ?p ?o } LIMIT 1")  # who answers
-    if "virtuoso" not in client.server.lower():
+    if not is_virtuoso(client):
         return
     rows = client.select(f"{query('graphs')}\nLIMIT {_MOST_GRAPHS}")
     graphs = [row["g"]["value"] for row in rows if "g" in row]
@@ -235,6 +235,11 @@ def survey_endpoint(
     return survey, record
 
 
+def is_virtuoso(client: SparqlClient) -> bool:
+    """Return whether the server that answered called itself Virtuoso."""
+    return "virtuoso" in client.server.lower()
+
+
 def count_triples(client: SparqlClient) -> int:
     """Return the number of triples. Raises GraphError."""
     rows = client.select(query("count_triples"))
@@ -355,7 +360,7 @@ def _names(client: SparqlClient, record: Attachment, total: int) -> list[Node]:
 
 def _searches_words(client: SparqlClient, record: Attachment, nodes: Sequence[Node]) -> bool:
     """Return whether Virtuoso's full text finds a node by a word of its name."""
-    if "virtuoso" not in client.server.lower():
+    if not is_virtuoso(client):
         return False
     for node in nodes[:50]:
         if words := words_query(node[2] or ""):

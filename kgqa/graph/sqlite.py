@@ -23,7 +23,7 @@ from kgqa.errors import (
     without_secrets,
 )
 from kgqa.files import stamp_of
-from kgqa.graph.backend import StoreBackend, StoreOptions, check_kg_name, choose_kg
+from kgqa.graph.backend import HOW_TO_LOAD, StoreBackend, StoreOptions, check_kg_name, choose_kg
 from kgqa.graph.columns import MOST_EDGES, EdgeColumns
 from kgqa.graph.kept import KEPT
 from kgqa.graph.model import Adjacency, EntityDetails, KGInfo, Kind, Relations, keys_array
@@ -385,9 +385,7 @@ def _check_file(path: Path) -> None:
             header = file.read(100)
             size = file.seek(0, 2)
     except FileNotFoundError:
-        raise KGNotFoundError(
-            f"There is no KG at {path}.", "Load one with `kgqa ingest freebase`."
-        ) from None
+        raise KGNotFoundError(f"There is no KG at {path}.", HOW_TO_LOAD) from None
     except OSError as error:
         raise StoreUnavailableError(
             f"{path} cannot be read: {error.strerror or error}.",

@@ -11,17 +11,20 @@ import shutil
 import sqlite3
 from collections import Counter
 from dataclasses import asdict
+from itertools import chain, compress, islice, repeat
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from filelock import FileLock, Timeout
 
 from kgqa.errors import GraphError, StoreUnavailableError
 from kgqa.files import sync
 from kgqa.graph.change import GraphChange, KeyedEdge, Node, overtaken
-from kgqa.graph.model import Kind
-from kgqa.graph.names import normalise
+from kgqa.graph.model import ENTITY_SCHEMA, Kind
+from kgqa.graph.names import normalise, normalised_column
 from kgqa.graph.sqlite_file import (
     APPLICATION_ID,
     EDGE,
@@ -36,7 +39,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     from kgqa.graph.model import IntArray
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
 
     Columns = tuple[IntArray, IntArray, IntArray]  # near end, relation, far end
 
+_ROWS = 20_000  # rows that are looked at together
+_TOGETHER = 32  # rows of one statement
 NODE_COLUMNS = ("id", "name", "aliases", "kind", "types", "properties")
 
 
@@ -122,10 +126,27 @@ def _fill(path: Path, source: GraphSource, progress: Progress) -> None:
         _write_entities(db, source, degrees, task)
         for batch in source.name_batches():
             pairs = zip(*(column.to_pylist() for column in batch.columns), strict=True)
-            db.executemany("INSERT INTO name_norm VALUES (?, ?)", pairs)
+            _insert(db, "name_norm", 2, pairs)
         db.execute(INDEXES)
         db.execute("INSERT INTO entity_text (entity_text) VALUES ('optimize')")
         db.execute("COMMIT")
+
+
+def _insert(db: sqlite3.Connection, table: str, width: int, rows: Iterable[Any]) -> None:
+    """Insert rows of ``width`` values; one of a key that is there is replaced.
+
+    A statement takes many: starting one costs as much as a row.
+    """
+    statement, row = f"INSERT OR REPLACE INTO {table} VALUES ", f"({','.join('?' * width)})"
+    coming, left = iter(rows), []
+
+    def together() -> Iterator[list[Any]]:
+        nonlocal left
+        while len(left := list(islice(coming, _TOGETHER))) == _TOGETHER:
+            yield list(chain.from_iterable(left))
+
+    db.executemany(statement + ",".join([row] * _TOGETHER), together())
+    db.executemany(statement + row, left)
 
 
 def _write_edges(
@@ -152,7 +173,7 @@ def _write_edges(
         ("edges_in", columns_of(source.incoming_batches(), "tail", "head")),
     )
     for table, columns in sides:
-        db.executemany(f"INSERT INTO {table} VALUES (?, ?, ?)", _adjacency(columns, kinds))
+        _insert(db, table, 3, _adjacency(columns, kinds))
     return degrees
 
 
@@ -168,16 +189,15 @@ def _adjacency(
         records["target"] = far
         packed = records.tobytes()
         starts = np.flatnonzero(np.diff(near, prepend=-1))
-        ends = np.append(starts[1:], len(near)) * EDGE.itemsize
-        for key, start, end in zip(
-            near[starts].tolist(), (starts * EDGE.itemsize).tolist(), ends.tolist(), strict=True
-        ):
+        cuts = (np.append(starts, len(near)) * EDGE.itemsize).tolist()
+        pieces = map(packed.__getitem__, map(slice, cuts, cuts[1:]))
+        for key, piece in zip(near[starts].tolist(), pieces, strict=True):
             if key == last:
-                held += packed[start:end]
+                held += piece
                 continue
             if held:
                 yield last, crc32(held), held
-            last, held = key, packed[start:end]
+            last, held = key, piece
     if held:
         yield last, crc32(held), held
 
@@ -187,43 +207,54 @@ def _write_entities(
 ) -> None:
     key = 0
     for batch in source.node_batches():
-        lists = [batch.column(name).to_pylist() for name in NODE_COLUMNS]
-        keys = range(key, key + len(batch))
-        rows = map(entity_row, keys, *lists, degrees[key : key + len(batch)].tolist())
-        texts = filter(None, map(text_row, keys, *lists[1:4]))
-        key += len(batch)
-        db.executemany("INSERT INTO entity VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
-        statement = "INSERT INTO entity_text (rowid, name, aliases) VALUES (?, ?, ?)"
-        db.executemany(statement, texts)
-        task.advance(2 * len(batch))
+        for start in range(0, len(batch), _ROWS):
+            rows = batch.slice(start, _ROWS)
+            keys = range(key, key + len(rows))
+            key = keys.stop
+            _insert_nodes(db, keys, rows, degrees[keys.start : keys.stop].tolist())
+            task.advance(2 * len(rows))
 
 
-def entity_row(
-    key: int,
-    id_: str,
-    name: str | None,
-    aliases: Sequence[str] | None,
-    kind: int,
-    types: Sequence[str] | None,
-    properties: str | None,
-    degree: int = 0,
-) -> tuple[Any, ...]:
-    """Return ``NODE_COLUMNS`` of a node as the table ``entity`` holds them."""
-    shown = (json.dumps(given, ensure_ascii=False) if given else "[]" for given in (aliases, types))
-    return key, id_, name, kind, degree, *shown, properties
+def _insert_nodes(
+    db: sqlite3.Connection, keys: Sequence[int], rows: pa.RecordBatch, degrees: Iterable[int]
+) -> None:
+    """Write nodes (``ENTITY_SCHEMA``) and their texts; one that is there is replaced."""
+    ids, names, kinds, properties = (
+        rows.column(name).to_pylist() for name in ("id", "name", "kind", "properties")
+    )
+    lists = (_json_lists(rows.column(name)) for name in ("aliases", "types"))
+    values = zip(keys, ids, names, kinds, degrees, *lists, properties, strict=True)
+    _insert(db, "entity", 8, values)
+    statement = "INSERT INTO entity_text (rowid, name, aliases) VALUES (?, ?, ?)"
+    db.executemany(statement, _texts(keys, rows))
 
 
-def text_row(
-    key: int, name: str | None, aliases: Sequence[str] | None, kind: int
-) -> tuple[int, str, str] | None:
-    """Return an entity's texts as the table ``entity_text`` holds them, None if it has none."""
-    if kind != Kind.ENTITY or not (name or aliases):
-        return None
-    # normalised, so that a query's words are split as these are
-    return key, normalise(name or ""), " ".join(normalise(text) for text in aliases or ())
+def _json_lists(lists: pa.ListArray) -> list[str]:
+    """Return each list of texts as JSON; most are empty."""
+    texts = ["[]"] * len(lists)
+    places = np.flatnonzero(pc.list_value_length(lists).fill_null(0))
+    for place, given in zip(places.tolist(), lists.take(places).to_pylist(), strict=True):
+        texts[place] = json.dumps(given, ensure_ascii=False)
+    return texts
 
 
-_ROWS = 20_000  # rows that are looked at together
+def _texts(keys: Sequence[int], rows: pa.RecordBatch) -> Iterator[tuple[int, str, str]]:
+    """Return what ``entity_text`` holds of nodes: entities' names and aliases, normalised.
+
+    So a query's words are split as these are.
+    """
+    names, aliases = rows.column("name").fill_null(""), rows.column("aliases")
+    norms = normalised_column(names).to_pylist()
+    others = [""] * len(rows)
+    places = np.flatnonzero(pc.list_value_length(aliases).fill_null(0))
+    for place, given in zip(places.tolist(), aliases.take(places).to_pylist(), strict=True):
+        others[place] = " ".join(map(normalise, given))
+    is_entity = pc.equal(rows.column("kind"), pa.scalar(Kind.ENTITY, pa.uint8()))
+    chosen = is_entity.to_numpy(False) & (pc.binary_length(names).to_numpy() > 0)
+    chosen[places] = is_entity.take(places).to_numpy(False)
+    return compress(zip(keys, norms, others, strict=True), chosen.tolist())
+
+
 _NODE = ("key", *NODE_COLUMNS)
 _EDGE = "WHERE (head, relation, tail) = (?, ?, ?)"
 _REMOVE_TEXT = (
@@ -293,12 +324,9 @@ def _apply(db: sqlite3.Connection, change: GraphChange) -> None:
         "DELETE FROM relation WHERE key = ?", ((key,) for key in change.removed_relations)
     )
     db.executemany("INSERT OR REPLACE INTO relation VALUES (?, ?, ?, ?)", change.relations)
-    db.executemany(_REMOVE_TEXT, _texts(change.old.values()))
+    db.executemany(_REMOVE_TEXT, _texts(*_rows_of(change.old.values())))
     db.executemany("DELETE FROM entity WHERE key = ?", ((key,) for key in change.removed_nodes))
-    rows = (entity_row(*(node[name] for name in _NODE)) for node in change.nodes)
-    db.executemany("INSERT OR REPLACE INTO entity VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
-    statement = "INSERT INTO entity_text (rowid, name, aliases) VALUES (?, ?, ?)"
-    db.executemany(statement, _texts(change.nodes))
+    _insert_nodes(db, *_rows_of(change.nodes), repeat(0, len(change.nodes)))
     added, removed = change.names()
     db.executemany("DELETE FROM name_norm WHERE norm = ? AND key = ?", removed)
     db.executemany("INSERT INTO name_norm VALUES (?, ?)", added)
@@ -309,9 +337,11 @@ def _apply(db: sqlite3.Connection, change: GraphChange) -> None:
     _apply_edges(db, change)
 
 
-def _texts(nodes: Iterable[Node]) -> Iterable[tuple[int, str, str]]:
-    columns = ("key", "name", "aliases", "kind")
-    return filter(None, (text_row(*(node[name] for name in columns)) for node in nodes))
+def _rows_of(nodes: Collection[Node]) -> tuple[list[int], pa.RecordBatch]:
+    """Return keys of nodes, and their rows."""
+    return [node["key"] for node in nodes], pa.RecordBatch.from_pylist(
+        [{name: node[name] for name in NODE_COLUMNS} for node in nodes], schema=ENTITY_SCHEMA
+    )
 
 
 def _apply_edges(db: sqlite3.Connection, change: GraphChange) -> None:

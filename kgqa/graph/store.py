@@ -114,8 +114,14 @@ class EndpointStore(Protocol):
     def by_id(self, keys: IntArray) -> IntArray:
         """Return distinct keys in the order of their ids. Raises EntityNotFoundError."""
 
-    def foresee(self, keys: IntArray) -> None:
-        """Read all about a few entities at once, since parts of it will be asked for."""
+    def foresee(self, keys: IntArray, direction: Direction) -> None:
+        """Read edges of some entities at once, of a few all about them: they will be asked for."""
+
+
+def foresee(store: GraphStore | EndpointStore, keys: IntArray, direction: Direction) -> None:
+    """Let an endpoint read at once what will be asked for of each of some entities."""
+    if isinstance(store, EndpointStore):
+        store.foresee(keys, direction)
 
 
 def in_id_order(store: GraphStore | EndpointStore, keys: IntArray) -> IntArray:

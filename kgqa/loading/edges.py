@@ -9,6 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from kgqa.graph.literals import members
+from kgqa.graph.mids import decode_mids
+from kgqa.loaders.base import lose
 from kgqa.loading.columns import Buckets, gathered
 from kgqa.loading.spool import UNKNOWN_END, Spool
 from kgqa.parallel import mapped
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 NAMELESS_END = "edge to or from a nameless node"
 REPEATED = "repeated edge"
 _ROWS = 1 << 19  # edges that are sorted at once, about
+_MOST_JOINED = 1 << 22  # edges whose ends are looked up at once
 _NAMES = ["head", "relation", "tail"]
 _NOTHING = np.empty(0, dtype=np.int64)
 
@@ -32,14 +35,14 @@ class EdgeTable:
     """The edges of a KG, by keys; ``relations``: the sorted ids of relations with an edge."""
 
     def __init__(self, spool: Spool, ids: IdTable, folder: Path, dropped: Counter[str]) -> None:
-        self._dropped = dropped
+        self._dropped, self._ids = dropped, ids
         names = spool.scanned.relations
         order = sorted(range(len(names)), key=names.__getitem__)
         rank = np.argsort(np.array(order, dtype=np.int64))
         used = np.zeros(len(names), dtype=np.bool_)
 
-        def keyed(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
-            """Return the edges of ``batch`` by keys, and how many lack an end."""
+        def keyed(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int, str]:
+            """Return the edges of ``batch`` by keys, how many lack an end, and one of these."""
             heads, tails = (ids.keys_of(batch.column(end)) for end in ("head", "tail"))
             relations = rank[batch.column("relation").to_numpy()].astype(np.int32)
             columns = {"head": heads, "relation": relations, "tail": tails}
@@ -48,18 +51,26 @@ class EdgeTable:
             rows = pa.RecordBatch.from_pydict(columns)
             good = (heads >= 0) & (tails >= 0)
             lost = len(good) - int(np.count_nonzero(good))
-            return rows.filter(pa.array(good)) if lost else rows, lost
+            if not lost:
+                return rows, 0, ""
+            first = int(np.argmin(good))
+            head, tail = (
+                _text_of(batch.column(end)[first : first + 1]) for end in ("head", "tail")
+            )
+            relation = names[batch.column("relation")[first].as_py()]
+            return rows.filter(pa.array(good)), lost, f"{head} {relation} {tail}"
 
         rows_there = sum(len(batch) for name in spool.edge_files() for batch in spool.read(name))
         span = max(1, int(len(ids) / max(1, rows_there / _ROWS)) + 1)
+        # each look-up hashes all ids, so few of them are made where ids are many
+        joined = min(max(_ROWS, len(ids.texts)), _MOST_JOINED)
         self._plain = Buckets(folder / "edges", len(ids), span)
         self._about = Buckets(folder / "edges-about", len(ids), span)
         for name in spool.edge_files():
             reason = NAMELESS_END if name.startswith("edges-mid") else UNKNOWN_END
             buckets = self._about if name.endswith("-about") else self._plain
-            for rows, lost in mapped(keyed, gathered(spool.read(name), rows=_ROWS)):
-                if lost:
-                    dropped[reason] += lost
+            for rows, lost, example in mapped(keyed, gathered(spool.read(name), rows=joined)):
+                lose(dropped, reason, lost, example)
                 used[np.unique(rows.column("relation").to_numpy())] = True
                 buckets.add(rows.column("head").to_numpy(), rows)
         self.relations = [names[place] for place, there in zip(order, used, strict=True) if there]
@@ -70,13 +81,12 @@ class EdgeTable:
 
         The column of properties is there only if a row of the batch has some.
         """
-        for rows, repeated in mapped(self._bucket, range(self._plain.count)):
-            if repeated:
-                self._dropped[REPEATED] += repeated
+        for rows, repeated, example in mapped(self._bucket, range(self._plain.count)):
+            lose(self._dropped, REPEATED, repeated, example)
             if len(rows):
                 yield rows
 
-    def _bucket(self, bucket: int) -> tuple[pa.RecordBatch, int]:
+    def _bucket(self, bucket: int) -> tuple[pa.RecordBatch, int, str]:
         plain, about = self._plain.take(bucket), self._about.take(bucket)
         heads, relations, tails = (
             np.concatenate([rows.column(name).to_numpy() for rows in plain + about] or [_NOTHING])
@@ -86,7 +96,12 @@ class EdgeTable:
         if not about:
             columns = [pa.array(column) for column in sorted_edges(heads, relations, tails)]
             rows = pa.RecordBatch.from_arrays(columns, names=_NAMES)
-            return rows, len(heads) - len(rows)
+            repeated = len(heads) - len(rows)
+            example = ""
+            if repeated and REPEATED not in self._dropped:
+                order = np.lexsort((tails, relations, heads))
+                example = self._said(*(column[order] for column in (heads, relations, tails)))
+            return rows, repeated, example
         order = np.lexsort((tails, relations, heads))
         starts = np.flatnonzero(_firsts(heads[order], relations[order], tails[order]))
         texts = pa.chunked_array(
@@ -103,7 +118,19 @@ class EdgeTable:
             properties = pa.array(held, pa.string())
         columns.append(properties)
         rows = pa.RecordBatch.from_arrays(columns, names=[*_NAMES, "properties"])
-        return rows, len(order) - len(rows)
+        sorted_ = (column[order] for column in (heads, relations, tails))
+        repeated = len(order) - len(rows)
+        return rows, repeated, self._said(*sorted_) if repeated else ""
+
+    def _said(self, heads: IntArray, relations: IntArray, tails: IntArray) -> str:
+        """Return the first edge that sorted columns repeat, by its ids."""
+        place = int(np.argmin(_firsts(heads, relations, tails)))
+        head, tail = (self._ids.texts_of(key, key + 1)[0] for key in (heads[place], tails[place]))
+        return f"{head} {self.relations[relations[place]]} {tail}"
+
+
+def _text_of(ends: pa.Array) -> str:
+    return str((decode_mids(ends.to_numpy()) if pa.types.is_integer(ends.type) else ends)[0])
 
 
 def sorted_edges(

@@ -18,7 +18,8 @@ from kgqa.errors import IngestError
 from kgqa.graph.literals import members
 from kgqa.graph.mids import decode_mids
 from kgqa.graph.model import ALIAS, ENTITY_SCHEMA, FALLBACK, Kind
-from kgqa.loaders.ntriples import OTHER_LANGUAGE
+from kgqa.loaders.base import keep_example, lose
+from kgqa.loaders.ntriples import OTHER, OTHER_LANGUAGE, RANKS
 from kgqa.loading.columns import Buckets, gathered
 from kgqa.loading.spool import CALLED_BY_ID, MEDIATOR_IF_NAMELESS, UNLESS_RELATION, Spool
 from kgqa.parallel import mapped
@@ -38,6 +39,8 @@ _NO_MIDS = np.empty(0, dtype=np.int64)
 NAMELESS = "nameless"
 UNKNOWN_NAME = "name of an unknown entity"
 UNKNOWN_TYPE = "type of an unknown entity"
+_NO_TAG = OTHER + 1  # a node without a name
+_FEW = 1_000  # names in other languages of a batch that are held for an example
 _SPAN = 1 << 16  # nodes that are sorted at once
 _NOTHING = np.empty(0, dtype=np.int64)
 
@@ -159,7 +162,12 @@ def _merged(columns: Iterable[Any], known: Any, unite: Callable[[list[Any]], Any
 
 
 class NodeTable:
-    """The nodes of a KG: kinds in memory (a byte each), the rest built a bucket at a time."""
+    """The nodes of a KG: kinds in memory (a byte each), the rest built a bucket at a time.
+
+    ``tags``: how many are called by a name of each :func:`kgqa.loaders.ntriples.preference`.
+    """
+
+    tags: list[int]
 
     def __init__(self, spool: Spool, ids: IdTable, folder: Path, dropped: Counter[str]) -> None:
         self._ids = ids
@@ -209,6 +217,10 @@ class NodeTable:
         """Read all names; return which nodes have one."""
         named = np.zeros(len(self._ids), dtype=np.bool_)
         fallback = named.copy()
+        best = np.full(len(self._ids), _NO_TAG, dtype=np.uint8)
+        others: dict[
+            int, list[tuple[int, str]]
+        ] = {}  # names in other languages, of which one may be an example
         relations = [*spool.scanned.relations, *spool.scanned.properties]
         relations = pa.array(relations, pa.string())
         for form in ("text", "mid"):
@@ -220,18 +232,26 @@ class NodeTable:
                     unknown = batch.column("id").filter(pa.array(keys < 0))
                     if form == "text":  # a relation's name is not a node's
                         unknown = unknown.filter(pc.invert(pc.is_in(unknown, value_set=relations)))
-                    dropped.update({UNKNOWN_NAME: len(unknown)} if len(unknown) else {})
+                    lose(dropped, UNKNOWN_NAME, len(unknown), _first(unknown))
                     keys, ranks, texts = keys[kept], ranks[kept], texts.take(kept)
                 if form == "mid":
                     self.kinds[keys[ranks < ALIAS]] = Kind.ENTITY
                 first = ranks < FALLBACK
+                tags = np.minimum(ranks // RANKS, _NO_TAG).astype(np.uint8)
+                np.minimum.at(best, keys[ranks < ALIAS], tags[ranks < ALIAS])
                 named[keys[first]] = True
                 last = keys[~first & (ranks < ALIAS)]
                 fallback[last] = True
-                dropped.update({OTHER_LANGUAGE: len(last)} if len(last) else {})
+                lose(dropped, OTHER_LANGUAGE, len(last))
+                for row in np.flatnonzero(~first & (ranks < ALIAS))[:_FEW].tolist():
+                    others.setdefault(int(keys[row]), []).append((ranks[row], texts[row].as_py()))
                 _add(self._names, keys, text=texts, rank=ranks)
         if taken := int(np.count_nonzero(fallback & ~named)):
             dropped[OTHER_LANGUAGE] -= taken
+        lost = (max(o)[1] for key, o in others.items() if named[key] or len(o) > 1)
+        left = next(lost, "")
+        keep_example(dropped, OTHER_LANGUAGE, left)
+        self.tags = np.bincount(best, minlength=_NO_TAG)[:_NO_TAG].tolist()
         return named | fallback
 
     def _add_types(self, spool: Spool, dropped: Counter[str]) -> None:
@@ -243,12 +263,12 @@ class NodeTable:
                 keys, types = self._ids.keys_of(batch.column("id")), batch.column("type").to_numpy()
                 if form == "mid":
                     nameless.append(np.unique(batch.column("id").to_numpy()[keys < 0]))
-                elif unknown := int(np.count_nonzero(keys < 0)):
-                    dropped[UNKNOWN_TYPE] += unknown
+                elif len(unknown := batch.column("id").filter(pa.array(keys < 0))):
+                    lose(dropped, UNKNOWN_TYPE, len(unknown), _first(unknown))
                 kept = (keys >= 0) & (types >= 0) & ~hidden[types]
                 _add(self._types, keys[kept], type=types[kept])
-        if untyped := len(np.unique(np.concatenate(nameless))):
-            dropped[NAMELESS] += untyped
+        untyped = np.unique(np.concatenate(nameless))
+        lose(dropped, NAMELESS, len(untyped), _first(decode_mids(untyped[:1])))
 
     def _bucket(self, bucket: int) -> pa.RecordBatch:
         start = bucket * _SPAN
@@ -345,3 +365,7 @@ def merge_properties(texts: set[str], walked: Set[str] = frozenset()) -> str:
                 merged[key] = list({repr(member): member for member in every}.values())
             merged.setdefault(key, value)
     return json.dumps(merged, ensure_ascii=False, sort_keys=True)
+
+
+def _first(texts: pa.Array) -> str:
+    return str(texts[0]) if len(texts) else ""

@@ -36,6 +36,7 @@ from kgqa.graph.model import ENTITY_SCHEMA, RELATION_SCHEMA, Batch, Direction, G
 from kgqa.graph.names import last_part
 from kgqa.loaders.base import Loader, Rejects, Report
 from kgqa.loaders.blocks import STDIN
+from kgqa.loaders.ntriples import OTHER_LANGUAGE
 from kgqa.loading.columns import ColumnWriter
 from kgqa.loading.edges import EdgeTable
 from kgqa.loading.files import (
@@ -282,7 +283,8 @@ def _assembled(
     _empty(graph)
     info = empty_info(kg, sources.described, loader.direction, loader.name, loader.licence)
     info = replace(info, options=json.dumps(remembered(loader), sort_keys=True))
-    files = assemble_graph(spool, info, graph, report.dropped, progress)
+    language = getattr(getattr(loader, "options", None), "language", "")
+    files = assemble_graph(spool, info, graph, report.dropped, progress, language)
     if files.info.edges == 0:
         stages.clear()
         raise _nothing(loader, sources, report, folder / REJECTS_FILE)
@@ -355,18 +357,37 @@ def empty_info(
 
 
 def assemble_graph(
-    spool: Spool, info: KGInfo, folder: Path, dropped: Counter[str], progress: Progress
+    spool: Spool,
+    info: KGInfo,
+    folder: Path,
+    dropped: Counter[str],
+    progress: Progress,
+    language: str = "",
 ) -> GraphFiles:
-    """Write nodes, edges, relations and the record of what a scan found."""
+    """Write nodes, edges, relations and the record of what a scan found.
+
+    ``language``: the wanted one of names, for the note on those that have a language.
+    """
     with progress.task("finding the entities"):
         ids = collect_ids(spool)
     with (
         progress.task("sorting the names", len(ids), "nodes") as task,
         ColumnWriter(folder / NODES, ENTITY_SCHEMA) as writer,
     ):
-        for batch in NodeTable(spool, ids, folder / "parts", dropped).batches():
+        nodes = NodeTable(spool, ids, folder / "parts", dropped)
+        for batch in nodes.batches():
             writer.append(batch)
             task.advance(len(batch))
+    if language and (dropped[OTHER_LANGUAGE] or any(nodes.tags[1:])):
+        tags = (
+            "in a region of it",
+            "for every language (mul)",
+            "without a tag",
+            "in another language",
+        )
+        said = f"in {language}", *tags
+        counts = [f"{n:,} {what}" for n, what in zip(nodes.tags, said, strict=True) if n]
+        progress.note(f"Names, by language: {', '.join(counts)}.")
     with progress.task("joining the edges"):
         table = EdgeTable(spool, ids, folder / "parts", dropped)
     plain = not any(name.endswith("-about") for name in spool.edge_files())

@@ -29,6 +29,7 @@ from kgqa.graph.model import (
     TypeRules,
     ValueBatch,
 )
+from kgqa.loaders.base import lose
 from kgqa.loading.columns import ColumnWriter, read_columns
 from kgqa.loading.facts import entity_values, fact_batches, reified
 from kgqa.loading.type_relations import (
@@ -155,7 +156,7 @@ class Spool:
             ends = (pc.is_in(facts.column(end), value_set=known) for end in ("head", "tail"))
             whole = pc.and_(*ends)
             if lost := len(facts) - whole.true_count:
-                dropped[UNKNOWN_END] += lost
+                lose(dropped, UNKNOWN_END, lost, _said(facts.filter(pc.invert(whole)).slice(0, 1)))
             yield from fact_batches(facts.filter(whole), walked)
 
     def _name_relations(self) -> None:
@@ -272,7 +273,7 @@ class Spool:
         batch = pa.RecordBatch.from_pydict(columns)
         good = pc.greater_equal(numbers, 0)
         if lost := len(batch) - good.true_count:
-            dropped[NO_RELATION] += lost
+            lose(dropped, NO_RELATION, lost, _said(rows.filter(pc.invert(good)).slice(0, 1)))
             batch = batch.filter(good)
         return name, batch
 
@@ -282,7 +283,7 @@ class Spool:
         rows = batch.rows
         good = _some(rows.column("id"))
         if lost := len(rows) - good.true_count:
-            dropped[NO_ID] += lost
+            lose(dropped, NO_ID, lost, rows.column("name").filter(pc.invert(good))[0].as_py() or "")
             rows = rows.filter(good)
         ids, names = rows.column("id"), rows.column("name")
         about = rows.select(_ENTITY.names).cast(_ENTITY)
@@ -329,3 +330,9 @@ def _flat(ids: pa.Array, lists: pa.Array) -> tuple[pa.Array, pa.Array]:
 
 def _some(texts: pa.Array) -> pa.BooleanArray:
     return pc.fill_null(pc.greater(pc.binary_length(texts), 0), False)
+
+
+def _said(edges: pa.RecordBatch) -> str:
+    """Return the first of some edges as text; ids that are numbers of mids are not shown."""
+    cells = (edges.column(name)[0].as_py() for name in ("head", "relation", "tail"))
+    return " ".join(cell for cell in cells if isinstance(cell, str))

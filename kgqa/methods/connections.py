@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kgqa.answers.answer import Findings, RankedAnswer, ScoredPath, SearchUse, Timings
+from kgqa.answers.answer import YES, Findings, RankedAnswer, ScoredPath, SearchUse, Timings
 from kgqa.answers.choices import paths_between
 from kgqa.display import NOT_HERE, said_name
 from kgqa.graph.model import Kind, keys_array
 from kgqa.linking.masking import without_name
-from kgqa.methods.yes_no import YES
 from kgqa.paths.ground import ground
 from kgqa.paths.walk import FIRST, SECOND, TAIL, WalkRules
 from kgqa.paths.words import relation_phrase

@@ -14,7 +14,16 @@ from functools import cache, partial
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard, cast
 
-from kgqa.answers.answer import NO_KG_LLM, Answer, Findings, KgLlmUse, RankedAnswer, Timings
+from kgqa.answers.answer import (
+    NO,
+    NO_KG_LLM,
+    YES,
+    Answer,
+    Findings,
+    KgLlmUse,
+    RankedAnswer,
+    Timings,
+)
 from kgqa.answers.ranking import RankingOptions, near_first
 from kgqa.deadline import deadline
 from kgqa.display import NO_EVIDENCE, NOT_HERE
@@ -40,7 +49,6 @@ from kgqa.methods.options import (
 from kgqa.methods.query import UNSAID, Query, has_words_of, kind_asked
 from kgqa.methods.rank import Rank
 from kgqa.methods.what_is import asked_class, asks_number, only_of_class
-from kgqa.methods.yes_no import NO, YES
 from kgqa.models.path_ranker import RANKERS, own_ranker
 from kgqa.paths.words import relation_phrase
 from kgqa.planning.aggregates import HOW_MANY

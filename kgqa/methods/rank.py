@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kgqa.answers.answer import (
+    YES,
     ExpandedPath,
     Findings,
     KgLlmUse,
@@ -60,7 +61,7 @@ from kgqa.methods.rank_asked import (
 )
 from kgqa.methods.rank_conditions import narrowed_by_question
 from kgqa.methods.rank_words import RankWords, Weighed, entity_scores, of_one_fact
-from kgqa.methods.yes_no import OTHER_WAY, YES, YES_THRESHOLD, connection, pair_turned
+from kgqa.methods.yes_no import OTHER_WAY, YES_THRESHOLD, connection, pair_turned
 from kgqa.models.adapter import AdapterCard
 from kgqa.paths.ground import ground
 from kgqa.paths.relation_paths import MOST_PATHS, opened, relation_paths

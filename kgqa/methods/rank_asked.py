@@ -19,6 +19,7 @@ from kgqa.graph.amounts import number_in
 from kgqa.graph.model import keys_array
 from kgqa.graph.names import normalise
 from kgqa.graph.schema import PropertyGraph
+from kgqa.graph.store import foresee
 from kgqa.lexicon.english import words as english_words
 from kgqa.lexicon.vocabulary import FUNCTION, GENDERS
 from kgqa.linking.neighbourhood_features import MOST_CLASSES, stems_of
@@ -387,6 +388,7 @@ def other_value(
 
 def _fits(store: GraphStore, kind: frozenset[str], keys: IntArray) -> list[bool]:
     """Return which entities are of a type: by name, by type, or by the relation to them."""
+    foresee(store, keys, "in")
     names = store.entities(keys).names
     fits = [bool(kind & stems_of(normalise(name or ""))) for name in names]
     few = np.flatnonzero(store.degrees(keys) <= _MOST_EDGES)

@@ -17,6 +17,7 @@ from kgqa.graph.literals import is_walked
 from kgqa.graph.model import keys_array
 from kgqa.graph.names import normalise
 from kgqa.graph.schema import ROW, GraphSchema, PropertyGraph
+from kgqa.graph.store import foresee
 from kgqa.linking.neighbourhood_features import stems_of
 from kgqa.paths.ground import ground
 from kgqa.paths.walk import FIRST, TAIL, WalkRules, walk
@@ -187,10 +188,11 @@ def only_of_class(store: GraphStore, found: Findings, class_: str, least: float)
     Of these the ones with ``least`` times the first one's score or more are the answers.
     """
     every = [answer for answer in (*found.answers, *found.others) if answer.id is not None]
-    keys = store.keys_of([str(one.id) for one in every]).tolist()
+    keys = store.keys_of([str(one.id) for one in every])
+    foresee(store, keys[keys >= 0], "out")
     kept = [
         one
-        for one, key in zip(every, keys, strict=True)
+        for one, key in zip(every, keys.tolist(), strict=True)
         if key >= 0 and class_ in store.details(key).types
     ]
     if not kept:
@@ -218,7 +220,9 @@ def described(store: GraphStore, answer: Answer) -> Answer:
     if not ids:
         return answer
     known = {}
-    for id_, key in zip(ids, store.keys_of(ids).tolist(), strict=True):
+    keys = store.keys_of(ids)
+    foresee(store, keys[keys >= 0], "out")
+    for id_, key in zip(ids, keys.tolist(), strict=True):
         if key >= 0:
             of = store.details(key)
             shown = {name: value for name, value in of.properties.items() if is_walked(value)}

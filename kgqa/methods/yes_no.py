@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from kgqa.graph.model import BoolArray, IntArray
     from kgqa.paths.walk import PathTable
 
-YES, NO = "yes", "no"
 _MARKS = ("\x03", "\x04")  # in place of the two names, in the order of the topics
 OTHER_WAY = "The graph has it the other way round"
 YES_THRESHOLD = (

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgqa.errors import DataError
-from kgqa.files import write_whole
+from kgqa.files import read_list, write_whole
 from kgqa.paths.words import relation_phrase
 
 if TYPE_CHECKING:
@@ -46,9 +46,10 @@ def read_phrases(file: Path) -> dict[str, tuple[str, ...]]:
     """
     by_relation: dict[str, tuple[str, ...]] = {}
     try:
-        lines = file.read_text("utf-8-sig").split("\n")  # names may hold other separators
+        lines = read_list(file).split("\n")  # names may hold other separators
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"The phrases {file} cannot be read: {error}.") from None
+        why = getattr(error, "strerror", None) or error
+        raise DataError(f"The phrases {file} cannot be read: {why}.") from None
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.startswith("#"):
             continue

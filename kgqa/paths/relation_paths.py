@@ -14,7 +14,7 @@ import numpy as np
 
 from kgqa.deadline import check_deadline
 from kgqa.graph.model import Kind
-from kgqa.graph.store import EndpointStore
+from kgqa.graph.store import foresee
 from kgqa.paths.walk import (
     FIRST,
     SECOND,
@@ -68,8 +68,7 @@ def relation_paths(store: GraphStore, topic: int, rules: WalkRules) -> tuple[Rel
     """
     topics = np.array([topic])
     one_hop = hops_out_of(store, topics, rules)
-    if isinstance(store, EndpointStore):
-        store.foresee(np.unique(one_hop.hop[:, TAIL]))
+    foresee(store, np.unique(one_hop.hop[:, TAIL]), "both")
     beyond = 0
     if rules.direction == "both" and rules.hops > 1:  # it can be counted before it is read
         beyond = store.degrees(np.unique(one_hop.hop[:, TAIL])).sum()

@@ -199,7 +199,9 @@ class WholeSearch:
         if place.property.many:
             many = said and not _COMMON.search(question)
             return replace(place.ref, part="size"), weight + 4.0 if many else -MOST_ODDS
-        unordered = place.property.type in ("boolean", "point") or place.property.unordered
+        kind = place.property.type
+        unordered = kind in ("boolean", "point") or place.property.unordered
+        unordered |= kind == "text" and not ORDERED.search(question)  # no name is the best
         if unordered or (is_id(place) and not said):
             return place.ref, -MOST_ODDS
         if _AGED.search(question) and known.aged:  # nothing else is meant

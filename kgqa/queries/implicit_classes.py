@@ -13,6 +13,7 @@ The entities and facts are the store's own: what a plan gives is as true as on a
 from __future__ import annotations
 
 import re
+import threading
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -73,9 +74,9 @@ _NUMBER = re.compile(r"\d[\d.,\s]*\d|\d")
 def queryable(store: QueryStore) -> QueryStore:
     """Return a store, or if it has no classes one that has them."""
     version = store.info.version
-    if _TYPED.get(store) == version:
+    if _MINE.typed.get(store) == version:
         return store
-    view = _VIEWS.get(id(store))
+    view = _MINE.view
     if view is not None and view.base is store and view.version == version:
         return cast("QueryStore", view)
     schema = store.schema()
@@ -87,11 +88,10 @@ def queryable(store: QueryStore) -> QueryStore:
     most = getattr(store, "most_read", _MOST_EDGES)
     large = len(store.relations().ids) > _MOST_RELATIONS or store.info.edges > most
     if large or said[True] >= said[False]:
-        _TYPED[store] = version
+        _MINE.typed[store] = version
         return store
-    _VIEWS.clear()
-    _VIEWS[id(store)] = PlainGraph(store, schema)
-    return cast("QueryStore", _VIEWS[id(store)])
+    _MINE.view = view = PlainGraph(store, schema)
+    return cast("QueryStore", view)
 
 
 class PlainGraph:
@@ -330,8 +330,15 @@ class _Classing:
         return types
 
 
-_VIEWS: dict[int, PlainGraph] = {}  # the last one
-_TYPED: WeakKeyDictionary[QueryStore, str] = WeakKeyDictionary()  # versions that need no view
+class _Mine(threading.local):
+    """What a thread knows: its last view, and the versions of its stores that need none."""
+
+    def __init__(self) -> None:
+        self.view: PlainGraph | None = None
+        self.typed: WeakKeyDictionary[QueryStore, str] = WeakKeyDictionary()
+
+
+_MINE = _Mine()
 _SCHEMA = TypeAdapter(GraphSchema)
 _VALUES = TypeAdapter(list[Value])
 

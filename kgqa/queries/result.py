@@ -206,7 +206,10 @@ class QueryResult(Tabular):
         return [[_plain(cell) for cell in row] for row in self.rows]
 
     def to_arrow(self) -> pa.Table:
-        """Return the rows as an Arrow table, things by their names; mixed columns as text."""
+        """Return the rows as an Arrow table, things by their names.
+
+        A column of several types, or with integers of more than 64 bits, is text.
+        """
         import pyarrow as pa
 
         columns = []
@@ -214,7 +217,7 @@ class QueryResult(Tabular):
             cells = [row[place] for row in self.plain_rows()]
             try:
                 columns.append(pa.array(cells))
-            except (pa.ArrowInvalid, pa.ArrowTypeError):
+            except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):  # of several types, huge
                 columns.append(pa.array([None if cell is None else str(cell) for cell in cells]))
         return pa.Table.from_arrays(columns, names=list(self.columns))
 

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias
 
 from kgqa.errors import DataError
+from kgqa.files import check_plain
 from kgqa.registry import QUESTION_FORMATS
 from kgqa.registry import Options as RegistryOptions
 
@@ -120,6 +121,7 @@ class QuestionFile:
         if self.path is None:
             return None
         try:
+            check_plain(self.path)
             with self.path.open("rb") as opened:
                 return hashlib.file_digest(opened, "sha256").hexdigest()
         except OSError as error:

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from pydantic import TypeAdapter
 
 from kgqa.errors import DataError
+from kgqa.files import check_plain
 from kgqa.graph.model import (
     ENTITY_SCHEMA,
     KEYED_EDGE_SCHEMA,
@@ -123,6 +124,7 @@ class RogQuestions(QuestionFormat):
     def read(self, path: Path) -> Iterator[Entry]:
         """Yield the questions of a file of JSON lines, or of a Parquet file."""
         try:
+            check_plain(path)
             with path.open("rb") as file:
                 head = file.read(len(_PARQUET))
         except OSError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
 
 from pydantic import (
@@ -14,6 +15,7 @@ from pydantic import (
 )
 
 from kgqa.errors import DataError
+from kgqa.files import check_plain, read_list
 from kgqa.questions.base import Entry, Question, QuestionFormat, unreadable
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+_MOST_BYTES = 64 << 20  # of a line
 BOM = b"\xef\xbb\xbf"
 _REASONS = {
     "missing": "is missing",
@@ -106,9 +109,12 @@ def questions_of_lines(path: Path, parse: Callable[[str, int], Question]) -> Ite
 def raw_lines(path: Path) -> Iterator[tuple[int, int, bytes]]:
     """Yield (number from 1, byte offset, line) of non-blank lines. Raises DataError."""
     try:
+        check_plain(path)
         with path.open("rb") as file:
             offset = 0
-            for number, line in enumerate(file, 1):
+            for number, line in enumerate(iter(partial(file.readline, _MOST_BYTES), b""), 1):
+                if len(line) == _MOST_BYTES:
+                    raise unreadable(path, f"line {number} has more than {_MOST_BYTES >> 20} MB")
                 bare = line.removeprefix(BOM) if number == 1 else line
                 if bare.strip():
                     yield number, offset, bare
@@ -124,7 +130,7 @@ def file_lines(path: Path, what: str) -> list[str]:
     names and JSON may hold them. A byte order mark is left out.
     """
     try:
-        text = path.read_text("utf-8-sig")
+        text = read_list(path)
     except OSError as error:
         raise DataError(
             f"The {what} {path} cannot be read: {error.strerror or error}.", "Check the path."

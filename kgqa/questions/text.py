@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from kgqa.errors import DataError
+from kgqa.files import read_list
 from kgqa.questions.base import Entry, Question, QuestionFormat
 from kgqa.questions.rows import questions_of_lines, unique
 
@@ -78,7 +79,7 @@ def _types(path: Path) -> list[str]:
         return []
     try:
         # blank lines stay: types and questions go together by their number
-        return [line.strip() for line in beside.read_text("utf-8").split("\n")]
+        return [line.strip() for line in read_list(beside).split("\n")]
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(
             f"The file of question types {beside} cannot be read: {error}.",

@@ -19,12 +19,12 @@ from starlette.routing import Route
 
 from kgqa.api import Turn, leaves_out
 from kgqa.api.kg import DEFAULT_METHOD
-from kgqa.display import LONGEST, code_span, markdown, path_text, said_name
+from kgqa.display import LONGEST, code_span, path_text, said_name
 from kgqa.errors import KgqaError, UsageError
 from kgqa.server.faults import RefusedError, error_json
 from kgqa.server.forms import AskForm
 from kgqa.server.http import MOST_BYTES, answered, as_json, fields, with_signs_of_life
-from kgqa.server.views import UNANSWERABLE, answer_text, methods
+from kgqa.server.views import UNANSWERABLE, answer_text, error_text, methods
 
 _TITLE, _PATHS = 60, 5  # characters of a title; paths that are shown while more are looked for
 # "Generate a concise, 3-5 word title …", "Suggest 3-5 relevant follow-up questions …"
@@ -126,7 +126,7 @@ class Chat:
             answer = await answered(request, self.sessions.answer(waiting))
             text = _topics(answer) + answer_text(answer)
         except UNANSWERABLE as error:
-            answer, text = error_json(error), markdown(str(error))
+            answer, text = error_json(error), error_text(error)
         return as_json(_whole(text, base) | {"usage": _usage(answer), "kgqa": answer})
 
     async def _before(
@@ -177,7 +177,7 @@ class Chat:
             yield _data(reply)
             return
         failed = waiting.failure
-        text = markdown(str(failed)) if failed is not None else answer_text(reply)
+        text = error_text(failed) if failed is not None else answer_text(reply)
         if failed is None and not topics:
             text = _topics(reply) + text
         for line in text.splitlines(keepends=True):

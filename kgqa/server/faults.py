@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from kgqa.errors import (
+    HALF_A_PAIR,
     EmptyLanguageError,
     EntityNotFoundError,
     GeneralModelError,
@@ -106,12 +107,6 @@ def advice(hint: str) -> str:
 def shortened(text: str) -> str:
     """Return an error text that repeats only the beginning of the sent text."""
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
-
-
-HALF_A_PAIR = (
-    "The text holds half of a surrogate pair, which is not a character.",
-    "Send text as UTF-8, or escape whole pairs.",
-)
 
 
 def unexpected(error: BaseException) -> KgqaError:

@@ -11,9 +11,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 from kgqa.display import said_name
-from kgqa.errors import KgqaError, UsageError
+from kgqa.errors import HALF_A_PAIR, KgqaError, UsageError
 from kgqa.server.faults import (
-    HALF_A_PAIR,
     BusyError,
     RefusedError,
     error_json,

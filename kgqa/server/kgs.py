@@ -55,14 +55,21 @@ class ServedKgs:
     def named(self, name: str | None) -> str:
         """Return the KG that is meant, the only one by default. Raises UsageError, GraphError.
 
-        One that is not listed may be in a store that cannot be read: that is said then.
+        One that is not listed may be in a store that cannot be read: that is said then. What is
+        wrong with which store is only for clients that may see every KG.
         """
-        names = list(self.all())
+        names, client = list(self.all()), asking.get()
         if name in names:
             return str(name)
         for fault in self._faults:
-            if isinstance(fault, StoreUnavailableError):
+            if not isinstance(fault, StoreUnavailableError):
+                continue
+            if client.opens_all:
                 raise fault
+            if name in client.kgs:
+                raise StoreUnavailableError(
+                    f"{name} cannot be read now.", "Try again later; the server's log says why."
+                )
         listed = f"There is: {', '.join(names)}." if names else "Whoever runs the server loads one."
         if name is not None or not names:
             called = f"no KG named {name[:80]}" if name is not None else "no KG"

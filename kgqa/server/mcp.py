@@ -32,7 +32,7 @@ from kgqa.server.forms import (
     Rows,
     TurnForm,
 )
-from kgqa.server.views import answer_text, path_page
+from kgqa.server.views import answer_text, error_text, path_page
 from kgqa.version import __version__
 
 if TYPE_CHECKING:
@@ -341,7 +341,7 @@ async def _result(
     try:
         content, text = await work()
     except KgqaError as error:
-        raise ToolError(markdown(str(error))) from None
+        raise ToolError(error_text(error)) from None
     except TimeoutError as error:
         raise ToolError(str(unexpected(error))) from None
     most = _MOST_CHARACTERS if full else _COMPACT

@@ -38,7 +38,7 @@ class ServerProgress:
 
     def note(self, text: str) -> None:
         """Log a note: it is for whoever runs the server, and may name files."""
-        _LOG.info(without_secrets(text))
+        _LOG.info("%s", text)
 
 
 class _Reported:
@@ -62,6 +62,14 @@ class _Reported:
         self._progress.tell(self._progress.doing)
 
 
+class CleanFormatter(logging.Formatter):
+    """Shows no credentials, neither of a message nor of what raised it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return a record as its lines."""
+        return without_secrets(super().format(record))
+
+
 def log_to_stderr() -> None:
     """Have the log of the server on stderr, a line each.
 
@@ -69,6 +77,6 @@ def log_to_stderr() -> None:
     no more can be opened.
     """
     handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    handler.setFormatter(CleanFormatter("%(asctime)s %(levelname)s %(message)s"))
     logging.getLogger().addHandler(handler)
     logging.getLogger("kgqa").setLevel(logging.INFO)

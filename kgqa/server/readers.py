@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from kgqa.deadline import deadline
 from kgqa.errors import GraphError, KgqaError, TimeLimitError
 from kgqa.server.faults import RefusedError, StoppingError
+from kgqa.server.turns import Turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,8 +71,7 @@ class Readers:
     opened: Callable[[], KG]
     is_replaced: Callable[[KG], bool]
     _waiting: list[_Reading] = field(default_factory=list)
-    _running: Counter[str] = field(default_factory=Counter)
-    _turns: dict[str, int] = field(default_factory=dict)  # when each client was served last
+    _turns: Turns = field(default_factory=Turns)
     _changed: threading.Condition = field(default_factory=threading.Condition)
     _threads: list[threading.Thread] = field(default_factory=list)
     _idle: int = 0
@@ -119,15 +118,10 @@ class Readers:
             self._idle -= 1
             if self._stopping:
                 return None
-            reading = min(self._waiting, key=self._claim)
+            reading = min(self._waiting, key=lambda one: self._turns.claim(one.client))
             self._waiting.remove(reading)
-            self._turns[reading.client] = max(self._turns.values(), default=0) + 1
-            self._running[reading.client] += 1
+            self._turns.begin(reading.client)
             return reading
-
-    def _claim(self, reading: _Reading) -> tuple[int, int]:
-        """Return a client's place in the order of turns: its running reads, then its last turn."""
-        return self._running[reading.client], self._turns.get(reading.client, 0)
 
     def _run(self) -> None:
         kg: KG | None = None
@@ -144,8 +138,7 @@ class Readers:
             except BaseException as raised:  # reported to the client, and the thread goes on
                 error = raised
             with self._changed:
-                self._running[reading.client] -= 1
-                self._running += Counter()  # drops the clients that have nothing running
+                self._turns.end(reading.client)
             reading.finish(result, error)
         if kg is not None:
             with suppress(KgqaError):

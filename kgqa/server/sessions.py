@@ -1,8 +1,8 @@
 """The questions of all clients: who waits, who is answered by which worker, who has gone.
 
-Each worker (:mod:`kgqa.server.worker`) has a thread here, which takes the client who waits longest,
-and for the same worker whatever else waits for the same session, up to the worker's share. What
-needs no model (linking, paths, checks, plans) has threads of its own
+Each worker (:mod:`kgqa.server.worker`) has a thread here, which takes a question of the client
+whose turn it is, and for the same worker what else waits for the same session, up to its share.
+What needs no model (linking, paths, checks, plans) has threads of its own
 (:mod:`kgqa.server.readers`), and does not wait for questions. The event loop does neither.
 """
 
@@ -27,6 +27,7 @@ from kgqa.server.guard import asking
 from kgqa.server.kgs import ServedKgs
 from kgqa.server.progress import ServerProgress
 from kgqa.server.readers import Readers
+from kgqa.server.turns import Turns, is_full
 from kgqa.server.worker import ALL, Job, RemoteWorker, Worker, Workers, request_session, session_key
 
 if TYPE_CHECKING:
@@ -152,6 +153,7 @@ class Sessions:
         self._numbers = itertools.count(ALL + 1)
         self._waiting: list[Waiting] = []
         self._running: dict[int, Waiting] = {}
+        self._turns = Turns()
         self._asked: dict[str, deque[float]] = {}  # when each client did
         self._changed = threading.Condition()
         self.stopping = False
@@ -276,7 +278,8 @@ class Sessions:
                 if not question.gone and question.deadline > now
             ]
             ahead = len(self._waiting)
-            if ahead >= self.options.max_queue:
+            waiting_of = Counter(question.client for question in self._waiting)
+            if is_full(waiting_of, client.name, self.options.max_queue):
                 raise BusyError(ahead, max(1, min(60, round(ahead * self._seconds))))
             mine = [
                 question
@@ -404,7 +407,10 @@ class Sessions:
                     return None
                 worker.check()
                 if self._waiting:
-                    return self._taken(place, self._waiting[0])
+                    return self._taken(place, self._next())
+
+    def _next(self) -> Waiting:
+        return min(self._waiting, key=lambda question: self._turns.claim(question.client))
 
     def _take(self, place: int, taken: list[Waiting]) -> Job | None:
         """Return the next question for a session, None if another session is next."""
@@ -412,11 +418,12 @@ class Sessions:
             every = len(self._waiting) + len(self._running)
             mine = sum(question.place == place for question in self._running.values())
             share = -(-every // len(self._threads))
-            if len(taken) >= _TOGETHER or mine >= max(1, share):
+            if len(taken) >= _TOGETHER or mine >= max(1, share) or not self._waiting:
                 return None
-            question = next(
-                (question for question in self._waiting if question.key == taken[0].key), None
-            )
+            turn, key = self._next(), taken[0].key
+            if turn.key != key and not self._turns.claim(turn.client)[0]:
+                return None  # it is the turn of a client that has nothing running
+            question = next((one for one in (turn, *self._waiting) if one.key == key), None)
             if question is not None:
                 taken.append(self._taken(place, question))
             return None if question is None else question.job
@@ -424,6 +431,7 @@ class Sessions:
     def _taken(self, place: int, question: Waiting) -> Waiting:
         self._waiting.remove(question)
         self._running[question.job.number] = question
+        self._turns.begin(question.client)
         question.place = place
         return question
 
@@ -438,8 +446,9 @@ class Sessions:
             return
         with self._changed:
             question = self._running.pop(number, None)
-        if question is None:
-            return
+            if question is None:
+                return
+            self._turns.end(question.client)
         if stage == "error":
             self.done["gone" if question.gone else type(known).__name__] += 1
             question.fail(known)
@@ -463,6 +472,7 @@ class Sessions:
             mine = [question for question in self._running.values() if question.place == place]
             for question in mine:
                 del self._running[question.job.number]
+                self._turns.end(question.client)
                 question.place = None
                 again = question.lost < len(self._threads)  # all may have been ended at once
                 if (
@@ -492,9 +502,8 @@ class Sessions:
         if self.stopping:
             raise StoppingError
         client = asking.get()
-        running = self._reading.total()
-        if running >= self.options.max_queue:
-            raise BusyError(running, 1)
+        if is_full(self._reading, client.name, self.options.max_queue):
+            raise BusyError(self._reading.total(), 1)
         if client.questions is not None and self._reading[client.name] >= client.questions:
             raise BusyError(self._reading[client.name], 1, client.name)
         if client.per_minute is not None:

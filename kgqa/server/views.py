@@ -13,7 +13,13 @@ from kgqa.display import (
     refusal,
     said_name,
 )
-from kgqa.errors import EmptyLanguageError, EntityNotFoundError, LinkingError
+from kgqa.errors import (
+    EmptyLanguageError,
+    EntityNotFoundError,
+    KgqaError,
+    LinkingError,
+    without_secrets,
+)
 from kgqa.registry import METHODS
 from kgqa.server.forms import MOST_PATHS, PathsForm
 from kgqa.server.guard import asking
@@ -60,6 +66,11 @@ def answer_text(response: Mapping[str, Any]) -> str:
     if lines:
         parts.append("\n".join(["Paths, each edge checked in the graph:", *lines]))
     return "\n\n".join([*parts, *map(markdown, response["notes"]), *_readings(response)])
+
+
+def error_text(error: KgqaError) -> str:
+    """Return an error as Markdown, without credentials."""
+    return markdown(without_secrets(str(error)))
 
 
 def _readings(response: Mapping[str, Any]) -> list[str]:

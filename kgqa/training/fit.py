@@ -10,7 +10,6 @@ and what the card says stands around them; or a chain, as decoding on graphs can
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import shutil
 import time
@@ -30,6 +29,7 @@ from kgqa.models.kg_llm import KgLLM, make_special
 from kgqa.models.pretrained import quiet, with_adapter
 from kgqa.models.prompt import lead_to_answer
 from kgqa.models.tokenizer import HFEncoder
+from kgqa.records import record_line
 from kgqa.training.chains import ChainExample
 from kgqa.training.loop import (
     LOSS_WINDOW,
@@ -401,7 +401,7 @@ def _write_log(file: Path, fit: Fit[Any], settings: TrainingSettings) -> None:
     lines += [{"step": step, **figures} for step, figures in fit.checks]
     lines.sort(key=lambda line: line["step"])
     with writing_to(file.parent):
-        write_whole(file, "".join(json.dumps(line) + "\n" for line in lines).encode())
+        write_whole(file, "".join(map(record_line, lines)).encode())
 
 
 def with_markers(kg_llm: KgLLM, card: AdapterCard, seed: int = 0) -> KgLLM:

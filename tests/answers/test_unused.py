@@ -8,6 +8,7 @@ import pytest
 
 import kgqa
 from kgqa.answers.unused import UNSURE, unused_names, unused_values
+from kgqa.display import REFUSED
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,7 +56,7 @@ def test_of_an_unknown_thing_nothing_is_said(tmp_path: Path) -> None:
     for asked in ("Is Rio the capital of Peru?", "is Rio part of Peru"):
         answer = kg.ask(asked, method="rank")
         assert (answer.answers, answer.confidence) == ((), None)
-        assert answer.notes == ('Not in this graph: nothing there is called "Rio".',)
+        assert answer.notes == ('Not in this graph: no fact says this of "Rio".',)
 
 
 def test_of_a_thing_that_is_there_it_is_not_said_that_it_is_not(tmp_path: Path) -> None:
@@ -80,3 +81,45 @@ def test_names_of_a_country_s_things_and_short_forms_are_taken() -> None:
     assert unused_names("Who is the CEO of Salt?", "Salt -> chief executive -> Bo") == []
     assert unused_names("Who sells Salt in January?", "Salt -> seller -> Bo") == []
     assert unused_names("Who sells Salt in Oslo?", "Salt -> seller -> Bo") == ["Oslo"]
+
+
+@pytest.fixture(scope="module")
+def clinic(tmp_path_factory: pytest.TempPathFactory) -> kgqa.KG:
+    home = tmp_path_factory.mktemp("clinic")
+    (home / "drugs.csv").write_text(
+        "drug_id,drug,class,maker\n"
+        "10,Amoxicillin,antibiotic,Orly Labs\n"
+        "11,Ibuprofen,analgesic,Tarn Works\n"
+        "12,Warfarin,anticoagulant,Orly Labs\n"
+    )
+    return kgqa.ingest("tables", home / "drugs.csv", kg="clinic", home=home / "kgs")
+
+
+@pytest.mark.parametrize(
+    ("question", "answers"),
+    [
+        ("Is Warfarin an anticoagulant?", ["yes"]),
+        ("Is Warfarin made by Orly Labs?", ["yes"]),
+        ("Is Warfarin an antibiotic?", []),
+        ("Is Ibuprofen made by Orly Labs?", []),
+    ],
+)
+def test_what_asks_whether_is_answered_by_yes_or_not_at_all(
+    clinic: kgqa.KG, question: str, answers: list[str]
+) -> None:
+    answer = clinic.ask(question)
+    assert [one.name for one in answer.answers] == answers
+    assert answers or any(note.startswith(REFUSED) for note in answer.notes)
+
+
+@pytest.mark.parametrize("question", ["Which is the best drug?", "What is the largest drug?"])
+def test_all_of_a_class_are_no_answer_to_a_superlative(clinic: kgqa.KG, question: str) -> None:
+    answer = clinic.ask(question)
+    assert not answer.answers
+    assert answer.notes[-1].startswith("Not in this graph: nothing says which is the ")
+
+
+def test_names_are_ordered_only_where_the_question_says_so(clinic: kgqa.KG) -> None:
+    first = clinic.ask("Which drug is the first in alphabetical order?")
+    assert first.best is not None
+    assert first.best.name == "Amoxicillin"

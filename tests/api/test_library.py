@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -87,6 +88,17 @@ def test_options_are_checked_before_anything_is_loaded(kg: kgqa.KG) -> None:
         kg.qa(beams=2)
     with pytest.raises(UsageError, match="The method 'guess' does not exist"):
         kg.ask(QUESTION, method="guess")
+
+
+@pytest.mark.parametrize("method", ["rank", "query", "auto"])
+def test_half_a_surrogate_pair_is_no_question(tmp_path: Path, method: str) -> None:
+    with kgqa.ingest("triples", [("Ada", "knows", "Grace")], kg="kg", home=tmp_path) as small:
+        half = "who knows \ud800 Ada"
+        with pytest.raises(UsageError, match="surrogate"):
+            small.ask(half, method=method)
+        first, second = small.qa(method).batch([half, "who does Ada know?"])
+        assert isinstance(first.error, UsageError)
+        assert second.error is None
 
 
 @pytest.fixture(scope="module")
@@ -174,6 +186,18 @@ def test_answers_and_paths_are_tables(
     monkeypatch.setattr("kgqa.tabular.find_spec", lambda name: None)
     with pytest.raises(kgqa.KgqaError, match="pip install pandas"):
         paths.to_frame()
+
+
+def test_the_table_of_a_plan_has_integers_of_any_size_and_every_column(tmp_path: Path) -> None:
+    rows = [{"name": "Ton", "weight": 9 * 10**18}, {"name": "Tun", "weight": 91 * 10**17}]
+    with kgqa.ingest("tables", rows, kg="thing", home=tmp_path) as things:
+        asked = things.ask("What is the total weight of all things?", method="query")
+        assert asked.value == 181 * 10**17
+        for result in (asked, things.query("Thing | give sum Thing.weight")):
+            assert result.to_arrow().column(0).to_pylist() == [str(181 * 10**17)]
+        twice = things.query("Thing | give Thing, Thing.weight, Thing")
+        assert replace(asked, result=twice).to_arrow() == twice.to_arrow()
+        assert twice.to_arrow().num_columns == 3
 
 
 def test_a_deleted_kg_leaves_nothing_and_others_stay(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def states_of(answer: kgqa.Answer) -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize(
-    "questions", [40, pytest.param(500, marks=pytest.mark.long)], ids=["some", "many"]
+    "questions", [16, pytest.param(500, marks=pytest.mark.long)], ids=["some", "many"]
 )
 def test_no_question_fails_and_no_answer_mixes_states(
     neo4j_server: Neo4jServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, questions: int

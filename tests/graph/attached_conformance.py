@@ -186,7 +186,8 @@ class AttachedConformance:
         assert (held["year"], held["released"]) == (1995, "1995-06-30")
 
     def test_unknown_ids_and_keys(self, attached: Any) -> None:
-        unknown = [*HOSTILE, "", "http://x.org/nobody", "\udc80", "a\x00b", '"never"']
+        unknown = [*HOSTILE, "", "http://x.org/nobody", "\udc80", "a\x00b", '"never"',
+                   '"never"^^xsd:integer', '"never"^^xsd:boolean']  # fmt: skip
         assert attached.keys_of(unknown).tolist() == [-1] * len(unknown)
         for look_up in (lambda: attached.entities(keys_array([12])), lambda: attached.details(12)):
             with pytest.raises(EntityNotFoundError, match="12"):

@@ -16,8 +16,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-# A server that lives for minutes: compiling less of it halves what its start costs the processor.
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# A server that lives for minutes: compiling less of it halves what its start costs the processor,
+# as long as it has room for all of its code: without the optimising compiler Java keeps 48 MB.
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "neo4j"
 
 

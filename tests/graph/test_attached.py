@@ -22,6 +22,7 @@ from pydantic import TypeAdapter
 from kgqa import cypher
 from kgqa.cypher.attached import attached, quoted
 from kgqa.errors import GraphError, KgqaError, PlanError, StoreUnavailableError, UsageError
+from kgqa.graph import attached_reader
 from kgqa.graph.attached import (
     FILE_NAME,
     RECORD_NAME,
@@ -296,6 +297,32 @@ class TestAsItIs:
                 assert hidden not in everything
             assert not len(store.find_names(["Ron Howard"])[0])
             assert store.property_values(keys_array([key]), "year")[1] == []
+
+    def test_what_is_remembered_has_bounds_and_one_look_at_them_has_not(
+        self, films: Neo4jServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A server asks for years; a question may need more at once than is kept."""
+        monkeypatch.setattr(attached_reader, "KEPT", 3)
+        with opened(films, tmp_path) as store:
+            keys = store.keys_of(["Film:2"])
+            (value,) = store.keys_of(['"space"'])
+            for _ in range(3):
+                use(store)
+                near = store.neighbours(store.topic_keys(), "both")
+                every = np.unique(np.concatenate([keys, near.target]))
+                assert len(every) > 3
+                assert len(store.entities(every).ids) == len(every)
+                before = edges(store, "Film:2")
+                store.refresh()
+                assert edges(store, "Film:2") == before
+            for number in range(20):
+                store.intern(f'"{number}"', str(number))
+                store.refresh()
+            remembered = (store._known, store._facts, store._values, store._older)
+            assert max(map(len, remembered)) <= len(every) + 3
+            assert not store.knows_value(int(value))
+            assert store.keys_of(['"space"']) == [value]  # it is read again
+            assert edges(store, "Film:2") == before
 
     def test_a_name_that_the_user_chose(self, films: Neo4jServer, tmp_path: Path) -> None:
         with opened(films, tmp_path, Taken(only=[MARK], name={"Film": "uid"})) as store:

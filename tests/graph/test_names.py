@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kgqa.graph.model import ENTITY_SCHEMA, Kind, normalised_names
-from kgqa.graph.names import name_form, name_form_column, normalise
+from kgqa.graph.names import name_form, name_form_column, normalise, normalised_column
 
 NAMES = st.text(max_size=12) | st.text("aZ09 _-.'\x1c\x7f\tßİſÅ\u212b", max_size=12)
 
@@ -39,6 +39,8 @@ NAMES = st.text(max_size=12) | st.text("aZ09 _-.'\x1c\x7f\tßİſÅ\u212b", max_
 def test_a_column_has_the_form_of_each_name(names: list[str]) -> None:
     column = name_form_column(pa.array(names, type=pa.string()))
     assert column.to_pylist() == [name_form(name) for name in names]
+    column = normalised_column(pa.array(names, type=pa.string()))
+    assert column.to_pylist() == [normalise(name) for name in names]
 
 
 @given(NAMES)

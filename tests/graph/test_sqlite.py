@@ -59,6 +59,20 @@ class TestSqliteChanges(ChangeConformance):
     pass
 
 
+@pytest.mark.parametrize("count", [1, 31, 32, 33, 64, 65])
+def test_every_node_and_name_is_written_whatever_their_number(tmp_path: Path, count: int) -> None:
+    ids = [f"e{number:02}" for number in range(count)]
+    tables = tables_of([entity(id_, name=f"Name {id_}") for id_ in ids], [("e00", "r", ids[-1])])
+    SqliteWriter(tmp_path / "graph.sqlite").write(tables, Silent())
+    with SqliteStore(tmp_path / "graph.sqlite") as store:
+        keys = keys_array(range(count))
+        assert store.entities(keys).ids == ids
+        _, named = store.find_names([f"Name {id_}" for id_ in ids])
+        assert named.tolist() == keys.tolist()
+        found = [store.suggest(id_, limit=1).tolist() for id_ in (ids[0], ids[-1])]
+        assert found == [[0], [count - 1]]
+
+
 class TestSqliteStore(StoreConformance):
     random_graphs = 3  # more of them below
     bounds = ("kgqa.graph.sqlite_file._KEYS", "kgqa.graph.sqlite_file._TEXTS")

@@ -72,7 +72,30 @@ APOC_CSV = """_id,_labels,name,founded,_start,_end,_type,since
 a,:Person,Ann,,,,,
 f,:Firm,Acme,1950,,,,
 ,,,,a,f,works for,2004"""
+KGX = json.dumps(
+    {
+        "nodes": [
+            {"id": "a", "name": "Ann", "category": ["biolink:Person"]},
+            {"id": "f", "name": "Acme", "category": ["biolink:Firm"], "founded": 1950},
+        ],
+        "edges": [{"subject": "a", "predicate": "works for", "object": "f", "since": 2004}],
+    }
+)
+WORKS = {"source": "a", "target": "f", "interaction": "works for", "since": 2004}
+CYTOSCAPE = json.dumps(
+    {
+        "data": {"shared_name": "team"},
+        "elements": {
+            "nodes": [{"data": {**each, "SUID": 6}, "position": {"x": 1}} for each in (ANN, ACME)],
+            "edges": [{"data": {**WORKS, "shared_interaction": "works for"}}],
+        },
+    }
+)
+CYTOSCAPE_JS = json.dumps({"elements": [{"data": ANN}, {"data": ACME}, {"data": WORKS}]})
 FORMS = {
+    "kgx.json": KGX,
+    "g.cyjs": CYTOSCAPE,
+    "js.json": CYTOSCAPE_JS,
     "g.graphml": GRAPHML,
     "g.gexf": GEXF,
     "g.json": NODE_LINK,
@@ -92,6 +115,26 @@ def test_the_same_graph_in_every_form(load: Any, write: Any, name: str, loader: 
     assert loaded.entities["f"]["types"] == ["Firm"]
     assert json.loads(loaded.entities["f"]["properties"])["founded"] == 1950
     assert not loaded.rejects
+
+
+def test_the_simple_format_of_cytoscape(load: Any, write: Any) -> None:
+    loaded = load("triples", write("g.sif", "Ann knows Bob Cid", "Dee", "Bob knows"))
+    assert loaded.facts.keys() == {("Ann", "knows", "Bob"), ("Ann", "knows", "Cid")}
+    assert "Dee" in loaded.entities
+    assert [row[2] for row in loaded.rejects] == ["a relation that leads to no node"]
+
+
+def test_what_a_drawing_of_yed_says_is_read(load: Any, write: Any) -> None:
+    text = """<graphml xmlns:y="http://www.yworks.com/xml/graphml">
+<key for="node" id="d6" yfiles.type="nodegraphics"/>
+<key for="edge" id="d9" yfiles.type="edgegraphics"/><graph>
+<node id="a"><data key="d6"><y:ShapeNode><y:NodeLabel>Ann</y:NodeLabel></y:ShapeNode></data></node>
+<node id="f"><data key="d6"><y:ShapeNode><y:NodeLabel>Acme</y:NodeLabel></y:ShapeNode></data></node>
+<edge source="a" target="f"><data key="d9"><y:PolyLineEdge><y:EdgeLabel> works for </y:EdgeLabel>
+</y:PolyLineEdge></data></edge></graph></graphml>"""
+    loaded = load("graph", write("g.graphml", *text.splitlines()))
+    assert loaded.facts.keys() == {("a", "works for", "f")}
+    assert {row["name"] for row in loaded.entities.values()} == {"Ann", "Acme"}
 
 
 def test_a_text_that_only_looks_like_a_number_stays_one(load: Any, write: Any) -> None:
@@ -267,6 +310,23 @@ def test_a_table_of_nodes_and_one_of_edges(
     types = {names[id_]: row["types"] for id_, row in loaded.entities.items()}
     assert types["Ann"] == ["person"]
     assert types["Acme"] == ["firm"]
+
+
+def test_the_lists_of_json_lines_are_classes(load: Any, write: Any) -> None:
+    ann = {"id": "X:0", "category": ["bio:person", "bio:thing"], "name": "Ann"}
+    acme = {"id": "X:1", "category": ["bio:firm"], "name": "Acme"}
+    folder = write("nodes.jsonl", json.dumps(ann), json.dumps(acme)).parent
+    edge = {"subject": "X:0", "predicate": "bio:works for", "object": "X:1", "sources": ["x"]}
+    write("edges.jsonl", json.dumps(edge))  # one record, which is still a line of many
+    loaded = load("tables", folder)
+    assert loaded.entities["X:0"]["types"] == ["person", "thing"]
+    assert loaded.facts.keys() == {("X:0", "works for", "X:1")}
+
+
+def test_edges_in_a_file_that_ends_in_sif(load: Any, write: Any) -> None:
+    folder = write("nodes.tsv", "id\tname\tkind", "G::1\tABX\tGene", "D::1\tflu\tDisease").parent
+    write("edges.sif", "source\tmetaedge\ttarget", "D::1\tDaG\tG::1")
+    assert load("tables", folder).facts.keys() == {("D::1", "DaG", "G::1")}
 
 
 def test_one_table_with_the_attributes_of_both_ends(load: Any, write: Any) -> None:

@@ -53,6 +53,46 @@ def test_tuples_and_frames_are_triples(tmp_path: Path) -> None:
         assert kg.check("Bob -> knows -> Ada").found
 
 
+class Broken:
+    """A frame of a library that fails."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        raise RuntimeError("its file is gone")
+
+
+HALF = "x \ud800"
+SPANS = pa.array([(1, 2, 3)], pa.month_day_nano_interval())
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ({}, "holds no table"),
+        ({"t": [{"name": HALF}]}, "The table t cannot be read: .*surrogate"),
+        ({HALF: pa.table(TOWNS)}, "cannot be the name of a table"),
+        ({"a\0b": pa.table(TOWNS)}, "cannot be the name of a table"),
+        ({"x" * 400: pa.table(TOWNS)}, "cannot be the name of a table"),
+        ({"": pa.table(TOWNS)}, "cannot be the name of a table"),
+        ({"t": [{"name": "a", "v": 2}, {"name": "b", "v": "x"}]}, "The table t cannot be read"),
+        ({"t": [{"name": "a", "v": object()}]}, "The table t cannot be read"),
+        ({"t": [{"name": "a", "v": 2**70}]}, "The table t cannot be read"),
+        ({"t": [{3: "a"}]}, "The table t cannot be read"),
+        ({"t": pa.table({"name": ["a"], "span": SPANS})}, "The table t cannot be read"),
+        (Broken(), "The table kg cannot be read: its file is gone"),
+    ],
+)
+def test_a_table_that_cannot_be_read_is_named(tmp_path: Path, source: object, said: str) -> None:
+    with pytest.raises(UsageError, match=said) as raised:
+        kgqa.ingest("tables", source, kg="kg", home=tmp_path)
+    str(raised.value).encode()
+    assert not (tmp_path / "kg").exists()
+
+
+def test_a_triple_that_cannot_be_text_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"The table kg cannot be read: .*surrogate"):
+        kgqa.ingest("triples", [("a", HALF, "c")], kg="kg", home=tmp_path)
+
+
 def test_what_is_no_table_is_said(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="Item 2 is"):
         as_files([[("a", "b", "c"), ("d", "e")]], tmp_path, "x", triples=True)

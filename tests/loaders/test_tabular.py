@@ -534,3 +534,22 @@ def test_ids_that_are_no_key_of_their_table_are_not_of_its_type(tmp_path: Path) 
     types = [each["types"] for each in read.entities.values()]
     assert types.count(["Team"]) == 3
     assert types.count(["TeamId"]) == 2
+
+
+def test_things_are_called_by_the_label_of_their_key(tmp_path: Path) -> None:
+    """As the query services of Wikidata write tables."""
+    at = "http://www.wikidata.org/entity"
+    rows = f"{at}/Q1,Torv Museum,Norland\n{at}/Q2,Glass Hall,Sudland\n{at}/Q3,Depot,Norland\n"
+    read = read_tables(tmp_path, {"query.csv": f"item,itemLabel,countryLabel\n{rows}"})
+    assert read.names("Query") == {"Torv Museum", "Glass Hall", "Depot"}
+    assert read.names("Country") == {"Norland", "Sudland"}
+
+
+def test_eight_digits_are_a_date_where_the_column_says_so(tmp_path: Path) -> None:
+    rows = "c1,20240131,20240131\nc2,20231224,20241324\n"
+    read = read_tables(tmp_path, {"calendar.csv": f"calendar_id,start_date,end_date\n{rows}"})
+    assert read.properties("Calendar/c1") == {
+        "calendar_id": "c1",
+        "start_date": "2024-01-31",
+        "end_date": 20240131,
+    }

@@ -38,7 +38,7 @@ def test_a_column_of_bytes_is_left_out_and_said(tmp_path: Path) -> None:
         {
             "uuid": pa.array([bytes(range(240, 256)), bytes(16)], pa.binary(16)),
             "name": ["Ann", "Bob"],
-            "nested": [{"a": 1}, {"a": 2}],
+            "nested": [[{"a": 1}], [{"a": 2}]],
             "empty": pa.array([None, None], pa.string()),
         }
     )
@@ -49,6 +49,22 @@ def test_a_column_of_bytes_is_left_out_and_said(tmp_path: Path) -> None:
     assert "with bytes: uuid" in said
     assert "with nested values: nested" in said
     assert "with no value: empty" in said
+
+
+def test_objects_in_cells_are_columns_of_their_own(tmp_path: Path) -> None:
+    path = tmp_path / "users.jsonl"
+    path.write_text('{"name": "Iris", "home": {"city": "Lund", "at": {"no": 4}}}\n{"name": "Jarl"}')
+    found = {"name": ["Iris", "Jarl"], "home.city": ["Lund", None], "home.at.no": ["4", None]}
+    assert cells(path) == found
+
+
+def test_rows_without_a_value_are_no_things_and_said(tmp_path: Path) -> None:
+    path = tmp_path / "gauges.csv"
+    path.write_text("gauge,level\nG1,1.5\n,\nG2,\n, NULL\n")
+    found = table_of(path)
+    assert cells(path) == {"gauge": ["G1", "G2"], "level": ["1.5", None]}
+    assert found.rows.tolist() == [2, 4]
+    assert found.notes == ["gauges.csv: 2 rows without a value are left out."]
 
 
 def test_text_that_was_written_as_bytes_and_uuids_are_read(tmp_path: Path) -> None:

@@ -40,6 +40,10 @@ if TYPE_CHECKING:
         (["2020-01-01T10:00:00Z"], "datetime"),
         (["12:30", "9:05:10"], "time"),
         (["P1Y2M", "PT3H"], "duration"),
+        (["3 March 2021", "12 Jan 2020"], "date"),
+        (["May 2021", "June 2020"], "text"),
+        (["13.02.21", "14.02.21"], "text"),  # of which century, nobody knows
+        (["(1990)", "(2001)"], "text"),
         (["POINT(1 2)"], "point"),
         (["nan", "1"], "text"),
         (["0x10", "3"], "text"),
@@ -91,6 +95,18 @@ def test_nulls_bytes_and_embeddings() -> None:
     assert as_cells(pa.chunked_array([[[0.5] * 40]])) is None
 
 
+def test_na_is_missing_where_it_is_no_code() -> None:
+    for texts, known in (
+        (["Europe/Oslo", "NA", "Asia/Tokyo"], ["Europe/Oslo", None, "Asia/Tokyo"]),
+        (["N14228", "NA"], ["N14228", None]),
+        (["US", "NA", "DE"], ["US", "NA", "DE"]),
+        (["JFK", "NA"], ["JFK", "NA"]),
+    ):
+        column = as_cells(pa.chunked_array([texts]))
+        assert column is not None
+        assert column.to_pylist() == known
+
+
 def test_lists_in_cells_are_found_and_prose_is_not() -> None:
     assert separator(pa.array(["a; b", "c"])) == ";"
     assert separator(pa.array(["a b", "c"])) == ""
@@ -110,6 +126,17 @@ def test_lists_in_cells_are_found_and_prose_is_not() -> None:
         (["1 234 567", "12 000"], "integer", "", [1234567, 12000]),
         (["3", "NA", "unknown", "-"], "integer", "", [3, None, None, None]),
         (["n/a", "2.5"], "float", "", [None, 2.5]),
+        (["1,200", "(3,450)", ".."], "integer", "", [1200, -3450, None]),
+        (["3 March 2021", "1 Dec 2019"], "date", "", ["2021-03-03", "2019-12-01"]),
+        (["March 3, 2021", "Dec. 12, 2020"], "date", "", ["2021-03-03", "2020-12-12"]),
+        (["03-Mar-2021", "12-DEC-2020"], "date", "", ["2021-03-03", "2020-12-12"]),
+        (["2h 35m", "58m", "1 day 2 hours"], "duration", "", ["PT2H35M", "PT58M", "P1DT2H"]),
+        (
+            ["2024-03-01 10:00:00+02", "2024-03-01 09:30:00-0530"],
+            "datetime",
+            "",
+            ["2024-03-01T10:00:00+02:00", "2024-03-01T09:30:00-05:30"],
+        ),
         (["-0044-03-15", "0014-08-19"], "date", "", ["-0044-03-15", "0014-08-19"]),
     ],
 )

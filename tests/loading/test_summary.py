@@ -9,6 +9,8 @@ import kgqa
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import pytest
+
 
 def taken(tmp_path: Path, loader: str, **files: str) -> dict[str, Any]:
     sources = []
@@ -51,6 +53,47 @@ def test_what_is_left_out_is_told_by_kind_with_an_example_and_much_is_a_warning(
     assert kinds["header"] == {"reason": "header", "count": 1, "example": "", "rejected": False}
     [warning] = found["warnings"]
     assert warning.startswith("12% of 8 lines were rejected: 2 fields in place of 3")
+
+
+def test_every_kind_of_loss_has_an_example(tmp_path: Path) -> None:
+    label, seen = "<http://www.w3.org/2000/01/rdf-schema#label>", "<http://x.org/seen>"
+    ann, bob = "<http://x.org/ann>", "<http://x.org/bob>"
+    lines = [
+        f'{ann} {label} "Ann"@en .',
+        f'{ann} {label} "Anna"@de .',
+        f'{bob} {label} "Bobík"@cs .',
+        f"{ann} {seen} {bob} .",
+        f"{ann} {seen} {bob} .",
+        f'{ann} {seen} "" .',
+        f'{ann} {seen} "heute"@de .',
+        f"{ann} {seen}",
+    ]
+    names = tmp_path / "names.tsv"
+    names.write_text("http://x.org/nobody\tNobody\n", encoding="utf-8")
+    for form, options in (("triples", {"names": names}), ("rdf", {})):
+        path = tmp_path / "g.nt"
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        with kgqa.ingest(form, path, kg="t", home=tmp_path / form, **options) as kg:
+            assert kg.loaded is not None
+            left = {each["reason"]: each["example"] for each in kg.loaded["taken"]["left_out"]}
+        assert all(left.values()), left
+        assert left["repeated edge"] == "http://x.org/ann http://x.org/seen http://x.org/bob"
+        assert left["other language"] in ("Anna", "heute")
+
+
+def test_a_line_says_in_which_language_names_are(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    label = "<http://www.w3.org/2000/01/rdf-schema#label>"
+    names = [("a", '"Ann"@en-GB'), ("b", '"Bob"@en'), ("c", '"Cid"'), ("d", '"Dora"@cs')]
+    lines = [f"<http://x.org/{id_}> {label} {name} ." for id_, name in names]
+    lines += [f"<http://x.org/{id_}> <http://x.org/knows> <http://x.org/a> ." for id_ in "bcd"]
+    with caplog.at_level("INFO"):
+        taken(tmp_path, "triples", g_nt="\n".join(lines) + "\n")
+    said = (
+        "Names, by language: 1 in en, 1 in a region of it, 1 without a tag, 1 in another language"
+    )
+    assert said in caplog.text
 
 
 def test_values_that_nothing_has_are_one_kind(tmp_path: Path) -> None:

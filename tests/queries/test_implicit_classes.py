@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -176,3 +177,21 @@ def test_classes_without_types_are_asked_by_their_names(
     bridges: kgqa.KG, question: str, answers: list[str]
 ) -> None:
     assert sorted(ranked.name for ranked in bridges.ask(question).answers) == answers
+
+
+def test_one_thread_takes_no_view_of_another_away(kg: kgqa.KG, tmp_path: Path) -> None:
+    """A server asks each KG in threads of its own, each with its own store."""
+    mine = queryable(kg.store)
+    others: list[object] = []
+
+    def ask() -> None:
+        with kgqa.open("other", home=tmp_path) as other:
+            others.append(queryable(other.store))
+
+    kgqa.ingest("triples", TRIPLES, kg="other", home=tmp_path).close()
+    thread = threading.Thread(target=ask)
+    thread.start()
+    thread.join()
+    assert others
+    assert others[0] is not mine
+    assert queryable(kg.store) is mine

@@ -99,6 +99,22 @@ def test_a_client_does_not_wait_for_all_that_another_asked_before(made: Sessions
     assert order.index("few") < THREADS
 
 
+def test_the_look_ups_of_one_client_leave_room_for_another(made: Sessions) -> None:
+    async def run() -> None:
+        slow, most = Slow(), made.options.max_queue
+        asking.set(Client(key="-" * 16, name="many"))
+        plans = [asyncio.ensure_future(made.read(None, slow, plan=True)) for _ in range(most)]
+        await begun(slow, THREADS)
+        with pytest.raises(BusyError):
+            await made.read(None, look_up)
+        asking.set(Client(key="-" * 16, name="few"))
+        assert await made.read(None, look_up) > 0
+        slow.let_go.release(most)
+        await asyncio.gather(*plans)
+
+    asyncio.run(run())
+
+
 def test_what_nobody_waits_for_ends(made: Sessions) -> None:
     async def run() -> None:
         slow = Slow()

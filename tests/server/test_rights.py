@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from contextvars import copy_context
 from typing import TYPE_CHECKING
 
 import pytest
 
 import kgqa
+from kgqa.api import Home
+from kgqa.errors import KgqaError
 from kgqa.progress import Silent
-from kgqa.server.guard import Keys
+from kgqa.server.guard import Client, Keys, asking
+from kgqa.server.kgs import ServedKgs
 from tests.server.conftest import Served, serving
 
 if TYPE_CHECKING:
@@ -66,6 +70,30 @@ def test_a_key_of_one_kg_is_told_of_no_other(two_kgs: Served, path: str) -> None
     assert whole.status in (200, 503)
     assert "secretive" not in two_kgs.get(path, x_api_key=OPEN).text
     assert "secretive" not in two_kgs.get(path).text  # without a key
+
+
+def test_a_kg_that_cannot_be_read_is_nothing_to_a_key_of_another(tmp_path: Path) -> None:
+    for name in ("public", "secretive"):
+        kgqa.ingest("triples", [("a", "r", "b")], kg=name, home=tmp_path, progress=Silent()).close()
+    (tmp_path / "secretive" / "graph.sqlite").write_bytes(b"x" * 5_000)
+    served = ServedKgs(lambda kg, **shared: Home(tmp_path, kg=kg, **shared))
+
+    def told(name: str | None, *opens: str) -> str:
+        asking.set(Client(key="-" * 16, kgs=opens))
+        try:
+            return served.named(name)
+        except KgqaError as error:
+            return str(error)
+
+    def every_case() -> None:
+        assert told(None, "public") == told("public", "public") == "public"
+        for name in ("secretive", "no such one"):
+            assert told(name, "public").startswith(f"There is no KG named {name} here.")
+        assert told("secretive", "secretive").startswith("secretive cannot be read now.")
+        assert str(tmp_path) not in told("secretive", "secretive")
+        assert "not an SQLite file" in told("secretive")  # whoever may see all
+
+    copy_context().run(every_case)
 
 
 def test_the_status_of_a_bound_key_has_no_folder_of_the_server(two_kgs: Served) -> None:

@@ -16,6 +16,7 @@ from kgqa.methods.base import Method
 from kgqa.methods.options import MethodOptions
 from kgqa.registry import METHODS, Entry
 from kgqa.server.faults import BusyError, RefusedError, StoppingError
+from kgqa.server.guard import Client, asking
 from kgqa.server.options import ServeOptions
 from kgqa.server.sessions import Sessions
 from kgqa.server.worker import Worker
@@ -122,6 +123,33 @@ def test_a_full_queue_is_told_and_who_goes_away_makes_room(sessions: Any) -> Non
 
     asyncio.run(run())
     assert sum(len(batch) for batch in Held.taken) == 3
+
+
+def as_client(name: str) -> None:
+    asking.set(Client(key="-" * 16, name=name))
+
+
+def test_a_queue_that_one_client_filled_has_room_for_another(sessions: Any) -> None:
+    """And what the other asks does not wait for all that the first asked before."""
+
+    async def run() -> None:
+        made = sessions(max_queue=4)
+        as_client("many")
+        waiting = [await ask(made, "many")]
+        await begun()
+        waiting += [await ask(made, "many", options={"k": 3}) for _ in range(4)]
+        with pytest.raises(BusyError):
+            await ask(made, "many")
+        as_client("few")
+        waiting += [await ask(made, "few", options={"k": 2}) for _ in range(2)]
+        with pytest.raises(BusyError):  # it has its share
+            await ask(made, "few", options={"k": 2})
+        Held.may.set()
+        await asyncio.gather(*map(made.answer, waiting))
+
+    asyncio.run(run())
+    assert [batch[0].split()[-1] for batch in Held.taken[:2]] == ["many", "few"]
+    assert sum(map(len, Held.taken)) == 7
 
 
 def test_a_question_ends_in_time_and_at_the_end(sessions: Any) -> None:

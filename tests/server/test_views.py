@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from mcp.server.mcpserver.exceptions import ToolError
 
 import kgqa
+from kgqa.errors import StoreUnavailableError
 from kgqa.server.api import _lines
 from kgqa.server.faults import RefusedError
 from kgqa.server.http import as_json
-from kgqa.server.mcp import capped
+from kgqa.server.mcp import _result, capped
+from kgqa.server.progress import CleanFormatter
 from kgqa.server.views import answer_text
 
 if TYPE_CHECKING:
@@ -85,3 +89,28 @@ def test_readings_to_choose_from_are_numbered_and_no_markdown() -> None:
     found = {"answers": [], "paths": [], "confidence": 0.1, "notes": [], "readings": readings}
     *_, lines = answer_text(found).split("\n\n")
     assert lines.splitlines() == ["1. Book.", r"2. Book; \[of\](http://x)."]
+
+
+def unavailable() -> StoreUnavailableError:
+    return StoreUnavailableError("No server answers at bolt://neo4j:a/S3cr3t@host:7687.")
+
+
+def test_an_error_of_a_tool_has_no_credentials() -> None:
+    async def work() -> Any:
+        raise unavailable()
+
+    with pytest.raises(ToolError, match="No server answers") as raised:
+        asyncio.run(_result(work))
+    assert "S3cr3t" not in str(raised.value)
+
+
+def test_the_log_has_no_credentials() -> None:
+    record = logging.LogRecord("kgqa", logging.ERROR, "", 0, "%s", (unavailable(),), None)
+    try:
+        raise unavailable()
+    except StoreUnavailableError as error:
+        record.exc_info = (type(error), error, error.__traceback__)
+    shown = CleanFormatter("%(levelname)s %(message)s").format(record)
+    assert shown.startswith("ERROR No server answers at bolt://host:7687.")
+    assert "Traceback" in shown
+    assert "S3cr3t" not in shown
