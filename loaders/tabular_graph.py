@@ -70,10 +70,10 @@ def _relation_columns(table: Table) -> Iterator[str]:
         if (name := by_name.get(called)) is None:
             continue
         column = table.columns[name]
-        values = pc.unique(column).drop_null()
-        kinds = {str(value).casefold() for value in values[:10].to_pylist()}
         if not pa.types.is_string(column.type):
             continue
+        values = pc.unique(column).drop_null()
+        kinds = {value.casefold() for value in values[:10].to_pylist()}
         if (other := _said_by_property(table, name)) != name:
             yield other
         if kinds <= _KINDS_OF_EDGE:
@@ -85,6 +85,8 @@ def _relation_columns(table: Table) -> Iterator[str]:
 
 def _said_by_property(table: Table, relation: str) -> str:
     """Return the column that says the relation where ``relation`` only says that there is one."""
+    if not pa.types.is_string(table.columns[relation].type):
+        return relation
     values = pc.unique(table.columns[relation])
     types = [words(str(value)) for value in values.to_pylist()] if len(values) <= _GENERAL else []
     for name, column in table.columns.items() if types else ():
@@ -149,8 +151,8 @@ def _is_among(column: pa.ChunkedArray, known: pa.Array) -> bool:
 def _without_prefix(table: Table, name: str) -> None:
     """Take the prefix of a vocabulary off a column whose values all have one: ``biolink:``."""
     column = table.columns[name]
-    values = pc.unique(column).drop_null()
-    if pa.types.is_string(column.type) and _share(values, _ALL_PREFIXED) == 1.0:
+    is_text = pa.types.is_string(column.type)
+    if is_text and _share(pc.unique(column).drop_null(), _ALL_PREFIXED) == 1.0:
         table.columns[name] = pc.replace_substring_regex(column, _PREFIX, r"\1")
 
 
@@ -206,9 +208,9 @@ def _edges_mapping(
 
 def _says_nothing(table: Table, name: str) -> bool:
     """Whether a column of edges only numbers them, or says that they are edges."""
-    values = pc.unique(table.columns[name]).drop_null()
-    if not pa.types.is_string(values.type):
+    if not pa.types.is_string(table.columns[name].type):
         return False
+    values = pc.unique(table.columns[name]).drop_null()
     kinds = {value.casefold() for value in values[:10].to_pylist()}
     return kinds <= _KINDS_OF_EDGE or (_plain(name) == "id" and len(values) == len(table))
 

@@ -54,7 +54,8 @@ pip_install() { # with the arguments that pip and uv have in common
     venv_has_pip || return 1
     say "uv could not install; trying pip …"
   fi
-  "$VENV/bin/python" -m pip install -q --disable-pip-version-check "$@"
+  # as with uv, a module is compiled when it is first imported, and most never are
+  "$VENV/bin/python" -m pip install -q --disable-pip-version-check --no-compile "$@"
 }
 
 env_key() { # changes when what is to be installed changes, or the checkout has moved

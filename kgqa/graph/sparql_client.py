@@ -144,7 +144,7 @@ class SparqlClient:
         if not isinstance(rows, list) or not all(map(_is_row, rows)):
             raise GraphError(f"The reply of {self.url} has malformed rows.")
         self.widest = max(self.widest, len(rows))
-        return rows
+        return list(map(_Row, rows))
 
     def _sent(self, query: str) -> bytes:
         url, began = self.url, time.monotonic()
@@ -312,6 +312,13 @@ def _secrets() -> list[str]:
     """Return the password, and what a request carries in its place."""
     sent = _headers().get("Authorization", "").rpartition(" ")[2]
     return [secret for secret in (os.environ.get("KGQA_SPARQL_PASSWORD"), sent) if secret]
+
+
+class _Row(dict[str, Any]):
+    """A row of a reply: it is an error to ask for a variable that a bad server left out."""
+
+    def __missing__(self, variable: str) -> Any:
+        raise GraphError(f"The endpoint gave a row without ?{variable}.", "Ask again.")
 
 
 def _is_row(row: Any) -> bool:

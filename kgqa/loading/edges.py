@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 NAMELESS_END = "edge to or from a nameless node"
 REPEATED = "repeated edge"
 _ROWS = 1 << 19  # edges that are sorted at once, about
+_MOST_JOINED = 1 << 22  # edges whose ends are looked up at once
 _NAMES = ["head", "relation", "tail"]
 _NOTHING = np.empty(0, dtype=np.int64)
 
@@ -61,12 +62,14 @@ class EdgeTable:
 
         rows_there = sum(len(batch) for name in spool.edge_files() for batch in spool.read(name))
         span = max(1, int(len(ids) / max(1, rows_there / _ROWS)) + 1)
+        # each look-up hashes all ids, so few of them are made where ids are many
+        joined = min(max(_ROWS, len(ids.texts)), _MOST_JOINED)
         self._plain = Buckets(folder / "edges", len(ids), span)
         self._about = Buckets(folder / "edges-about", len(ids), span)
         for name in spool.edge_files():
             reason = NAMELESS_END if name.startswith("edges-mid") else UNKNOWN_END
             buckets = self._about if name.endswith("-about") else self._plain
-            for rows, lost, example in mapped(keyed, gathered(spool.read(name), rows=_ROWS)):
+            for rows, lost, example in mapped(keyed, gathered(spool.read(name), rows=joined)):
                 lose(dropped, reason, lost, example)
                 used[np.unique(rows.column("relation").to_numpy())] = True
                 buckets.add(rows.column("head").to_numpy(), rows)

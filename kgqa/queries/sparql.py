@@ -233,6 +233,7 @@ class _Query:
         self.columns: dict[Any, str] = {}
         self.sorts: list[str] = []
         self.names: dict[NodeRef, str] = {}
+        self.named: dict[NodeRef, str] = {}  # the aggregate that chooses a node's name
         self.values: dict[Any, str] = {}  # variables of what is added up, once selected
 
     # -- the pattern -------------------------------------------------------------------------
@@ -822,7 +823,8 @@ class _Query:
         node = self.nodes[item.node]
         prefix = self.writer.record.prefix
         id_ = f"STRAFTER(STR({node}), {literal(prefix)})" if prefix else f"STR({node})"
-        return f"COALESCE({self.names[item]}, {id_})" if item in self.names else id_
+        # Virtuoso has no variable of an aggregate inside an expression: the aggregate itself
+        return f"COALESCE({self.named[item]}, {id_})" if item in self.named else id_
 
     def _with_names(self, select: _Select, named: Sequence[NodeRef]) -> list[str]:
         """Return the lines of a selection with the name of each of some nodes."""
@@ -834,7 +836,8 @@ class _Query:
             self.names[item] = self.writer.variable(f"{node[1:]} name")
             lines += self._ranked(node, ranked)
             start = 2 + (len(self.writer.record.labels) > 1)
-            texts.append(f"(SUBSTR(MIN({ranked}), {start}) AS {self.names[item]})")
+            self.named[item] = f"SUBSTR(MIN({ranked}), {start})"
+            texts.append(f"({self.named[item]} AS {self.names[item]})")
         keys = " ".join(select.texts)
         return [
             f"SELECT {keys} {' '.join(texts)}",

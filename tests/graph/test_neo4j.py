@@ -275,12 +275,20 @@ class TestReplacing:
         assert Neo4jWriter(connection).drop("fresh", Silent()) is False
         assert count(connection, "Fresh") == 0
 
+    @pytest.mark.parametrize(
+        "steps",
+        [
+            ("relations", "edges", "finish"),
+            pytest.param(("nodes", "names"), marks=pytest.mark.long),
+        ],
+        ids=["some", "others"],
+    )
     def test_a_killed_load_shows_nothing_and_the_next_finishes(
-        self, neo4j_server: Neo4jServer, connection: Neo4jConnection
+        self, neo4j_server: Neo4jServer, connection: Neo4jConnection, steps: tuple[str, ...]
     ) -> None:
         older, newer = random_tables(1), random_tables(2)
         Neo4jWriter(connection).write(older, Silent())
-        for step in ("relations", "nodes", "edges", "names", "finish"):
+        for step in steps:
             killed_at(step, neo4j_server)
             assert [i for i in connection.list_kgs() if i.name == "random"] == [older.info]
             with Neo4jStore(connection, "random") as store:

@@ -24,8 +24,8 @@ from kgqa.graph.neo4j_store import Neo4jStore
 from kgqa.graph.neo4j_write import Neo4jWriter, label_for
 from kgqa.graph.open import open_writer
 from kgqa.progress import Silent
-from tests.graph import neo4j_server
 from tests.graph.neo4j_keeper import JAVA_OPTIONS
+from tests.graph.neo4j_server import ask as ask_server
 from tests.graph.neo4j_server import running_neo4j
 from tests.graph.store_conformance import check_against_reference
 from tests.graph.tables import entity, random_tables, tables_of, tricky_tables
@@ -96,7 +96,7 @@ def server(own_neo4j: OwnNeo4j) -> Iterator[OwnNeo4j]:
 
 
 def ask(connection: Neo4jConnection, text: str) -> list[list[Any]]:
-    return [list(row.values()) for row in neo4j_server.ask(connection, text)]
+    return [list(row.values()) for row in ask_server(connection, text)]
 
 
 def everything(connection: Neo4jConnection) -> tuple[Counter[str], str]:

@@ -24,6 +24,7 @@ from kgqa.errors import GraphError, KgqaError, StoreUnavailableError, UsageError
 from kgqa.graph.model import Kind, keys_array
 from kgqa.graph.sparql_client import SparqlClient, iri, literal, term_of
 from kgqa.graph.sparql_keys import KeyFile, key_of
+from kgqa.graph.sparql_pages import all_rows
 from kgqa.graph.sparql_store import SparqlStore
 from kgqa.graph.sparql_survey import SparqlTaken, attach_endpoint
 from kgqa.progress import Silent
@@ -288,6 +289,10 @@ def cut_short(request: BaseHTTPRequestHandler) -> None:
     [
         (reply(200, ROWS[:20]), "not SPARQL results"),
         (reply(200, b"<html>hello</html>"), "not SPARQL results"),
+        (reply(200, b""), "not SPARQL results"),
+        (reply(200, gzip.compress(ROWS), Content_Encoding="gzip"), "not SPARQL results"),
+        (reply(200, b"<sparql/>", Content_Type="application/sparql-results+xml"), "not SPARQL"),
+        (lambda request: chunked(request, whole=False), "cannot be reached|too early"),
         (reply(200, b'{"results": {"bindings": [3]}}'), "malformed rows"),
         (reply(302, b"", Location="http://other.example/sparql"), "redirects to another place"),
         (reply(429, b"", Retry_After="999"), "asks to wait 999 s"),
@@ -306,6 +311,17 @@ def test_a_fault_of_the_server_is_an_error_with_its_name(answer: Any, said: str)
         pytest.raises(GraphError, match=said),
     ):
         client.select("SELECT * {}")
+
+
+def chunked(request: BaseHTTPRequestHandler, *, whole: bool) -> None:
+    request.protocol_version = "HTTP/1.1"
+    request.send_response(200)
+    request.send_header("Transfer-Encoding", "chunked")
+    request.end_headers()
+    request.close_connection = True
+    for part in (ROWS[:9], ROWS[9:]) if whole else (ROWS[:9],):
+        request.wfile.write(b"%x\r\n%s\r\n" % (len(part), part))
+    request.wfile.write(b"0\r\n\r\n" if whole else b"ff\r\n{")
 
 
 def killed(request: BaseHTTPRequestHandler) -> None:
@@ -328,11 +344,14 @@ FAULTS = [
     reply(200, b'{"results": {"bindings": []}}'), reply(200, ROWS), reply(500, b"oh"),
     reply(429, b"", Retry_After="999"), reply(429, b"", Retry_After="0"), reply(503, b""),
     reply(302, b"", Location="http://other.example/sparql"), cut_short, killed, endless,
+    reply(200, b""), reply(200, gzip.compress(ROWS), Content_Encoding="gzip"),
+    partial(chunked, whole=False),
+    reply(200, b'{"results": {"bindings": [{"n": {"type": "literal", "value": "9999999"}}]}}'),
 ]  # fmt: skip
 
 
 @pytest.mark.long
-def test_hundreds_of_questions_to_a_bad_server_make_nothing_up(films: str, tmp_path: Path) -> None:
+def test_a_thousand_requests_to_a_bad_server_make_nothing_up(films: str, tmp_path: Path) -> None:
     dice, calm = random.Random(7), [True]
 
     def forward(request: BaseHTTPRequestHandler) -> None:
@@ -349,23 +368,48 @@ def test_hundreds_of_questions_to_a_bad_server_make_nothing_up(films: str, tmp_p
         store: Any = kg.store
         store.client.max_bytes, store.client.timeout = 1 << 20, 5.0
         ask = partial(kg.ask, entities=["Apollo 13"], method="rank", hops=2)
-        sound = {path.text for path in ask("Who is the director of Apollo 13?").paths}
+        walk = partial(kg.paths, "Apollo 13", hops=2)
+        sound = {path.text for path in walk().paths}
+        assert {path.text for path in ask("Who is the director of Apollo 13?").paths} <= sound
         calm[0] = False
         outcomes: Counter[str] = Counter()
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        for _ in range(200):
+        for number in range(1_000):
             for kept in (store._around, store._degrees, store._there):
                 kept.clear()
             try:
-                answer = ask("Who is the director of Apollo 13?")
+                found: Any = walk() if number % 5 else ask("Who is the director of Apollo 13?")
             except KgqaError as error:
                 outcomes[type(error).__name__] += 1
             else:
-                assert {path.text for path in answer.paths} <= sound
+                assert {path.text for path in found.paths} <= sound
+                assert number % 5 == 0 or len(found.paths) == len(sound)
                 outcomes["answered"] += 1
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before  # in KiB
         assert min(outcomes["answered"], outcomes["GraphError"]) > 20, outcomes
         assert peak < 64 << 10
+
+
+def test_a_reply_in_chunks_is_read() -> None:
+    with misbehaving(partial(chunked, whole=True)) as url, SparqlClient(url) as client:
+        assert client.select("SELECT * {}") == json.loads(ROWS)["results"]["bindings"]
+
+
+def test_more_rows_than_are_read_are_counted_and_named() -> None:
+    many = ROWS.replace(b'"1"', b'"1000001"')
+    with (
+        misbehaving(reply(200, many)) as url,
+        SparqlClient(url) as client,
+        pytest.raises(GraphError, match="has 1,000,001 rows there, more than kgqa reads"),
+    ):
+        all_rows(client, "SELECT ?s WHERE { ?s ?p ?o }")
+
+
+def test_a_row_without_what_was_asked_for_is_named() -> None:
+    with misbehaving(reply(200, ROWS)) as url, SparqlClient(url) as client:
+        (row,) = client.select("SELECT ?s ?n WHERE {}")
+        with pytest.raises(GraphError, match=r"a row without \?s"):
+            row["s"]
 
 
 def test_a_server_that_asks_to_wait_is_asked_again() -> None:
