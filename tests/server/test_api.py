@@ -54,7 +54,8 @@ def test_a_question_may_leave_out_what_the_ones_before_said(served: Served) -> N
 
 
 def test_a_stream_tells_each_stage_and_ends_with_the_answer(served: Served) -> None:
-    reply = served.post("/api/ask", {"question": QUESTION}, accept="text/event-stream")
+    asked = {"question": QUESTION, "k": 9}  # as no other test asks, for an answer that is cached
+    reply = served.post("/api/ask", asked, accept="text/event-stream")
     assert reply.headers["content-type"].startswith("text/event-stream")
     events = [block.split("\n") for block in reply.text.split("\n\n") if block.startswith("event")]
     names = [lines[0].removeprefix("event: ") for lines in events]
