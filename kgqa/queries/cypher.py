@@ -360,12 +360,12 @@ class _Statement:
         plain = all(isinstance(item, PropertyRef | Arithmetic | float | int) for item in plan.give)
         if not extra and not plain:
             return []
-        with_ = self._named(dict.fromkeys(plan.give))
+        keys = {sort.by: (sort, self.best(sort.by, sort.descending)) for sort in extra}
+        with_ = self._named(dict.fromkeys(plan.give))  # no name holds in the clause that gives it
         if not extra:
             with_[0] = f"DISTINCT {with_[0]}"
-        for sort in {sort.by: sort for sort in extra}.values():
+        for sort, text in keys.values():
             name = self._variable("by")
-            text = self.best(sort.by, sort.descending)
             with_.append(f"{'max' if sort.descending else 'min'}({text}) AS {name}")
             self.named[sort.by, "by"] = name
         values = [self.named[item] for item in plan.give if not isinstance(item, float | int)]

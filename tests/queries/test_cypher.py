@@ -12,7 +12,7 @@ from kgqa.errors import PlanError
 from kgqa.graph.schema import EntityType, GraphSchema, Property
 from kgqa.queries.cypher import cypher_of, quoted
 from kgqa.queries.execute import run_plan
-from kgqa.queries.plan import Comparison, Hop, HopRef, NodeRef, Plan, PropertyRef
+from kgqa.queries.plan import Comparison, Hop, HopRef, NodeRef, Plan, PropertyRef, Sort
 from kgqa.queries.text import parse_plan
 from tests.queries.made import graphs, plans
 from tests.queries.memory import Link, MemoryGraph, Thing, schema_of
@@ -126,6 +126,16 @@ def compare(neo4j_server: Any, graph: MemoryGraph, plan: Plan) -> None:
     if not plan.order and plan.limit is None:
         found, expected = sorted(found, key=repr), sorted(expected, key=repr)
     assert same(found, expected), f"{plan}\n{text}\n{found}\n{expected}"
+
+
+@pytest.mark.neo4j
+@pytest.mark.parametrize("descending", [False, True])
+def test_rows_that_give_a_list_are_ordered_by_it(neo4j_server: Any, descending: bool) -> None:
+    things = [Thing(("Book",), {"tags": tags}) for tags in (["b", "e"], ["c"], ["a", "d"])]
+    tags = PropertyRef(NodeRef(0), "tags")
+    plan = Plan(("Book",), order=(Sort(tags, descending),), give=(tags,))
+    schema = schema_of(things, [], {"tags": "text[]"})
+    compare(neo4j_server, MemoryGraph(things, [], schema), plan)
 
 
 HOSTILE = [
