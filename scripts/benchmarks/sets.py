@@ -118,8 +118,8 @@ def benchmark(data: Path, name: str) -> Asked:
         {
             "id": f"{name}/{question.id}",
             "question": question.question,
-            "topic_entities": question.topic_entities,
-            "answers": question.answers,
+            "topic_entities": [question.names.get(id_, id_) for id_ in question.topic_entities],
+            "answers": [[id_, question.names.get(id_, id_)] for id_ in question.answers],
         }
         for question in read_questions(data / file, form).questions
     ]
