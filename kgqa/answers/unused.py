@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _MARRIED = frozenset({"wife", "wives", "husband", "husbands"})  # as good as "spouse"
 _CALENDAR = frozenset(map(str.lower, (*calendar.month_name[1:], *calendar.day_name)))
 _BEGINNING = 3  # letters that Norway and Norwegian have in common
+_BOOLEANS = {"true": YES, "false": SAID_NO}
 _ORDERING = ("asc", "desc", "least", "most", "limit")  # words of a plan that ranks
 UNSURE = 0.5  # confidence in an answer that passes over a part of the question, at most
 _SUBJECT = re.compile(
@@ -99,6 +100,10 @@ def as_whether(answer: Answer) -> Answer:
     best = answer.answers[0]
     if best.name in (YES, SAID_NO) or not (best.id or best.grounded):
         return answer
+    direct = bool(answer.paths) and len(answer.paths[0].groundings[0].edges) == 1
+    if asks_whether(answer.question) and best.name in _BOOLEANS and direct:
+        said = RankedAnswer(None, _BOOLEANS[best.name], best.score, grounded=True)
+        return replace(answer, answers=(said,))
     if not asks_whether(answer.question) or read_value(best.name) or best.name[:1].isdigit():
         return answer
     said = {*normalise(answer.question).split()}

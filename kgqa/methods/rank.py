@@ -51,10 +51,10 @@ from kgqa.methods.rank_asked import (
     next_said,
     other_role,
     other_value,
-    said_turned,
     says_a_part,
     says_another,
     says_kind,
+    surely_turned,
     turned,
     two_steps,
     which_of_them,
@@ -247,7 +247,7 @@ class Rank(Method[RankOptions]):
             )
             if unsure:
                 confidence = min(confidence, UNSURE)
-            if len(likeliest) == 1 and said_turned(asked, words, likeliest[0]):
+            if len(likeliest) == 1 and surely_turned(asked, words, likeliest[0]):
                 chosen, confidence = 0, 1.0 - UNSURE
                 notes.append(f"{NOT_HERE}: {OTHER_WAY[:1].lower()}{OTHER_WAY[1:]}.")
             elif lacking := other_value(words, self._vectors, asked, likeliest[0][-1]):

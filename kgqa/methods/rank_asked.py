@@ -27,7 +27,7 @@ from kgqa.paths.schema import backwards
 from kgqa.paths.words import TOPIC, relation_phrase
 from kgqa.planning.question_words import is_year, measured, other_measure, turn
 from kgqa.understanding.asked import asked_of_one, asks_whether
-from kgqa.understanding.direction import answer_is_head
+from kgqa.understanding.direction import answer_is_head, is_surely_verb
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -246,7 +246,7 @@ def turned(asked: str, words: RankWords, every: Sequence[Sequence[Hop]]) -> list
     """
     single = {steps[0] for steps in every if len(steps) == 1}
     return [
-        bool(said_turned(asked, words, steps))
+        surely_turned(asked, words, steps)
         or (backwards(steps[0]) in single and is_turned(asked, words, steps))
         for steps in every
     ]
@@ -271,6 +271,18 @@ def said_turned(asked: str, words: RankWords, steps: Sequence[Hop]) -> bool | No
         return None
     head = answer_is_head(asked, words.phrases[step // 2])
     return None if head is None else head != bool(step % 2)
+
+
+def surely_turned(asked: str, words: RankWords, steps: Sequence[Hop]) -> bool:
+    """Return whether a relation goes the way not asked for, and can mean nothing else.
+
+    A plural is spelt as a verb ("hosts"), and who made a graph may have written either: only where
+    things have the relation at both ends, or no noun is meant, the wording decides.
+    """
+    if not said_turned(asked, words, steps):
+        return False
+    relation = words.phrases[steps[0][0] // 2]
+    return words.schema.both_ways(steps[0]) or is_surely_verb(relation)
 
 
 def says_another(asked: str, words: RankWords, steps: Sequence[Hop]) -> bool:

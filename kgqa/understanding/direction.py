@@ -118,10 +118,20 @@ def head_of(question: str, relation: str) -> str:
             agent = use == "noun" and re.search(r"(?:er|or)s?$", said)
             side = _noun_side(phrase, said) if use == "noun" else ""
             if not side and (use != "noun" or agent or led):
-                side = _verb_side(phrase, "" if agent else led)
+                side = _verb_side(phrase, "" if agent else led, "" if agent else said)
             other = FIRST if who == SECOND else SECOND
             return {"head": who, "tail": other, "": ""}[side]
     return ""
+
+
+def is_surely_verb(relation: str) -> bool:
+    """Return whether a relation is called by a verb that cannot be a noun, as "hosts" can.
+
+    >>> [is_surely_verb(each) for each in ("acquired", "works for", "hosts", "owners", "author")]
+    [True, True, False, False, False]
+    """
+    phrase = relation_phrase(relation)
+    return " " in phrase or phrase in PAST_VERBS or bool(re.search(r"\w[^e]ed$", phrase))
 
 
 def _noun_side(phrase: str, said: str) -> str:
@@ -136,11 +146,15 @@ def _noun_side(phrase: str, said: str) -> str:
     return "head" if of else "tail"
 
 
-def _verb_side(phrase: str, after: str) -> str:
+def _verb_side(phrase: str, after: str, said: str = "") -> str:
     """Return the end of a relation that acts; ``after``: what follows its verb in the question.
+
+    ``said``: that verb there, which distinguishes a verb in "s" from a plural: offers, discoverers.
 
     >>> _verb_side("sold to", "to"), _verb_side("treated with", ""), _verb_side("author", "")
     ('head', '', 'tail')
+    >>> _verb_side("offers", "", "offered"), _verb_side("discoverers", "", "discovered")
+    ('head', 'tail')
     """
     words = phrase.split()
     last = words[-1]
@@ -149,6 +163,7 @@ def _verb_side(phrase: str, after: str) -> str:
     if last == "of" and not re.search(r"ed$", words[0]):
         return "head"
     third = re.search(r"[^su]s$", words[0]) and stem(words[0]) != words[0]
+    third = third and (not said or stem(words[0]) == stem(said))
     if (
         third
         or re.search(r"\w[^e]ed$|\w\wing$", words[0])
@@ -157,7 +172,7 @@ def _verb_side(phrase: str, after: str) -> str:
     ):
         leads = last if last in (*_LEADS_ON, "of") else ""
         return "head" if leads == after else ""
-    return "tail" if re.search(r"\w(?:er|or)$", last) and not after else ""
+    return "tail" if re.search(r"\w(?:er|or)s?$", last) and not after else ""
 
 
 @lru_cache(8_192)

@@ -87,10 +87,10 @@ def test_names_of_a_country_s_things_and_short_forms_are_taken() -> None:
 def clinic(tmp_path_factory: pytest.TempPathFactory) -> kgqa.KG:
     home = tmp_path_factory.mktemp("clinic")
     (home / "drugs.csv").write_text(
-        "drug_id,drug,class,maker\n"
-        "10,Amoxicillin,antibiotic,Orly Labs\n"
-        "11,Ibuprofen,analgesic,Tarn Works\n"
-        "12,Warfarin,anticoagulant,Orly Labs\n"
+        "drug_id,drug,class,maker,prescribed\n"
+        "10,Amoxicillin,antibiotic,Orly Labs,true\n"
+        "11,Ibuprofen,analgesic,Tarn Works,false\n"
+        "12,Warfarin,anticoagulant,Orly Labs,true\n"
     )
     return kgqa.ingest("tables", home / "drugs.csv", kg="clinic", home=home / "kgs")
 
@@ -100,6 +100,8 @@ def clinic(tmp_path_factory: pytest.TempPathFactory) -> kgqa.KG:
     [
         ("Is Warfarin an anticoagulant?", ["yes"]),
         ("Is Warfarin made by Orly Labs?", ["yes"]),
+        ("Is Warfarin prescribed?", ["yes"]),
+        ("Is Ibuprofen prescribed?", ["no"]),
         ("Is Warfarin an antibiotic?", []),
         ("Is Ibuprofen made by Orly Labs?", []),
     ],

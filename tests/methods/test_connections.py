@@ -11,6 +11,7 @@ from kgqa.understanding.direction import FIRST, SECOND, answer_is_head, head_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 TRIPLES = [
     ("Varga Mill", "sells to", "Oster Bakery"),
@@ -101,6 +102,9 @@ def test_the_direction_of_a_fact_decides(trade: kgqa.KG, question: str, holds: b
         ("Who was x taught by?", "taught", True),
         ("Who are the members of x?", "members", False),
         ("What is the species of x?", "species", False),
+        ("Who directed x?", "directors", False),
+        ("Who discovered x?", "discoverers", False),
+        ("What does x offer?", "offers", False),
         ("Who stars in x?", "stars", None),
         ("What treats x?", "treated with", None),
         ("Who follows x?", "follow", None),
@@ -135,6 +139,20 @@ def test_a_fact_is_no_answer_to_the_question_the_other_way_round(
     answer = trade.ask(question)
     assert [ranked.name for ranked in answer.answers] == right
     assert right or any("other way round" in note for note in answer.notes)
+
+
+@pytest.mark.model
+@pytest.mark.parametrize(
+    ("relation", "verb"),
+    [("hosts", "hosts"), ("owners", "owns"), ("sponsors", "sponsored"), ("coach", "coached")],
+)
+def test_a_noun_for_who_does_something_is_not_taken_for_the_verb(
+    relation: str, verb: str, tmp_path: Path
+) -> None:
+    triples = [("Spring Fair", relation, "Ann Vole"), ("Spring Fair", "held in", "Tern Hall")]
+    with kgqa.ingest("triples", triples, kg="fairs", home=tmp_path) as kg:
+        answer = kg.ask(f"Who {verb} the Spring Fair?")
+    assert [ranked.name for ranked in answer.answers] == ["Ann Vole"]
 
 
 @pytest.mark.model
