@@ -102,8 +102,8 @@ def as_whether(answer: Answer) -> Answer:
         return answer
     direct = bool(answer.paths) and len(answer.paths[0].groundings[0].edges) == 1
     if asks_whether(answer.question) and best.name in _BOOLEANS and direct:
-        said = RankedAnswer(None, _BOOLEANS[best.name], best.score, grounded=True)
-        return replace(answer, answers=(said,))
+        whether = RankedAnswer(None, _BOOLEANS[best.name], best.score, grounded=True)
+        return replace(answer, answers=(whether,))
     if not asks_whether(answer.question) or read_value(best.name) or best.name[:1].isdigit():
         return answer
     said = {*normalise(answer.question).split()}
