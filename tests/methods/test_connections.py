@@ -109,6 +109,8 @@ def test_the_direction_of_a_fact_decides(trade: kgqa.KG, question: str, holds: b
         ("What treats x?", "treated with", None),
         ("Who follows x?", "follow", None),
         ("Who is near x?", "near", None),
+        ("Who works with x?", "WORKS_WITH", None),
+        ("Who plays against x?", "plays against", None),
     ],
 )
 def test_which_end_of_a_relation_a_question_asks_for(
