@@ -113,7 +113,9 @@ def test_a_neo4j_that_is_there_is_attached(
 
 
 @pytest.mark.model
-@pytest.mark.parametrize("name", ["own_graph", "compare_methods"])
+@pytest.mark.parametrize(
+    "name", ["own_graph", pytest.param("compare_methods", marks=pytest.mark.long)]
+)
 def test_a_notebook_prints_what_it_shows(
     name: str, model_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -466,7 +466,7 @@ def commands(*usual: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("place", every, indirect=True)
 
 
-every_command = commands(*USUAL)
+# learn and train kg-cot take as long as all others, and are killed in every run
 quick_command = commands(*(one for one in USUAL if one not in ("learn", "train kg-cot")))
 
 
@@ -524,7 +524,7 @@ def test_killed_before_and_after_every_rename(place: Place, tmp_path: Path) -> N
         shutil.rmtree(home)
 
 
-@every_command
+@quick_command
 @pytest.mark.parametrize(
     "share",
     [pytest.param(at / 12, marks=[pytest.mark.long] if at != 9 else []) for at in range(12)],
@@ -616,7 +616,7 @@ def test_a_disk_that_is_really_small(place: Place, tmp_path: Path, room: int) ->
         subprocess.run(["umount", str(disk)], check=True, timeout=60)
 
 
-@every_command
+@quick_command
 def test_a_folder_that_may_only_be_read(place: Place, tmp_path: Path) -> None:
     home = tmp_path / "home"
     args = place.fresh(home)
@@ -638,7 +638,7 @@ def test_a_folder_that_may_only_be_read(place: Place, tmp_path: Path) -> None:
     assert place.command.seen(home) == place.before
 
 
-@every_command
+@quick_command
 def test_two_at_once(place: Place, tmp_path: Path) -> None:
     home, hold = tmp_path / "home", tmp_path / "hold"
     args = place.fresh(home)

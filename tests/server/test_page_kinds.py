@@ -94,7 +94,7 @@ def fleet_served(tmp_path_factory: pytest.TempPathFactory, model_cache: Path) ->
         yield server
 
 
-@pytest.fixture(params=[360, 768, pytest.param(1280, marks=pytest.mark.long)])
+@pytest.fixture(params=[360, *(pytest.param(wide, marks=pytest.mark.long) for wide in (768, 1280))])
 def page(browser: Any, fleet_served: Served, request: pytest.FixtureRequest) -> Iterator[Any]:
     """The page at a width; what its script complains about fails the test."""
     context = browser.new_context(
