@@ -63,17 +63,27 @@ def answer_is_head(asked: str, relation: str) -> bool | None:
     >>> answer_is_head("By whom was x sued?", "sued"), answer_is_head("Whose idol is x?", "idol")
     (True, True)
     """
+    stated, answer = _stated(asked)
+    head = head_of(stated, relation) if stated else ""
+    return head == answer if head else None
+
+
+@lru_cache(1_024)
+def _stated(asked: str) -> tuple[str, str]:
+    """Return a question about ``x`` with a mark for ``x`` and one for its answer, and the latter.
+
+    Both are "" if the question is of no form that says which of the two is which.
+    """
     text = asked.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'").strip(" ?.!")
     for form, said in _ASKED:
         if found := form.fullmatch(text):
             if _OTHER_CLAUSE.search(found["rest"]):
-                return None
+                break
             marked = re.sub(rf"\b{TOPIC}\b", "\x06", found.expand(said))
             first = marked.index(_ANSWER) < marked.index("\x06")
-            marks = (FIRST, SECOND) if first else (SECOND, FIRST)
-            head = head_of(marked.replace(_ANSWER, marks[0]).replace("\x06", marks[1]), relation)
-            return head == marks[0] if head else None
-    return None
+            answer, topic = (FIRST, SECOND) if first else (SECOND, FIRST)
+            return marked.replace(_ANSWER, answer).replace("\x06", topic), answer
+    return "", ""
 
 
 def head_of(question: str, relation: str) -> str:
