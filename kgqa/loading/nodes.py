@@ -40,7 +40,7 @@ NAMELESS = "nameless"
 UNKNOWN_NAME = "name of an unknown entity"
 UNKNOWN_TYPE = "type of an unknown entity"
 _NO_TAG = OTHER + 1  # a node without a name
-_FEW = 1_000  # names in other languages of a batch that are held for an example
+_FEW = 1_000  # nodes whose names in other languages are held for an example
 _SPAN = 1 << 16  # nodes that are sorted at once
 _NOTHING = np.empty(0, dtype=np.int64)
 
@@ -218,9 +218,7 @@ class NodeTable:
         named = np.zeros(len(self._ids), dtype=np.bool_)
         fallback = named.copy()
         best = np.full(len(self._ids), _NO_TAG, dtype=np.uint8)
-        others: dict[
-            int, list[tuple[int, str]]
-        ] = {}  # names in other languages, of which one may be an example
+        others: dict[int, list[tuple[int, str]]] = {}  # some in other languages, for an example
         relations = [*spool.scanned.relations, *spool.scanned.properties]
         relations = pa.array(relations, pa.string())
         for form in ("text", "mid"):
@@ -236,21 +234,20 @@ class NodeTable:
                     keys, ranks, texts = keys[kept], ranks[kept], texts.take(kept)
                 if form == "mid":
                     self.kinds[keys[ranks < ALIAS]] = Kind.ENTITY
-                first = ranks < FALLBACK
+                first, is_name = ranks < FALLBACK, ranks < ALIAS
                 tags = np.minimum(ranks // RANKS, _NO_TAG).astype(np.uint8)
-                np.minimum.at(best, keys[ranks < ALIAS], tags[ranks < ALIAS])
+                np.minimum.at(best, keys[is_name], tags[is_name])
                 named[keys[first]] = True
-                last = keys[~first & (ranks < ALIAS)]
-                fallback[last] = True
+                last = np.flatnonzero(~first & is_name)
+                fallback[keys[last]] = True
                 lose(dropped, OTHER_LANGUAGE, len(last))
-                for row in np.flatnonzero(~first & (ranks < ALIAS))[:_FEW].tolist():
+                for row in last[: max(0, _FEW - len(others))].tolist():
                     others.setdefault(int(keys[row]), []).append((ranks[row], texts[row].as_py()))
                 _add(self._names, keys, text=texts, rank=ranks)
         if taken := int(np.count_nonzero(fallback & ~named)):
             dropped[OTHER_LANGUAGE] -= taken
-        lost = (max(o)[1] for key, o in others.items() if named[key] or len(o) > 1)
-        left = next(lost, "")
-        keep_example(dropped, OTHER_LANGUAGE, left)
+        lost = (max(held)[1] for key, held in others.items() if named[key] or len(held) > 1)
+        keep_example(dropped, OTHER_LANGUAGE, next(lost, ""))
         self.tags = np.bincount(best, minlength=_NO_TAG)[:_NO_TAG].tolist()
         return named | fallback
 
