@@ -54,10 +54,7 @@ def with_unused(answer: Answer) -> Answer:
     best = answer.answers[0].name
     named = " ".join(f"{entity.name} {entity.mention}" for entity in answer.topic_entities)
     if answer.answers[0].id and (subject := unknown_subject(answer.question, named)):
-        note = f"{NOT_HERE}: no fact says this of {said_name(subject)}."
-        others = (*answer.answers, *answer.others)
-        notes = (*answer.notes, note)
-        return replace(answer, answers=(), others=others, confidence=None, notes=notes)
+        return _refused(answer, f"no fact says this of {said_name(subject)}")
     topics = [
         text
         for entity in answer.topic_entities
@@ -72,11 +69,7 @@ def with_unused(answer: Answer) -> Answer:
     unused = unused_values(answer.question, shown) or unused_kin(answer.question, kin)
     superlatives = unused_superlatives(answer)
     if superlatives and answer.plan is not None and answer.plan.is_bare:
-        note = f"{NOT_HERE}: nothing says which is the {said_name(superlatives[0])}."
-        others = (*answer.answers, *answer.others)
-        return replace(
-            answer, answers=(), others=others, confidence=None, notes=(*answer.notes, note)
-        )
+        return _refused(answer, f"nothing says which is the {said_name(superlatives[0])}")
     passed = unused or unused_names(answer.question, shown) or superlatives
     if not passed:
         return answer
@@ -95,31 +88,33 @@ def as_whether(answer: Answer) -> Answer:
     It holds if a plan that compares with two things finds something, or if the question calls the
     entity that the paths lead to by its name. Other questions, and choices, stay as they are.
     """
-    if not answer.answers:
+    if not answer.answers or not asks_whether(answer.question):
         return answer
     best = answer.answers[0]
     if best.name in (YES, SAID_NO) or not (best.id or best.grounded):
         return answer
+    whether = RankedAnswer(None, YES, best.score, grounded=True)
     direct = bool(answer.paths) and len(answer.paths[0].groundings[0].edges) == 1
-    if asks_whether(answer.question) and best.name in _BOOLEANS and direct:
-        whether = RankedAnswer(None, _BOOLEANS[best.name], best.score, grounded=True)
-        return replace(answer, answers=(whether,))
-    if not asks_whether(answer.question) or read_value(best.name) or best.name[:1].isdigit():
+    if best.name in _BOOLEANS and direct:
+        return replace(answer, answers=(replace(whether, name=_BOOLEANS[best.name]),))
+    if read_value(best.name) or best.name[:1].isdigit():
         return answer
-    said = {*normalise(answer.question).split()}
     if answer.plan is not None:
-        holds = len(answer.plan.where) > 1 and not answer.plan.grouped
-        if not holds:
-            return answer
-    else:
-        named = [one for one in answer.answers if {*normalise(one.name).split()} <= said]
-        topics = {entity.id for entity in answer.topic_entities}
-        holds = any(one.id not in topics for one in named)
-    if holds:
-        return replace(answer, answers=(RankedAnswer(None, YES, best.score, grounded=True),))
-    note = f"{NOT_HERE}: no fact says this; the nearest leads to {said_name(best.name)}."
-    others = (*answer.answers, *answer.others)
-    return replace(answer, answers=(), others=others, confidence=None, notes=(*answer.notes, note))
+        compares = len(answer.plan.where) > 1 and not answer.plan.grouped
+        return replace(answer, answers=(whether,)) if compares else answer
+    said = {*normalise(answer.question).split()}
+    topics = {entity.id for entity in answer.topic_entities}
+    if any(
+        {*normalise(one.name).split()} <= said and one.id not in topics for one in answer.answers
+    ):
+        return replace(answer, answers=(whether,))
+    return _refused(answer, f"no fact says this; the nearest leads to {said_name(best.name)}")
+
+
+def _refused(answer: Answer, reason: str) -> Answer:
+    """Return an answer that gives none of its answers, and the reason as a note."""
+    others, notes = (*answer.answers, *answer.others), (*answer.notes, f"{NOT_HERE}: {reason}.")
+    return replace(answer, answers=(), others=others, confidence=None, notes=notes)
 
 
 def unused_superlatives(answer: Answer) -> list[str]:
