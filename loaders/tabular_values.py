@@ -58,7 +58,7 @@ _DAY_MONTH = r"^(\d{1,2}[ -]\p{L}+\.?[ -]|\p{L}+\.? \d{1,2},? )\d{4}$"
 def as_cells(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
     """Return a column as trimmed strings, or as lists of them; None for bytes and embeddings.
 
-    A cell that says that nothing is known (``NULLS``, or ``NA`` where it is no code) is null.
+    A cell that says that nothing is known (``NULLS``, or ``NA`` where it is not a code) is null.
     """
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
