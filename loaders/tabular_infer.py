@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgqa.lexicon.english import is_part_of_name
+from kgqa.lexicon.english import bearer_of_name, is_part_of_name
 from kgqa.lexicon.english import words as said
 from kgqa.loaders.tabular_mapping import (
     CLASS_WORDS,
@@ -94,6 +94,11 @@ class _Column:
     def once(self) -> float:
         """The share of values that differ."""
         return len(self.values) / max(1, self.filled)
+
+    def single_words(self) -> bool:
+        """Return whether most values have no blank in them."""
+        blanks = pc.match_substring(pc.utf8_trim_whitespace(self.values), " ")
+        return bool((pc.mean(blanks.cast(pa.int8())).as_py() or 0) < 1 - _MOSTLY)
 
     def wordy(self) -> bool:
         """Return whether most values are words, not codes, numbers or addresses."""
@@ -298,9 +303,8 @@ def find_name(
     """Return the columns that people call a row by, none if there are none."""
     texts = [column for column in columns.values() if column.is_name_like and not column.blob]
     of_key = relation_of(key[0]).split() if len(key) == 1 else []
-    first = next((c for c in texts if is_part_of_name(c.words, "first_name")), None)
-    last = next((c for c in texts if is_part_of_name(c.words, "last_name")), None)
-    if first and last:
+    first, last = _parts_of_name(texts)
+    if first and last and {*bearer_of_name(last.words, "last_name")} <= {*type_}:
         return first.name, last.name
     for names, once in (
         ((["name"], ["title"], ["label"]), 0.5),
@@ -311,6 +315,8 @@ def find_name(
         for column in texts:
             if column.words in names and column.once >= once and column.filled:
                 return (column.name,)
+    if first and last:  # of another's, such as a customer's contact
+        return first.name, last.name
     for column in texts:  # ``ttl`` of a title
         if shortens("".join(column.words), "".join(type_)) and column.once >= _NAME_ONCE:
             return (column.name,)
@@ -329,6 +335,15 @@ def find_name(
     unique = [column for column in texts if column.unique and column.wordy()]
     shortest = min(unique, key=lambda column: column.length, default=None)
     return (shortest.name,) if shortest else ()
+
+
+def _parts_of_name(texts: Sequence[_Column]) -> tuple[_Column | None, _Column | None]:
+    """Return the columns of first and last names; ``name`` beside ``surname`` is the first name."""
+    first = next((c for c in texts if is_part_of_name(c.words, "first_name")), None)
+    last = next((c for c in texts if is_part_of_name(c.words, "last_name")), None)
+    if last and not first:
+        first = next((c for c in texts if c.words == ["name"] and c.single_words()), None)
+    return first, last
 
 
 # -- links --------------------------------------------------------------------------------------

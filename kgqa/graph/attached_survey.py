@@ -26,7 +26,7 @@ from kgqa.graph.moments import needs_reading
 from kgqa.graph.names import KEY_WORDS
 from kgqa.graph.neo4j_native import plain
 from kgqa.graph.schema import EntityType, GraphSchema, Property, RelationPattern, ValueType
-from kgqa.lexicon.english import is_part_of_name, says_relation
+from kgqa.lexicon.english import bearer_of_name, is_part_of_name, says_relation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -60,6 +60,7 @@ _SAID = 0.95  # part of a type's relationships that must say their relation
 _MOST_SAID = 500  # relations that a property may say
 _WORDED = 0.9  # part of an id's values that must be words, to be names too
 _WORDS = re.compile(r"[^\W\d_]{2,}(?:[-'’.][^\W\d_]+)*(?: [^\W_]+(?:[-'’.][^\W\d_]+)*)*")
+_SINGLE = 0.2  # share of names with a blank, below which they are first names beside a surname
 _LETTERS = 0.5  # part of an unnamed property's characters that must be letters, to be a name
 
 
@@ -113,6 +114,13 @@ class Column:
     def unique(self) -> bool:
         """Whether no value comes twice in the sample."""
         return bool(self.distinct) and self.distinct.total() == len(self.distinct) == self.rows
+
+    @property
+    def spaced(self) -> float:
+        """The share of its different values that have a blank in them."""
+        return sum(" " in str(value).strip() for value in self.distinct) / max(
+            len(self.distinct), 1
+        )
 
     @property
     def average(self) -> float:
@@ -213,14 +221,20 @@ def chosen_naming(
         if (rank := _name_rank(columns[name], own, columns, rows, name in constraints)) > 0
     )
     parts = _parts_of_name(columns, rows)
+    bearer = bearer_of_name(columns[parts[1]].words, "last_name") if parts else []
     full = (
-        ranked and -ranked[0][0] > _NAMED_BY_END and columns[ranked[0][2]].words[-1:] == ("name",)
+        ranked
+        and (-ranked[0][0] > _NAMED_BY_END or not {*bearer} <= {*own})
+        and columns[ranked[0][2]].words[-1:] == ("name",)
+        and ranked[0][2] not in parts
     )
     if parts and not full:  # a title beside them is the person's, as a job title is
         return Naming((), id_, parts=parts)
     if not ranked and id_ and columns[id_].worded >= _WORDED * rows:
         return Naming((id_,), id_)
     names = [name for _, _, name in ranked[:1]]
+    if not names and not id_:
+        names = _only_unique(columns, own, rows, is_unique)
     names += sorted(
         name
         for name, column in columns.items()
@@ -230,21 +244,47 @@ def chosen_naming(
 
 
 def _parts_of_name(columns: dict[str, Column], rows: int) -> tuple[str, ...]:
-    """Return the properties that are a first and a last name, none if there are not both."""
-    found = [
-        next(
-            (
-                name
-                for name, column in sorted(columns.items())
-                if column.types.keys() == {"text"}
-                and column.rows >= rows / 2
-                and is_part_of_name(column.words, part)
-            ),
-            "",
-        )
-        for part in ("first_name", "last_name")
+    """Return the properties that are a first and a last name, none if there are not both.
+
+    ``name`` beside ``surname`` is the first name.
+    """
+    texts = [
+        column
+        for _, column in sorted(columns.items())
+        if column.types.keys() == {"text"} and column.rows >= rows / 2
     ]
-    return tuple(found) if all(found) else ()
+    first = next((c for c in texts if is_part_of_name(c.words, "first_name")), None)
+    last = next((c for c in texts if is_part_of_name(c.words, "last_name")), None)
+    if last and not first:
+        first = next((c for c in texts if c.words == ("name",) and c.spaced < _SINGLE), None)
+    return (first.name, last.name) if first and last else ()
+
+
+def _only_unique(
+    columns: dict[str, Column], own: tuple[str, ...], rows: int, is_unique: Callable[[str], bool]
+) -> list[str]:
+    """Return the short text that tells nodes without id or name apart: one of the label first.
+
+    An ``email_address`` names an ``Email``, a unique ``description`` an ``Object``.
+    """
+    texts = [
+        column
+        for column in columns.values()
+        if column.types.keys() == {"text"}
+        and not column.many
+        and column.unique
+        and column.rows == rows
+        and column.average <= _MOST
+    ]
+    texts.sort(
+        key=lambda c: (
+            not {*own} & {*c.words},
+            bool(_TEXTS.intersection(c.words[-1:])),
+            c.average,
+            c.name,
+        )
+    )
+    return [c.name for c in texts if is_unique(c.name)][:1]
 
 
 def _id_rank(words: tuple[str, ...], own: tuple[str, ...]) -> int:
@@ -278,8 +318,7 @@ def _name_rank(
     if words and words[-1] in _TEXTS:
         return 0
     texts = column.letters >= _LETTERS * column.characters
-    spaced = sum(" " in str(value) for value in column.distinct) >= len(column.distinct) / 2
-    if column.unique and column.rows == rows and texts and (constraint or spaced):
+    if column.unique and column.rows == rows and texts and (constraint or column.spaced >= 0.5):
         return 20 - column.average / _MOST
     return 0
 
@@ -431,6 +470,7 @@ class _Reading:
                     keys,
                     naming[label].name,
                     naming[label].id,
+                    naming[label].parts,
                 ),
                 naming[label].id or None,
                 naming[label].name,
@@ -581,6 +621,7 @@ class _Reading:
         unwalked: set[tuple[str, str]],
         names: tuple[str, ...],
         id_: str | None = None,
+        parts: tuple[str, ...] = (),
     ) -> tuple[Property, ...]:
         """Return the properties of a label or a type, the most frequent first."""
         properties = []
@@ -590,7 +631,7 @@ class _Reading:
                 is_key = name == id_ or (owner, name) in unwalked
                 # a code of its own that people ask for: a SKU, a symbol
                 is_asked = (
-                    bool(names)
+                    bool(names or parts)
                     and column.types.keys() == {"text"}
                     and not KEY_WORDS & {*column.words[-1:]}
                     and (owner, name) not in unwalked

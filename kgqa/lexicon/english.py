@@ -60,3 +60,13 @@ def is_part_of_name(header: Sequence[str], part: str) -> bool:
     if "name" in header and said.intersection(header):
         return True
     return bool(header) and bool({header[0], "".join(header)} & said)
+
+
+def bearer_of_name(header: Sequence[str], part: str) -> list[str]:
+    """Return the words of a header of a part of a name that say whose name it is.
+
+    >>> bearer_of_name(["contact", "last", "name"], "last_name")
+    ['contact']
+    """
+    said = words(part)
+    return [] if "".join(header) in said else [w for w in header if w not in said and w != "name"]

@@ -48,6 +48,7 @@ from kgqa.methods.options import (
 )
 from kgqa.methods.query import UNSAID, Query, has_words_of, kind_asked
 from kgqa.methods.rank import Rank
+from kgqa.methods.rank_asked import asked_kind
 from kgqa.methods.what_is import asked_class, asks_number, only_of_class
 from kgqa.models.path_ranker import RANKERS, own_ranker
 from kgqa.paths.words import relation_phrase
@@ -827,14 +828,21 @@ def _count_of(
     question: LinkedQuestion | KgqaError,
     planned: Callable[[], Findings | KgqaError],
 ) -> Findings | None:
-    """Return a plan's findings if it counts the things that the paths lead to."""
+    """Return a plan's findings if it counts the things that the paths lead to.
+
+    Or if the question's kind of thing is itself a topic entity, of which paths count nothing:
+    "How many motorcycles do we sell?" of the product line Motorcycles.
+    """
     if isinstance(question, KgqaError) or not asks_calculated(question.question):
         return None
     other = planned()
     if isinstance(other, KgqaError) or other.result is None or not other.answers:
         return None
     ids = _counted(other.result, len(found.answers) + 1)
-    return other if ids == {answer.id for answer in found.answers} else None
+    kind = asked_kind(question.question)
+    of_kind = any(kind and kind == stems_of(normalise(one.mention)) for one in question.topics)
+    is_it = of_kind and ids and len(found.answers) > 1 and not ids & {t.id for t in question.topics}
+    return other if is_it or ids == {answer.id for answer in found.answers} else None
 
 
 def _counted(result: QueryResult, most: int) -> set[str | None]:

@@ -373,18 +373,26 @@ def other_role(words: RankWords, ranker: PathRanker, asked: str, hop: Hop) -> st
 def other_value(
     words: RankWords, encode: Callable[[list[str]], NDArray[np.float32]], asked: str, hop: Hop
 ) -> str:
-    """Return "has no noun" of "the noun of x", if the number that is found is of another.
+    """Return "has no noun" of "the noun of x", if what is found is of another.
 
-    A film's length is not its budget. "" if it may be so, or if what ``hop`` leads to is no number.
-    ``encode`` gives vectors of texts.
+    A film's length is not its budget, and a job is no salary. "" if it may be so, or if what
+    ``hop`` leads to, and what is asked for, is no number. ``encode`` gives vectors of texts.
     """
     said = words.hop(hop)
     examples = words.schema.examples(hop)
     numbers = [number_in(one) for one in examples]
-    if hop[1] >= 0 or not numbers or any(one is None or is_year(one) for one in numbers):
+    if hop[1] >= 0 or not numbers:
         return ""
     at = f" {asked} ".find(f" {TOPIC}")
     noun = asked_of_one(f"{asked[:at]} {asked[at + 1 :]}", [(at, at + 1)]) if at >= 0 else ""
+    if (
+        noun in english_words("measures")
+        and not stems_of(noun) & stems_of(said)
+        and not any(map(_has_digit, examples))
+    ):
+        return f"has no {noun}"
+    if any(one is None or is_year(one) for one in numbers):
+        return ""
     first, _, rest = asked.lower().partition(" ")
     adjective, _, rest = rest.partition(" ")
     whole = rest.strip(" ?.!") in (f"is {TOPIC}", f"was {TOPIC}", f"are {TOPIC}")
@@ -396,6 +404,10 @@ def other_value(
     if float(vectors[0] @ vectors[1]) >= OTHER_VALUE:
         return ""
     return f"has nothing that says how {noun} it is" if how else f"has no {noun}"
+
+
+def _has_digit(text: str) -> bool:
+    return any(map(str.isdigit, text))
 
 
 def _fits(store: GraphStore, kind: frozenset[str], keys: IntArray) -> list[bool]:

@@ -135,6 +135,7 @@ class ValueIndex:
         """
         found: list[FoundValue] = []
         taken: list[tuple[int, int]] = []
+        classes: list[tuple[int, int]] = []  # texts of several words that name a class
         for one in literals:
             if one.kind != "text":
                 taken += [(one.start, one.end)] if one.kind == "date" else []
@@ -161,7 +162,7 @@ class ValueIndex:
         for size in range(_LONGEST, 0, -1):
             for at in range(len(words) - size + 1):
                 start, end = words[at].start(), words[at + size - 1].end()
-                if any(first < end and start < last for first, last in taken):
+                if any(first < end and start < last for first, last in (*taken, *classes)):
                     continue
                 text = question[start:end]
                 key = _key(text)
@@ -170,10 +171,21 @@ class ValueIndex:
                 fields = {**entities.get(bare, {}), **held}
                 words_ = tuple(map(stem, text.lower().split()))
                 is_class = words_ in self._called  # itself: a novel may be a book's genre
+                if not fields and is_class and size > 1:  # "phone calls" are not of the kind "call"
+                    classes.append((start, end))
+                    continue
                 if not fields and (self._plain or (text[:1].islower() and not is_class)):
                     for single in _singulars(bare):
                         fields = {**fields, **entities.get(single, {})}
                         fields.update(self._fields.get(_key(single), {}))
+                elif not fields and not is_class:  # "Toyotas"; "Adams" is no Adam
+                    fields = self._unnamed(_singulars(bare))
+                if (
+                    not fields
+                    and text.islower()
+                    and self._is_class(words[at + size : at + size + 2])
+                ):
+                    fields = self._unnamed([f"{bare}s"])  # "drug crimes", of the kind "Drugs"
                 if not fields or key in _COMMON or key.isdigit() or (len(key) < 2):
                     continue
                 if size == 1 and (text.islower() or at == 0) and not _looks_meant(text, fields):
@@ -188,6 +200,20 @@ class ValueIndex:
             for one in found
         ]
         return sorted(found, key=lambda one: one.start)
+
+    def _unnamed(self, texts: Iterable[str]) -> dict[Owned, tuple[str, ...]]:
+        """Return the properties that hold one of the texts, but for those that name things."""
+        return {
+            owned: values
+            for text in texts
+            for owned, values in self._fields.get(_key(text), {}).items()
+            if owned[0] != "class" or owned[2] not in self._types[owned[1]].names
+        }
+
+    def _is_class(self, words: Sequence[re.Match[str]]) -> bool:
+        """Return whether words begin with the name of a class, of one word or two."""
+        stems_ = [stem(word[0].lower()) for word in words]
+        return any(tuple(stems_[:size]) in self._called for size in (1, 2)[: len(stems_)])
 
     def _held(self, value: FoundValue) -> dict[tuple[str, str], Value]:
         """Return the numbers and dates of the thing that a text names, if it names one alone."""

@@ -52,6 +52,7 @@ _TEXT = {"contains": "CONTAINS", "starts with": "STARTS WITH", "ends with": "END
 _FUNCTIONS = {"least": "min", "most": "max", "sum": "sum", "average": "avg"}
 _NULLS = r"['', 'NULL', 'null', '\\N']"  # texts that exports write for a missing value
 _CASTS = {"integer": "toInteger", "float": "toFloat"}  # of numbers that are kept as text
+_ELEMENT = re.compile(r"#\d+")  # the id of an attached node that no property tells apart
 _WHOLE = 1 << 63  # what an integer of Cypher is below
 
 
@@ -512,6 +513,30 @@ class _Statement:
         joined = [" + ' ' + ".join(f"{node}.{quoted(one)}" for one in some) for some in parts]
         return [*joined, *(f"{node}.{quoted(name)}" for name in names)]
 
+    def _is_one_of(self, item: NodeRef, values: list[str]) -> list[str]:
+        """Return the tests of whether a node is one of ``values``, its names or ids.
+
+        An attached node's id is ``Label:value`` of the label's id property, or ``#`` and the number
+        in its element id; our own nodes have a property ``id``.
+        """
+        class_ = self.plan.nodes[item.node]
+        types = [self.index.types[class_]] if class_ else self.index.schema.types
+        own = not any(type_.names or type_.parts or type_.id_property for type_ in types)
+        numbers = [] if own else [value[1:] for value in values if _ELEMENT.fullmatch(value)]
+        labels = tuple(f"{type_.name}:" for type_ in types if type_.id_property)
+        texts = [
+            next((value.removeprefix(label) for label in labels if value.startswith(label)), value)
+            for value in values
+            if value[1:] not in numbers
+        ]
+        names = [*self._name_texts(item), *([f"{self.item(item)}.id"] if own else [])]
+        put = self.values.put(texts) if texts else ""
+        tests = [f"{name} IN {put}" for name in names] if texts else []
+        if numbers:
+            number = f"split(elementId({self.item(item)}), ':')[2]"
+            tests.append(f"{number} IN {self.values.put(numbers)}")
+        return tests
+
     def _names(self, item: NodeRef) -> list[str]:
         """Return the properties that a node is known by, the name first."""
         class_ = self.plan.nodes[item.node]
@@ -566,13 +591,10 @@ class _Statement:
                 f"{'NOT ' * comparison.negated}{self.item(comparison.left)}:{quoted(str(class_))}"
             )
         if isinstance(comparison.left, NodeRef):
-            names = self._name_texts(comparison.left)
-            values = self.values.put([str(value) for value in comparison.right])  # type: ignore[union-attr]
-            some = " OR ".join(f"{name} IN {values}" for name in names)
+            tests = self._is_one_of(comparison.left, list(map(str, comparison.right)))  # type: ignore[arg-type]
             if comparison.negated:
-                some = " OR ".join(f"coalesce({name} IN {values}, false)" for name in names)
-                return f"NOT ({some})"
-            return f"({some})" if len(names) > 1 else some
+                return f"NOT ({' OR '.join(f'coalesce({test}, false)' for test in tests)})"
+            return f"({' OR '.join(tests)})" if len(tests) > 1 else tests[0]
         text = self.item(comparison.left)
         kind = self.index.kind(self.plan, comparison.left)
         if comparison.affirmed == "missing":

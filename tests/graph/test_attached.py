@@ -480,6 +480,51 @@ class TestNamesAndValuesAsPeopleKeepThem:
         with opened(films, tmp_path, Taken(only=["Clerk"])) as store:
             assert store.entities(store.instances("Clerk")).names == ["Ida Orr"]
 
+    def test_a_name_beside_a_surname_is_the_first_name(
+        self, films: Neo4jServer, tmp_path: Path
+    ) -> None:
+        run(
+            films,
+            f"CREATE (:{MARK}:Officer {{name: 'Ida', surname: 'Orr', badge_no: '7-01'}}), "
+            f"(:{MARK}:Officer {{name: 'Ida', surname: 'Moss', badge_no: '7-02'}})",
+        )
+        with opened(films, tmp_path, Taken(only=["Officer"])) as store:
+            names = store.entities(store.instances("Officer")).names
+            assert sorted(names) == ["Ida Moss", "Ida Orr"]
+            badges = [one for one in store.schema().types[0].properties if one.name == "badge_no"]
+            assert badges[0].walked  # people ask for it, though it is the id
+
+    def test_a_label_with_one_text_is_called_by_it(
+        self, films: Neo4jServer, tmp_path: Path
+    ) -> None:
+        run(
+            films,
+            f"UNWIND ['a@b.org', 'c@d.org'] AS a CREATE (:{MARK}:Mailbox {{address: a}})",
+        )
+        with opened(films, tmp_path, Taken(only=["Mailbox"])) as store:
+            keys = store.instances("Mailbox")
+            assert sorted(store.entities(keys).names) == ["a@b.org", "c@d.org"]
+
+    def test_a_plan_by_ids_is_shown_as_cypher_that_finds_them(
+        self, films: Neo4jServer, tmp_path: Path
+    ) -> None:
+        run(
+            films,
+            f"CREATE (:{MARK}:Nurse {{first_name: 'Ada', last_name: 'Moss'}}), "
+            f"(:{MARK}:Nurse {{first_name: 'Bo', last_name: 'Moss'}}), "
+            f"(:{MARK}:Ward {{id: 'w-7', name: 'North'}}), "
+            f"(:{MARK}:Ward {{id: 'w-8', name: 'East'}})",
+        )
+        with opened(films, tmp_path, Taken(only=["Nurse", "Ward"])) as store:
+            for class_, name in (("Nurse", "Ada Moss"), ("Ward", "North")):
+                keys = store.find_names([name])[1]
+                id_ = store.entities(keys).ids[0]
+                plan = parse_plan(f'{class_} | {class_} = "{id_}" | give {class_}')
+                assert [row[0].name for row in run_plan(plan, store).rows] == [name]
+                assert len(store.run(cypher_of(plan, store.schema()).text, {})) == 1
+                other = parse_plan(f'{class_} | {class_} <> "{id_}" | give {class_}')
+                assert len(store.run(cypher_of(other, store.schema()).text, {})) == 1
+
     @pytest.mark.parametrize(
         ("ids", "names"),
         [

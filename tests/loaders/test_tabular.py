@@ -120,6 +120,25 @@ def test_people_are_called_by_forename_and_surname(tmp_path: Path) -> None:
     assert read_tables(tmp_path, drivers).names("Driver") == {"Lewis Hamilton", "Carlos Sainz"}
 
 
+def test_a_name_of_one_word_beside_a_surname_is_the_first_name(tmp_path: Path) -> None:
+    text = "id,surname,name\n1,Hale,Todd\n2,Hale,Bea\n3,Orr,Todd\n"
+    read = read_tables(tmp_path, {"persons.csv": text})
+    assert read.names("Person") == {"Todd Hale", "Bea Hale", "Todd Orr"}
+    text = "id,surname,name\n1,Hale,Todd Hale\n2,Hale,Bea Hale\n3,Orr,Todd Orr\n"
+    read = read_tables(tmp_path, {"people.csv": text})
+    assert read.names("Person") == {"Todd Hale", "Bea Hale", "Todd Orr"}
+
+
+@pytest.mark.parametrize("header", ["customerName", "notes"])
+def test_a_customer_is_not_called_by_its_contact(tmp_path: Path, header: str) -> None:
+    text = (
+        f"customerNumber,{header},contactFirstName,contactLastName,jobTitle\n"
+        "1,Norr Gifts,Todd,Hale,Sales\n2,Toys & Co,Bea,Orr,Sales\n"
+    )
+    names = {"customerName": {"Norr Gifts", "Toys & Co"}, "notes": {"Todd Hale", "Bea Orr"}}
+    assert read_tables(tmp_path, {"customers.csv": text}).names("Customer") == names[header]
+
+
 def test_ids_of_a_role_are_of_the_one_table_of_people(tmp_path: Path) -> None:
     shops = {
         "employees.csv": SHOP["employees.csv"],

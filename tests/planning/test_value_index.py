@@ -2,8 +2,39 @@
 
 from __future__ import annotations
 
-from kgqa.planning.value_index import plan_literals
+from typing import TYPE_CHECKING
+
+import pytest
+
+import kgqa
+from kgqa.planning.value_index import ValueIndex, plan_literals
 from kgqa.understanding.literals import stated
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CALLS = "call_id,call_type,minutes\n1,CALL,3\n2,SMS,1\n3,CALL,9\n"
+CARS = "reg,make,colour\nAB1,Toyota,red\nAB2,Toyota,blue\nAB3,Adam,red\n"
+CRIMES = "ref,offence,street\nC-1,Drugs,Low Row\nC-2,Drugs,High Row\nC-3,Robbery,Low Row\n"
+
+
+@pytest.mark.parametrize(
+    ("question", "found"),
+    [
+        ("How many Toyotas are there?", ["Toyotas"]),
+        ("Which drug crimes were there?", ["drug"]),
+        ("Which drug was it?", []),  # a kind, only before what is of it
+        ("How many phone calls were there?", []),  # the class, and not those of the kind CALL
+        ("How many robberies were there?", ["robberies"]),
+    ],
+)
+def test_values_are_found_in_other_numbers(tmp_path: Path, question: str, found: list[str]) -> None:
+    for name, text in (("phone_calls", CALLS), ("cars", CARS), ("crimes", CRIMES)):
+        (tmp_path / f"{name}.csv").write_text(text)
+    with kgqa.ingest("tables", tmp_path, kg="case", home=tmp_path / "home") as kg:
+        index = ValueIndex(kg.store, kg.store.schema())
+        values = index.find(question, stated(question).literals)
+    assert [question[one.start : one.end] for one in values] == found
 
 
 def test_what_a_question_states_may_stand_in_a_plan() -> None:
