@@ -464,6 +464,7 @@ class Auto(Ensemble):
         plan = found.result.plan
         named = all(isinstance(one.left, NodeRef) for one in plan.where)
         walked = named and not (plan.group or plan.order or plan.without or plan.first)
+        walked = walked and not _counts_kind(found.result, question)
         if walked and (
             not plan.hops
             or (
@@ -839,10 +840,16 @@ def _count_of(
     if isinstance(other, KgqaError) or other.result is None or not other.answers:
         return None
     ids = _counted(other.result, len(found.answers) + 1)
-    kind = asked_kind(question.question)
-    of_kind = any(kind and kind == stems_of(normalise(one.mention)) for one in question.topics)
-    is_it = of_kind and ids and len(found.answers) > 1 and not ids & {t.id for t in question.topics}
+    is_it = len(found.answers) > 1 and _counts_kind(other.result, question)
     return other if is_it or ids == {answer.id for answer in found.answers} else None
+
+
+def _counts_kind(result: QueryResult, question: LinkedQuestion) -> bool:
+    """Return whether a plan counts what is of a topic entity that "how many" is asked of."""
+    kind = asked_kind(question.question)
+    named = [one.id for one in question.topics if kind and kind == stems_of(normalise(one.mention))]
+    ids = _counted(result, len(question.topics) + 1) if named else set()
+    return bool(ids) and not ids & {*named}
 
 
 def _counted(result: QueryResult, most: int) -> set[str | None]:

@@ -9,7 +9,7 @@ import pytest
 import kgqa
 from kgqa.answers.unused import UNSURE
 from kgqa.methods.rank import Rank
-from kgqa.methods.rank_asked import asked_kind, meaning, two_steps
+from kgqa.methods.rank_asked import asked_kind, meaning, other_value, two_steps
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -205,6 +205,37 @@ def test_a_kind_is_known_by_other_words_for_it(kg: kgqa.KG) -> None:
         words = rank._in(kg.store)
         found = meaning(words, rank.ranker, "tribunals", ["court", "port", "hallam"])
         assert found == {"tribunal", "court"}
+
+
+@pytest.mark.model
+@pytest.mark.usefixtures("minilm")
+def test_a_salary_is_no_job_and_a_kind_of_thing_is_counted(tmp_path: Path) -> None:
+    people = (
+        "id,name,job_title,office\n1,Ann Reed,President,North\n"
+        "2,Bo Holt,Clerk,South\n3,Cy Orr,Clerk,North\n"
+    )
+    lines = "product_line,about\nBoats,On water.\nBikes,On roads.\n"
+    goods = (
+        "code,name,product_line,stock\nA1,Skiff,Boats,70\nA2,Punt,Boats,80\nA3,Gravel 2,Bikes,90\n"
+    )
+    for name, text in (("employees", people), ("product_lines", lines), ("products", goods)):
+        (tmp_path / f"{name}.csv").write_text(text)
+    with kgqa.ingest("tables", tmp_path, kg="shop", home=tmp_path / "home") as kg:
+        none = kg.ask("What is the salary of Ann Reed?", method="rank")
+        assert none.answers == ()
+        with kg.qa(method="rank") as session:
+            rank = session.method
+            assert isinstance(rank, Rank)
+            assert kg.store is not None
+            words = rank._in(kg.store)
+            job_title = (2 * words.phrases.index("job title"), -1)
+            said = other_value(words, rank._vectors, "What is the salary of x?", job_title)
+            assert said == "has no salary"
+            assert not other_value(words, rank._vectors, "What is the job of x?", job_title)
+        job = kg.ask("What is the job title of Ann Reed?", method="rank")
+        assert [ranked.name for ranked in job.answers] == ["President"]
+        counted = kg.ask("How many boats do we sell?")
+        assert [ranked.name for ranked in counted.answers] == ["2"]
 
 
 @pytest.mark.model
