@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kgqa.errors import DumpMalformedError, DumpNotFoundError, UsageError, without_secrets
+from kgqa.loaders.blocks import check_file
 from kgqa.loaders.tabular_table import (
     MAX_TEXT,
     Budget,
     Table,
     arrow_table,
-    check_regular,
     check_size,
     declared,
     typed,
@@ -43,7 +43,7 @@ def sqlite_tables(path: Path) -> Iterator[tuple[str, pa.Table]]:
     """
     if not path.exists():
         raise DumpNotFoundError(f"The database {path} does not exist.", "Check the path.")
-    check_regular(path)
+    check_file(path)
     budget = Budget(path.name)
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
