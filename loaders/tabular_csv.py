@@ -235,7 +235,7 @@ def _read(path: Path, encoding: str, dialect: _Dialect, *, quoted: bool) -> Deli
     else:
         table, rows, broken = _parse(path, encoding, dialect, names)
         found = _repaired(table, rows, broken, dialect.delimiter)
-    found.notes = _said(path, dialect, changed) + found.notes
+    found.notes = _said(path, dialect, changed) + [f"{path.name}: {n}" for n in found.notes]
     return found
 
 
@@ -379,7 +379,8 @@ def _repaired(
     """Return a table with the broken rows that can be mended, and the others with the reason.
 
     A field that begins with a space, where hardly a field of a good row does, belongs to the field
-    before it: the delimiter between them should have been quoted.
+    before it: the delimiter between them should have been quoted. A row that ends early lacks the
+    last fields, which some programs leave out if they are empty.
     """
     count = columns.num_columns
     shares = [pc.mean(pc.starts_with(column, " ")).as_py() or 0.0 for column in columns.columns]
@@ -387,6 +388,7 @@ def _repaired(
     mended: list[list[str]] = []
     rejected: list[tuple[int, str, str]] = []
     numbers = [rows]
+    short = _ending_early(broken, count, delimiter)
     for number, text, fields in broken:
         row: list[str] = []
         for value in fields:
@@ -394,6 +396,8 @@ def _repaired(
                 row[-1] += delimiter + value
             else:
                 row.append(value)
+        if number in short and len(row) == len(fields):
+            row += [""] * (count - len(row))
         if len(row) == count:
             mended.append(row)
             numbers.append(np.array([number]))
@@ -405,4 +409,25 @@ def _repaired(
         rows = np.concatenate(numbers)
         order = np.argsort(rows, kind="stable")
         columns, rows = columns.take(pa.array(order)), rows[order]
-    return Delimited(columns, rows, rejected, len(mended))
+    notes = [f"{len(short):,} rows lack their last fields, which are taken for empty."]
+    return Delimited(columns, rows, rejected, len(mended) - len(short), notes if short else [])
+
+
+def _ending_early(broken: Sequence[_Broken], count: int, delimiter: str) -> set[int]:
+    """Return the numbers of the rows that lack nothing but their last fields.
+
+    Two rows that follow each other and have the fields of one together are a row that was cut,
+    except between tabs, where a field has no line ends.
+    """
+    widths = {number: len(fields) for number, _, fields in broken}
+
+    def is_cut(number: int, width: int) -> bool:
+        beside = (widths.get(number - 1, count), widths.get(number + 1, count))
+        return any(width + other == count + 1 for other in beside)
+
+    least = 2 if delimiter == "\t" else max(2, (count + 1) // 2)
+    return {
+        number
+        for number, width in widths.items()
+        if least <= width < count and (delimiter == "\t" or not is_cut(number, width))
+    }

@@ -181,6 +181,9 @@ def arrow_table(name: str, source: str, table: pa.Table, rows: IntArray | None =
             made.columns[column] = cells
     made.notes += [f"{made.source}: {note}." for note in notes]
     made.left_out = {column for columns in left_out.values() for column in columns}
+    if not len(table):
+        made.notes.append(f"{made.source} has no row.")
+        left_out = {}
     for reason, columns in left_out.items():
         shown = ", ".join(columns[:_MOST_NAMED]) + (" …" if len(columns) > _MOST_NAMED else "")
         made.notes.append(f"{made.source}: left out, with {reason}: {shown}.")

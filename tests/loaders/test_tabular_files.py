@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import uuid
+import zipfile
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -14,9 +15,10 @@ from pyarrow import feather, parquet
 from kgqa.errors import DumpMalformedError
 from kgqa.loaders import tabular_table
 from kgqa.loaders.base import Rejects, Report
-from kgqa.loaders.tabular_files import read_tables, table_files
+from kgqa.loaders.tabular_files import read_tables, table_files, unzipped
 from kgqa.loaders.tabular_table import unique_names
 from kgqa.progress import Silent
+from tests.loaders import tables_read
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -240,3 +242,33 @@ def test_a_file_without_a_row_is_refused_by_what_it_is(
     (tmp_path / name).write_text(content)
     with pytest.raises(DumpMalformedError, match=what):
         load("tables", tmp_path / name)
+
+
+def test_the_tables_in_a_zip_archive_are_read_and_its_other_files_are_said(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "feed.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("feed/stops.csv", "stop_id,stop_name\n1,Quay\n2,Mill\n")
+        archive.writestr("feed/visits.csv", "visit_id,stop_id\n7,1\n8,2\n")
+        archive.writestr("feed/README.md", "Stops.")
+        archive.writestr("__MACOSX/feed/._stops.csv", b"\0\5")
+    (tmp_path / "more").mkdir()
+    read = tables_read.read_tables(tmp_path / "more", [tmp_path / "feed.zip"])
+    assert read.triples("stop") == {("Visit 7", "Quay"), ("Visit 8", "Mill")}
+
+
+def test_a_zip_archive_that_is_damaged_or_unpacks_too_far_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "t.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("t.csv", "a,b\n" + "1,2\n" * 9_000)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:60] + b"\xff" * 8 + whole[68:])
+    (tmp_path / "one").mkdir()
+    with pytest.raises(DumpMalformedError, match=r"t\.zip cannot be unpacked"):
+        unzipped([path], tmp_path / "one", Silent())
+    path.write_bytes(whole)
+    monkeypatch.setattr("kgqa.loaders.tabular_files._FREE", 1_000)
+    monkeypatch.setattr("kgqa.loaders.tabular_files._MAX_RATIO", 2)
+    (tmp_path / "two").mkdir()
+    with pytest.raises(DumpMalformedError, match="more than 2 times its size"):
+        unzipped([path], tmp_path / "two", Silent())
