@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import json
 import os
 import uuid
@@ -11,6 +13,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import feather, parquet
 
+import kgqa
 from kgqa.errors import DumpMalformedError
 from kgqa.loaders import tabular_table
 from kgqa.loaders.base import Rejects, Report
@@ -19,6 +22,7 @@ from kgqa.loaders.tabular_table import unique_names
 from kgqa.progress import Silent
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from kgqa.loaders.tabular_table import Table
@@ -240,3 +244,25 @@ def test_a_file_without_a_row_is_refused_by_what_it_is(
     (tmp_path / name).write_text(content)
     with pytest.raises(DumpMalformedError, match=what):
         load("tables", tmp_path / name)
+
+
+@pytest.mark.parametrize("packed", [gzip.compress, bz2.compress], ids=["gz", "bz2"])
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "json", "graphml"])
+def test_a_packed_file_that_is_cut_short_is_named(
+    tmp_path: Path, packed: Callable[[bytes], bytes], kind: str
+) -> None:
+    rows = [{"title": f"Film {number}", "year": 1900 + number} for number in range(90)]
+    edges = "".join(f'<edge source="a{n}" target="b{n}"/>' for n in range(90))
+    text = {
+        "csv": "title,year\n" + "".join(f"{row['title']},{row['year']}\n" for row in rows),
+        "jsonl": "\n".join(map(json.dumps, rows)),
+        "json": json.dumps(rows),
+        "graphml": f'<graphml><graph edgedefault="directed">{edges}</graph></graphml>',
+    }[kind]
+    file = tmp_path / f"films.{kind}.{'gz' if packed is gzip.compress else 'bz2'}"
+    loader = "graph" if kind == "graphml" else "tables"
+    whole = packed(text.encode())
+    for count in (len(whole) - 4, len(whole) // 2):
+        file.write_bytes(whole[:count])
+        with pytest.raises(DumpMalformedError, match=r"films\.\w+\.\w+"):
+            kgqa.ingest(loader, file, kg="films", home=tmp_path / "home", progress=Silent())
