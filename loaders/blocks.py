@@ -48,9 +48,8 @@ LINE_FEED = 10
 _BOM = b"\xef\xbb\xbf"
 _FORMS = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd"}
 _ENDINGS = {".gz": "gzip", ".bz2": "bzip2", ".zst": "zstd"}
-DAMAGED: tuple[Any, ...] = (
-    *(isal_zlib.error, zlib.error, pa.ArrowInvalid, OSError, EOFError, UnicodeDecodeError),
-)
+_BROKEN: tuple[Any, ...] = (isal_zlib.error, zlib.error, OSError, EOFError)
+DAMAGED: tuple[Any, ...] = (*_BROKEN, pa.ArrowInvalid, UnicodeDecodeError)
 """What reading damaged bytes raises."""
 
 
@@ -420,7 +419,7 @@ def unpacked(source: Path) -> Iterator[IO[bytes]]:
         stream = _open(source, stack, task)
         try:
             yield stream
-        except (isal_zlib.error, zlib.error, EOFError, OSError) as error:
+        except _BROKEN as error:
             if isinstance(error, KgqaError):
                 raise
             raise DumpMalformedError(
