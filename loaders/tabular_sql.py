@@ -7,7 +7,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kgqa.errors import DumpMalformedError, DumpNotFoundError, UsageError, without_secrets
+from kgqa.errors import (
+    DumpMalformedError,
+    DumpNotFoundError,
+    UsageError,
+    first_line,
+    without_secrets,
+)
 from kgqa.loaders.blocks import check_file
 from kgqa.loaders.tabular_table import (
     MAX_TEXT,
@@ -137,7 +143,7 @@ def read_database(url: str) -> dict[str, pa.Table]:
     except (sqlalchemy.exc.SQLAlchemyError, ImportError, ValueError, TypeError) as error:
         if isinstance(error, DumpMalformedError):
             raise
-        reason = without_secrets((str(error).splitlines() or [type(error).__name__])[0])
+        reason = without_secrets(first_line(error))
         raise DumpMalformedError(
             f"The database cannot be read: {reason}.",
             "Check the URL, and that its driver is there.",
