@@ -87,6 +87,8 @@ def as_cells(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
 
 def count_infinite(column: pa.ChunkedArray) -> int:
     """Return how many numbers are infinite: :func:`as_cells` has none in their place."""
+    while _is_list(column.type):
+        column = pc.list_flatten(column)
     if not pa.types.is_floating(column.type):
         return 0
     return pc.sum(pc.is_inf(column.cast(pa.float64()))).as_py() or 0

@@ -118,3 +118,11 @@ def test_what_a_frame_loses_is_said_and_odd_names_are_answered(tmp_path: Path) -
         with pytest.raises(PlanError, match="holds a NUL"):
             kg.cypher(plan)
     assert any("infinite: 2 of height" in note for note in Noted.said)
+    lines = [
+        '{"name": "Ann", "score": Infinity, "all": [1.0, Infinity]}',
+        '{"name": "Bob", "score": 2.5}',
+    ]
+    (tmp_path / "p.jsonl").write_text("\n".join(lines))
+    kgqa.ingest("tables", tmp_path / "p.jsonl", home=tmp_path, progress=Noted()).close()
+    for column in ("score", "all"):
+        assert any(f"infinite: 1 of {column}" in note for note in Noted.said)
