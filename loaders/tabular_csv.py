@@ -24,7 +24,7 @@ from pyarrow import csv as arrow_csv
 
 from kgqa.errors import DumpMalformedError, first_line
 from kgqa.loaders.blocks import DAMAGED, unpacked
-from kgqa.loaders.encodings import CALLED, NOT_WESTERN, WESTERN, above_rows, wide_encoding
+from kgqa.loaders.encodings import CALLED, NOT_WESTERN, WESTERN, above_rows, lines_of, wide_encoding
 from kgqa.loaders.tabular_table import MAX_TEXT, Budget, check_size, unique_names
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def header_of(path: Path) -> list[str]:
     """Return the names in a file that holds a header alone; empty if it holds more."""
     with unpacked(path) as stream:
         sample = stream.read(_SAMPLE)
-    lines = [line for line in sample.decode(errors="replace").splitlines() if line.strip()]
+    lines = [line for line in lines_of(sample.decode(errors="replace")) if line.strip()]
     if len(lines) != 1:
         return []
     best = max(_DELIMITERS, key=lines[0].count)
@@ -157,7 +157,7 @@ def _dialect(path: Path, sample: str, given: Sequence[str] | None) -> _Dialect:
     sample = sample.removeprefix("\ufeff")
     if not sample.strip():
         raise DumpMalformedError(f"{path.name} is empty.", "Give a table with a row of names.")
-    lines = sample.splitlines()
+    lines = lines_of(sample)
     skipped, said = above_rows(lines, _DELIMITERS)
     delimiters: Sequence[str] = said or _DELIMITERS
     best, records = (-1.0, ","), [[""]]
@@ -312,7 +312,7 @@ def _has_stray_quotes(path: Path, encoding: str, dialect: _Dialect) -> bool:
         with _text_lines(path, encoding, dialect) as lines:
             for row in csv.reader(lines, delimiter=mark, strict=True):
                 for cell in row if width > 2 else ():
-                    further = cell.splitlines()[1:] if "\n" in cell else ()
+                    further = lines_of(cell)[1:] if "\n" in cell else ()
                     if further and all(line.count(mark) >= width - 1 for line in further):
                         return True
     except csv.Error:

@@ -18,12 +18,12 @@ from kgqa.errors import (
     UsageError,
     first_line,
 )
-from kgqa.loaders.blocks import ending_of
+from kgqa.loaders.blocks import check_file, ending_of
 from kgqa.loaders.tabular_csv import header_of, read_csv
 from kgqa.loaders.tabular_excel import read_excel
 from kgqa.loaders.tabular_json import json_start, read_json_array, read_json_lines
 from kgqa.loaders.tabular_sql import read_sqlite
-from kgqa.loaders.tabular_table import Table, arrow_table, check_regular, check_size
+from kgqa.loaders.tabular_table import Table, arrow_table, check_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -90,7 +90,7 @@ def table_files(source: Path, progress: Progress) -> list[Path]:
     if not source.exists():
         raise DumpNotFoundError(f"{source} does not exist.", "Check the path.")
     if not source.is_dir():
-        check_regular(source)
+        check_file(source)
         return [source]
     files = [
         path for path in sorted(source.iterdir()) if path.is_file() and path.name[0] not in "._"
@@ -168,7 +168,7 @@ def _unpacked(path: Path, into: Path) -> list[Path]:
 def _tables_of(path: Path, headers: Mapping[Path, Path]) -> Iterator[Table]:
     ending = ending_of(path)
     name = path.name.split(".")[0]
-    check_regular(path)
+    check_file(path)
     try:
         if ending in _SQLITE or _starts(path) == _MAGIC:
             yield from read_sqlite(path)

@@ -7,13 +7,19 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kgqa.errors import DumpMalformedError, DumpNotFoundError, UsageError, without_secrets
+from kgqa.errors import (
+    DumpMalformedError,
+    DumpNotFoundError,
+    UsageError,
+    first_line,
+    without_secrets,
+)
+from kgqa.loaders.blocks import check_file
 from kgqa.loaders.tabular_table import (
     MAX_TEXT,
     Budget,
     Table,
     arrow_table,
-    check_regular,
     check_size,
     declared,
     typed,
@@ -43,7 +49,7 @@ def sqlite_tables(path: Path) -> Iterator[tuple[str, pa.Table]]:
     """
     if not path.exists():
         raise DumpNotFoundError(f"The database {path} does not exist.", "Check the path.")
-    check_regular(path)
+    check_file(path)
     budget = Budget(path.name)
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
@@ -137,7 +143,7 @@ def read_database(url: str) -> dict[str, pa.Table]:
     except (sqlalchemy.exc.SQLAlchemyError, ImportError, ValueError, TypeError) as error:
         if isinstance(error, DumpMalformedError):
             raise
-        reason = without_secrets((str(error).splitlines() or [type(error).__name__])[0])
+        reason = without_secrets(first_line(error))
         raise DumpMalformedError(
             f"The database cannot be read: {reason}.",
             "Check the URL, and that its driver is there.",

@@ -137,3 +137,13 @@ def test_two_halves_of_a_row_are_not_two_rows(tmp_path: Path) -> None:
     rows, _, rejected = table(tmp_path / "t.csv", text)
     assert [row["id"] for row in rows] == ["e1"]
     assert [number for number, _ in rejected] == [3, 4]
+
+
+@pytest.mark.parametrize("mark", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\x1e"])
+@pytest.mark.parametrize("above", ["Sales of{} 2020\n", "# by{}me\n", ""])
+def test_marks_that_end_no_line_lose_no_row(tmp_path: Path, mark: str, above: str) -> None:
+    text = above.format(mark) + f"name,ye{mark}ar\nA{mark}nn,1\nBob,2\nCid,3\n"
+    (tmp_path / "t.csv").write_text(text, "utf-8")
+    found = read_csv(tmp_path / "t.csv").columns
+    assert found.column_names == ["name", f"ye{mark}ar"]
+    assert found["name"].to_pylist() == [f"A{mark}nn", "Bob", "Cid"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import json
 import os
 import uuid
@@ -12,6 +14,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import feather, parquet
 
+import kgqa
 from kgqa.errors import DumpMalformedError
 from kgqa.loaders import tabular_table
 from kgqa.loaders.base import Rejects, Report
@@ -21,6 +24,7 @@ from kgqa.progress import Silent
 from tests.loaders import tables_read
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from kgqa.loaders.tabular_table import Table
@@ -272,3 +276,25 @@ def test_a_zip_archive_that_is_damaged_or_unpacks_too_far_is_refused(
     (tmp_path / "two").mkdir()
     with pytest.raises(DumpMalformedError, match="more than 2 times its size"):
         unzipped([path], tmp_path / "two", Silent())
+
+
+@pytest.mark.parametrize("packed", [gzip.compress, bz2.compress], ids=["gz", "bz2"])
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "json", "graphml"])
+def test_a_packed_file_that_is_cut_short_is_named(
+    tmp_path: Path, packed: Callable[[bytes], bytes], kind: str
+) -> None:
+    rows = [{"title": f"Film {number}", "year": 1900 + number} for number in range(90)]
+    edges = "".join(f'<edge source="a{n}" target="b{n}"/>' for n in range(90))
+    text = {
+        "csv": "title,year\n" + "".join(f"{row['title']},{row['year']}\n" for row in rows),
+        "jsonl": "\n".join(map(json.dumps, rows)),
+        "json": json.dumps(rows),
+        "graphml": f'<graphml><graph edgedefault="directed">{edges}</graph></graphml>',
+    }[kind]
+    file = tmp_path / f"films.{kind}.{'gz' if packed is gzip.compress else 'bz2'}"
+    loader = "graph" if kind == "graphml" else "tables"
+    whole = packed(text.encode())
+    for count in (len(whole) - 4, len(whole) // 2):
+        file.write_bytes(whole[:count])
+        with pytest.raises(DumpMalformedError, match=r"films\.\w+\.\w+"):
+            kgqa.ingest(loader, file, kg="films", home=tmp_path / "home", progress=Silent())
