@@ -28,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 from isal import igzip, isal_zlib
 
-from kgqa.errors import DumpMalformedError, DumpNotFoundError
+from kgqa.errors import DumpMalformedError, DumpNotFoundError, KgqaError
 from kgqa.files import check_plain
 from kgqa.loaders.encodings import CALLED, WESTERN, as_utf8, is_western, wide_encoding
 from kgqa.progress import Silent
@@ -48,9 +48,8 @@ LINE_FEED = 10
 _BOM = b"\xef\xbb\xbf"
 _FORMS = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd"}
 _ENDINGS = {".gz": "gzip", ".bz2": "bzip2", ".zst": "zstd"}
-DAMAGED: tuple[Any, ...] = (
-    *(isal_zlib.error, zlib.error, pa.ArrowInvalid, OSError, EOFError, UnicodeDecodeError),
-)
+_BROKEN: tuple[Any, ...] = (isal_zlib.error, zlib.error, OSError, EOFError)
+DAMAGED: tuple[Any, ...] = (*_BROKEN, pa.ArrowInvalid, UnicodeDecodeError)
 """What reading damaged bytes raises."""
 
 
@@ -411,12 +410,21 @@ def _truncated(source: Path, line: int, read: int) -> DumpMalformedError:
 
 @contextmanager
 def unpacked(source: Path) -> Iterator[IO[bytes]]:
-    """Give a file's bytes without their compression; reading damaged ones raises ``DAMAGED``.
+    """Give a file's bytes without their compression.
 
-    Raises DumpNotFoundError, DumpMalformedError if the compression is not what its name says.
+    Raises DumpNotFoundError, DumpMalformedError if the compression is damaged, or not what its name
+    says; what reads the bytes may see it as its own error, one of ``DAMAGED``.
     """
     with ExitStack() as stack, Silent().task("") as task:
-        yield _open(source, stack, task)
+        stream = _open(source, stack, task)
+        try:
+            yield stream
+        except _BROKEN as error:
+            if isinstance(error, KgqaError):
+                raise
+            raise DumpMalformedError(
+                f"{source} is damaged or cut short: {_plain(error)}.", "Fetch it again."
+            ) from None
 
 
 def read_json(path: Path, what: str, most: int, hint: str) -> Any:

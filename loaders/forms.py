@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from kgqa.errors import DumpMalformedError, DumpNotFoundError
 from kgqa.loaders.blocks import STDIN, check_file, ending_of
-from kgqa.loaders.encodings import wide_encoding
+from kgqa.loaders.encodings import lines_of, wide_encoding
 from kgqa.loaders.ntriples import TRIPLE
 from kgqa.loaders.triples_rows import is_header
 
@@ -234,7 +234,7 @@ def _text_of(raw: bytes) -> str | None:
 
 def _form_of_text(text: str, ending: str, *, whole: bool) -> Form | None:
     start = text.lstrip()
-    lines = [line for line in text.splitlines()[:_LINES] if line.strip()]
+    lines = [line for line in lines_of(text)[:_LINES] if line.strip()]
     said = [line for line in lines if not line.lstrip().startswith(("#", "//", "%"))]
     first = said[0].strip() if said else ""
     if TRIPLE.fullmatch(first):

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgqa.errors import DumpMalformedError
-from kgqa.loaders.tabular_values import as_cells, why_left_out
+from kgqa.loaders.tabular_values import as_cells, count_infinite, why_left_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -168,8 +168,13 @@ def arrow_table(name: str, source: str, table: pa.Table, rows: IntArray | None =
             left_out.setdefault("no value", []).append(column)
         else:
             made.columns[column] = cells
+            if count := count_infinite(values):
+                made.notes.append(f"{made.source}: left out, infinite: {count:,} of {column}.")
     made.notes += [f"{made.source}: {note}." for note in notes]
     made.left_out = {column for columns in left_out.values() for column in columns}
+    if not len(table):
+        made.notes.append(f"{made.source} has no row.")
+        left_out = {}
     for reason, columns in left_out.items():
         shown = ", ".join(columns[:_MOST_NAMED]) + (" …" if len(columns) > _MOST_NAMED else "")
         made.notes.append(f"{made.source}: left out, with {reason}: {shown}.")
