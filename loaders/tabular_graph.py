@@ -35,7 +35,7 @@ _SHARED = 0.85  # share of the values of an end that the key of the nodes has
 _ONCE = 0.9  # share of the keys of nodes that differ; a key that comes again is a rejected row
 _PREFIX = r"(^|\|)[A-Za-z][\w.-]*:"
 _ALL_PREFIXED = r"^[A-Za-z][\w.-]*:[^|]*(\|[A-Za-z][\w.-]*:[^|]*)*$"
-_ALL_CODES = r"^[A-Za-z][\w.-]*:\d+$"
+_ALL_CODES = r"^[A-Za-z][\w.-]*:[A-Z]*\d+$"
 _MANY = 200  # relations; more are values
 _GENERAL = 5  # types that may say only that there is a relation
 

@@ -48,7 +48,7 @@ _VALUE = re.compile(r"[-+]?[\d.,]+(?:[eE][-+]?\d+)?|\d{4}-\d\d-\d\d.*")
 _COLUMN_NAME = re.compile(r"[a-z][a-z _]*")
 _NAME_LIKE = re.compile(r"[A-Z0-9]")
 _KINDS_OF_EDGE = {"directed", "undirected", "mutual", "edge", "link"}
-_CODE = re.compile(r"[\w.-]+:\d+")
+_CODE = re.compile(r"[\w.-]+:[a-z]*\d+")
 _FEW = 2  # rows that say nothing of a column
 _HINT = (
     "If a row is one thing, load it by `kgqa ingest tables`; if it is a triple, name the columns "

@@ -584,3 +584,12 @@ def test_a_number_that_is_a_key_names_the_relation_by_its_table(tmp_path: Path) 
     grades = "grade_id,metal_number,level\n1,3,8\n2,3,9\n3,5,7\n4,7,6\n"
     read = read_tables(tmp_path, {"alloys.csv": metals, "grades.csv": grades})
     assert ("Grade 4", "Zinc") in read.triples("alloy")
+
+
+def test_the_relation_of_a_table_of_edges_is_said_in_words_not_codes(tmp_path: Path) -> None:
+    nodes = "id\tname\tcategory\nX:1\tAlra\tx:Gene\nX:2\tBent\tx:Gene\nX:3\tCole\tx:Gene\n"
+    edges = "subject\tobject\tpredicate\trelation\n"
+    edges += "X:1\tX:2\tx:acts_on\tRO:0024\nX:2\tX:3\tx:blocks\tRO:HOM07\n"
+    read = read_tables(tmp_path, {"g_nodes.tsv": nodes, "g_edges.tsv": edges})
+    assert read.triples("acts_on") == {("Alra", "Bent")}
+    assert read.triples("blocks") == {("Bent", "Cole")}

@@ -70,7 +70,7 @@ def test_the_relation_is_the_column_that_says_it_in_words(
         ("a1", "related_to", "b1"),
         ("a2", "treats", "b2"),
     }
-    rows = "a1\trelated_to\tRO:0002\tb1\na2\ttreats\tRO:0003\tb2\n"
+    rows = "a1\trelated_to\tRO:0002\tb1\na2\ttreats\tRO:HOM0003\tb2\n"
     (tmp_path / "codes.tsv").write_text(f"subject\tpredicate\trelation\tobject\n{rows}")
     loaded = load("triples", tmp_path / "codes.tsv")
     assert {relation for _, relation, _ in loaded.edges} >= {"related_to", "treats"}
