@@ -28,7 +28,8 @@ import numpy as np
 import pyarrow as pa
 from isal import igzip, isal_zlib
 
-from kgqa.errors import DumpMalformedError, DumpNotFoundError
+from kgqa.errors import DumpMalformedError, DumpNotFoundError, KgqaError
+from kgqa.files import check_plain
 from kgqa.loaders.encodings import CALLED, WESTERN, as_utf8, is_western, wide_encoding
 from kgqa.progress import Silent
 
@@ -47,9 +48,8 @@ LINE_FEED = 10
 _BOM = b"\xef\xbb\xbf"
 _FORMS = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd"}
 _ENDINGS = {".gz": "gzip", ".bz2": "bzip2", ".zst": "zstd"}
-DAMAGED: tuple[Any, ...] = (
-    *(isal_zlib.error, zlib.error, pa.ArrowInvalid, OSError, EOFError, UnicodeDecodeError),
-)
+_BROKEN: tuple[Any, ...] = (isal_zlib.error, zlib.error, OSError, EOFError)
+DAMAGED: tuple[Any, ...] = (*_BROKEN, pa.ArrowInvalid, UnicodeDecodeError)
 """What reading damaged bytes raises."""
 
 
@@ -110,6 +110,28 @@ def _has_text(path: Path) -> bool:
         return False
     with unpacked(path) as stream:
         return bool(stream.read(4_096).removeprefix(b"\xef\xbb\xbf").strip())
+
+
+def open_file(path: Path) -> io.BufferedReader:
+    """Open a file of a dump. Raises DumpNotFoundError, and what ``check_file`` does."""
+    check_file(path)
+    try:
+        return path.open("rb")
+    except FileNotFoundError:
+        raise DumpNotFoundError(f"The file {path} does not exist.", "Check the path.") from None
+    except OSError as error:
+        raise DumpNotFoundError(f"{path} cannot be opened: {_plain(error)}.") from None
+
+
+def check_file(path: Path) -> None:
+    """Raise DumpMalformedError for a pipe or a device, which may never end."""
+    try:
+        check_plain(path)
+    except OSError as error:
+        raise DumpMalformedError(
+            f"{path} cannot be read: {_plain(error)}.",
+            "Give a file that you may read; triples and RDF can also be piped in, as the source -.",
+        ) from None
 
 
 def ending_of(path: Path) -> str:
@@ -388,12 +410,21 @@ def _truncated(source: Path, line: int, read: int) -> DumpMalformedError:
 
 @contextmanager
 def unpacked(source: Path) -> Iterator[IO[bytes]]:
-    """Give a file's bytes without their compression; reading damaged ones raises ``DAMAGED``.
+    """Give a file's bytes without their compression.
 
-    Raises DumpNotFoundError, DumpMalformedError if the compression is not what its name says.
+    Raises DumpNotFoundError, DumpMalformedError if the compression is damaged, or not what its name
+    says; what reads the bytes may see it as its own error, one of ``DAMAGED``.
     """
     with ExitStack() as stack, Silent().task("") as task:
-        yield _open(source, stack, task)
+        stream = _open(source, stack, task)
+        try:
+            yield stream
+        except _BROKEN as error:
+            if isinstance(error, KgqaError):
+                raise
+            raise DumpMalformedError(
+                f"{source} is damaged or cut short: {_plain(error)}.", "Fetch it again."
+            ) from None
 
 
 def read_json(path: Path, what: str, most: int, hint: str) -> Any:
@@ -418,17 +449,10 @@ def read_json(path: Path, what: str, most: int, hint: str) -> Any:
 def _open(source: Path, stack: ExitStack, task: Task) -> IO[bytes]:
     if source == STDIN:
         raw = cast("io.BufferedReader", sys.stdin.buffer)
+        if os.name == "posix" and isinstance(raw.raw, io.FileIO) and not stat.S_ISREG(_mode(raw)):
+            raw = io.BufferedReader(_InterruptiblePipe(raw.raw))
     else:
-        try:
-            raw = stack.enter_context(source.open("rb"))
-        except FileNotFoundError:
-            raise DumpNotFoundError(
-                f"The file {source} does not exist.", "Check the path."
-            ) from None
-        except OSError as error:
-            raise DumpNotFoundError(f"{source} cannot be opened: {_plain(error)}.") from None
-    if os.name == "posix" and isinstance(raw.raw, io.FileIO) and not stat.S_ISREG(_mode(raw)):
-        raw = io.BufferedReader(_InterruptiblePipe(raw.raw))
+        raw = stack.enter_context(open_file(source))
     start = raw.peek(4)[:4]
     form = next((form for magic, form in _FORMS.items() if start.startswith(magic)), "")
     expected = _ENDINGS.get(source.suffix, "")

@@ -34,6 +34,7 @@ _IN_A_WORD = re.compile(
 _MOSTLY = 0.9
 _SAID_DELIMITER = re.compile(r"(?i)^sep=(.)$")
 _NUMBER = re.compile(r"\d")
+_LINE_END = re.compile(r"\r\n|\r|\n")
 _ABOVE = 50  # lines above a header that are looked at
 
 
@@ -80,6 +81,16 @@ def is_western(data: bytes) -> bool | None:
 def as_utf8(data: bytes, encoding: str) -> bytes:
     """Return text of an encoding that was guessed in UTF-8; what it lacks stays one character."""
     return data.decode(encoding, errors="replace").encode()
+
+
+def lines_of(text: str) -> list[str]:
+    r"""Return the lines of a text as readers of tables end them: other marks are parts of cells.
+
+    >>> lines_of("one\u2028two\r\nthree\n")
+    ['one\u2028two', 'three']
+    """
+    lines = _LINE_END.split(text)
+    return lines[:-1] if not lines[-1] else lines
 
 
 def above_rows(lines: Sequence[str], delimiters: Sequence[str]) -> tuple[int, str]:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from kgqa.errors import DumpMalformedError, DumpNotFoundError
-from kgqa.loaders.blocks import STDIN, ending_of
-from kgqa.loaders.encodings import wide_encoding
+from kgqa.loaders.blocks import STDIN, check_file, ending_of
+from kgqa.loaders.encodings import lines_of, wide_encoding
 from kgqa.loaders.ntriples import TRIPLE
 from kgqa.loaders.triples_rows import is_header
 
@@ -134,11 +134,13 @@ _MANY = 0.8  # share of the lines that makes a form
 def form_of(path: Path) -> Form | None:
     """Return what a file is, None if it is delimited text, JSON lines, or nothing known.
 
-    A folder, standard input and a pipe are not looked at: what is read of them is gone. Raises
-    DumpNotFoundError for what cannot be read, DumpMalformedError for an empty file.
+    A folder and standard input are not looked at: what is read of the latter is gone. Raises
+    DumpNotFoundError for what cannot be read, DumpMalformedError for an empty file, a pipe and a
+    device.
     """
-    if path == STDIN or (path.exists() and not path.is_file()):
+    if path == STDIN or path.is_dir():
         return None
+    check_file(path)
     raw, whole = _sample(path)
     if not raw.strip():
         raise DumpMalformedError(f"{path} is empty.", "Give a file that has lines.")
@@ -232,7 +234,7 @@ def _text_of(raw: bytes) -> str | None:
 
 def _form_of_text(text: str, ending: str, *, whole: bool) -> Form | None:
     start = text.lstrip()
-    lines = [line for line in text.splitlines()[:_LINES] if line.strip()]
+    lines = [line for line in lines_of(text)[:_LINES] if line.strip()]
     said = [line for line in lines if not line.lstrip().startswith(("#", "//", "%"))]
     first = said[0].strip() if said else ""
     if TRIPLE.fullmatch(first):

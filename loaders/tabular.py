@@ -7,6 +7,7 @@ table, and written to ``mapping.toml`` beside the KG, to be corrected and given 
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
@@ -17,7 +18,7 @@ from kgqa.loaders.base import lose
 from kgqa.loaders.blocks import nothing_read
 from kgqa.loaders.forms import TABLES
 from kgqa.loaders.graphs import parted, read_graphs
-from kgqa.loaders.tabular_files import read_tables, table_files
+from kgqa.loaders.tabular_files import read_tables, table_files, unzipped
 from kgqa.loaders.tabular_graph import as_graph
 from kgqa.loaders.tabular_infer import describes_schema, infer
 from kgqa.loaders.tabular_mapping import TableMapping, found_by, read_mapping, written
@@ -72,7 +73,19 @@ class TablesLoader:
 
         Raises DumpNotFoundError, DumpMalformedError, UsageError.
         """
-        files = [file for source in sources for file in table_files(source, progress)]
+        with TemporaryDirectory(prefix="kgqa-") as folder:  # for what zip archives hold
+            named = [file for source in sources for file in table_files(source, progress)]
+            files = unzipped(named, Path(folder), progress)
+            yield from self._read(sources, files, report, rejects, progress)
+
+    def _read(
+        self,
+        sources: Sequence[Path],
+        files: list[Path],
+        report: Report,
+        rejects: Rejects,
+        progress: Progress,
+    ) -> Iterator[Batch]:
         graphs, files = parted(files, "a table", TABLES)
         yield from read_graphs(graphs, report, rejects, progress)
         if not files and report.lines:
@@ -150,6 +163,7 @@ def _report(table: Table, mapping: TableMapping | None, report: Report) -> None:
     used = {*mapping.key, *mapping.name, *mapping.types}
     used |= {edge.head, edge.tail, edge.types} if edge else set()
     used |= {name for name, column in mapping.columns.items() if not column.skip}
+    used |= {column.called for column in mapping.columns.values()}
     for name in table.columns:
         if name not in used:
             lose(report.dropped, SKIPPED, 1, f"{name} of {table.source}")

@@ -24,7 +24,7 @@ from pyarrow import csv as arrow_csv
 
 from kgqa.errors import DumpMalformedError, first_line
 from kgqa.loaders.blocks import DAMAGED, unpacked
-from kgqa.loaders.encodings import CALLED, NOT_WESTERN, WESTERN, above_rows, wide_encoding
+from kgqa.loaders.encodings import CALLED, NOT_WESTERN, WESTERN, above_rows, lines_of, wide_encoding
 from kgqa.loaders.tabular_table import MAX_TEXT, Budget, check_size, unique_names
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def header_of(path: Path) -> list[str]:
     """Return the names in a file that holds a header alone; empty if it holds more."""
     with unpacked(path) as stream:
         sample = stream.read(_SAMPLE)
-    lines = [line for line in sample.decode(errors="replace").splitlines() if line.strip()]
+    lines = [line for line in lines_of(sample.decode(errors="replace")) if line.strip()]
     if len(lines) != 1:
         return []
     best = max(_DELIMITERS, key=lines[0].count)
@@ -157,7 +157,7 @@ def _dialect(path: Path, sample: str, given: Sequence[str] | None) -> _Dialect:
     sample = sample.removeprefix("\ufeff")
     if not sample.strip():
         raise DumpMalformedError(f"{path.name} is empty.", "Give a table with a row of names.")
-    lines = sample.splitlines()
+    lines = lines_of(sample)
     skipped, said = above_rows(lines, _DELIMITERS)
     delimiters: Sequence[str] = said or _DELIMITERS
     best, records = (-1.0, ","), [[""]]
@@ -235,7 +235,7 @@ def _read(path: Path, encoding: str, dialect: _Dialect, *, quoted: bool) -> Deli
     else:
         table, rows, broken = _parse(path, encoding, dialect, names)
         found = _repaired(table, rows, broken, dialect.delimiter)
-    found.notes = _said(path, dialect, changed) + found.notes
+    found.notes = _said(path, dialect, changed) + [f"{path.name}: {n}" for n in found.notes]
     return found
 
 
@@ -312,7 +312,7 @@ def _has_stray_quotes(path: Path, encoding: str, dialect: _Dialect) -> bool:
         with _text_lines(path, encoding, dialect) as lines:
             for row in csv.reader(lines, delimiter=mark, strict=True):
                 for cell in row if width > 2 else ():
-                    further = cell.splitlines()[1:] if "\n" in cell else ()
+                    further = lines_of(cell)[1:] if "\n" in cell else ()
                     if further and all(line.count(mark) >= width - 1 for line in further):
                         return True
     except csv.Error:
@@ -379,7 +379,8 @@ def _repaired(
     """Return a table with the broken rows that can be mended, and the others with the reason.
 
     A field that begins with a space, where hardly a field of a good row does, belongs to the field
-    before it: the delimiter between them should have been quoted.
+    before it: the delimiter between them should have been quoted. A row that ends early lacks the
+    last fields, which some programs leave out if they are empty.
     """
     count = columns.num_columns
     shares = [pc.mean(pc.starts_with(column, " ")).as_py() or 0.0 for column in columns.columns]
@@ -387,6 +388,7 @@ def _repaired(
     mended: list[list[str]] = []
     rejected: list[tuple[int, str, str]] = []
     numbers = [rows]
+    short = _ending_early(broken, count, delimiter)
     for number, text, fields in broken:
         row: list[str] = []
         for value in fields:
@@ -394,6 +396,8 @@ def _repaired(
                 row[-1] += delimiter + value
             else:
                 row.append(value)
+        if number in short and len(row) == len(fields):
+            row += [""] * (count - len(row))
         if len(row) == count:
             mended.append(row)
             numbers.append(np.array([number]))
@@ -405,4 +409,25 @@ def _repaired(
         rows = np.concatenate(numbers)
         order = np.argsort(rows, kind="stable")
         columns, rows = columns.take(pa.array(order)), rows[order]
-    return Delimited(columns, rows, rejected, len(mended))
+    notes = [f"{len(short):,} rows lack their last fields, which are taken for empty."]
+    return Delimited(columns, rows, rejected, len(mended) - len(short), notes if short else [])
+
+
+def _ending_early(broken: Sequence[_Broken], count: int, delimiter: str) -> set[int]:
+    """Return the numbers of the rows that lack nothing but their last fields.
+
+    Two rows that follow each other and have the fields of one together are a row that was cut,
+    except between tabs, where a field has no line ends.
+    """
+    widths = {number: len(fields) for number, _, fields in broken}
+
+    def is_cut(number: int, width: int) -> bool:
+        beside = (widths.get(number - 1, count), widths.get(number + 1, count))
+        return any(width + other == count + 1 for other in beside)
+
+    least = 2 if delimiter == "\t" else max(2, (count + 1) // 2)
+    return {
+        number
+        for number, width in widths.items()
+        if least <= width < count and (delimiter == "\t" or not is_cut(number, width))
+    }

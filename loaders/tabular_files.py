@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import zipfile
+import zlib
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -15,12 +18,12 @@ from kgqa.errors import (
     UsageError,
     first_line,
 )
-from kgqa.loaders.blocks import ending_of
+from kgqa.loaders.blocks import check_file, ending_of
 from kgqa.loaders.tabular_csv import header_of, read_csv
 from kgqa.loaders.tabular_excel import read_excel
 from kgqa.loaders.tabular_json import json_start, read_json_array, read_json_lines
 from kgqa.loaders.tabular_sql import read_sqlite
-from kgqa.loaders.tabular_table import Table, arrow_table, check_regular, check_size
+from kgqa.loaders.tabular_table import Table, arrow_table, check_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -35,6 +38,9 @@ _LINES = (".jsonl", ".ndjson")
 _EXCEL = (".xlsx", ".xlsm")
 _SQLITE = (".db", ".sqlite", ".sqlite3", ".db3")
 _MAGIC = b"SQLite format 3\0"
+_ZIP = ".zip"
+_MAX_RATIO, _FREE = 300, 1 << 26  # of an archive's size, and bytes that it may unpack to anyway
+_PART = 1 << 20
 _HEADER = re.compile(r"[-_]header$", re.IGNORECASE)
 
 
@@ -84,12 +90,17 @@ def table_files(source: Path, progress: Progress) -> list[Path]:
     if not source.exists():
         raise DumpNotFoundError(f"{source} does not exist.", "Check the path.")
     if not source.is_dir():
-        check_regular(source)
+        check_file(source)
         return [source]
-    known = (*_DELIMITED, ".sif", *_ARROW, *_PARQUET, *_LINES, *_EXCEL, *_SQLITE)
     files = [
         path for path in sorted(source.iterdir()) if path.is_file() and path.name[0] not in "._"
     ]
+    return _tables_among(files, f"The folder {source}", progress, _ZIP)
+
+
+def _tables_among(files: Sequence[Path], holder: str, progress: Progress, *more: str) -> list[Path]:
+    """Return the tables among files, and those that end in ``more``; note the others."""
+    known = (*_DELIMITED, ".sif", *_ARROW, *_PARQUET, *_LINES, *_EXCEL, *_SQLITE, *more)
     tables = [
         path
         for path in files
@@ -98,16 +109,66 @@ def table_files(source: Path, progress: Progress) -> list[Path]:
     if others := [path.name for path in files if path not in tables]:
         progress.note(f"Not read, since they are not tables: {', '.join(others)}.")
     if not tables:
-        raise DumpNotFoundError(
-            f"The folder {source} holds no table.", f"Tables end in {', '.join(known)}."
-        )
+        raise DumpNotFoundError(f"{holder} holds no table.", f"Tables end in {', '.join(known)}.")
     return tables
+
+
+def unzipped(files: Sequence[Path], folder: Path, progress: Progress) -> list[Path]:
+    """Return the files, with the tables in zip archives, unpacked to ``folder``, in their place.
+
+    Raises DumpMalformedError for an archive that is damaged, encrypted or expands too far,
+    DumpNotFoundError for one that holds no table.
+    """
+    found: list[Path] = []
+    for place, path in enumerate(files):
+        if path.suffix.lower() != _ZIP or not zipfile.is_zipfile(path):
+            found.append(path)
+            continue
+        into = folder / str(place)
+        into.mkdir()
+        try:
+            members = _unpacked(path, into)
+        except (zipfile.BadZipFile, zlib.error, OSError, EOFError, RuntimeError) as error:
+            raise DumpMalformedError(
+                f"{path.name} cannot be unpacked: {first_line(error)}.",
+                "Unpack it, and load what it holds.",
+            ) from None
+        found += _tables_among(members, f"The archive {path.name}", progress)
+    return found
+
+
+def _unpacked(path: Path, into: Path) -> list[Path]:
+    """Unpack the files of an archive to a folder, by their bare names, within bounds."""
+    left = max(_FREE, _MAX_RATIO * path.stat().st_size)
+    files: list[Path] = []
+    with zipfile.ZipFile(path) as archive:
+        for member in archive.infolist():
+            inside = PurePosixPath(member.filename)
+            if member.is_dir() or inside.name[:1] in "._" or inside.parts[0] == "__MACOSX":
+                continue
+            target = into / inside.name
+            if target in files:
+                raise DumpMalformedError(
+                    f"{path.name} holds two files that are called {inside.name}.",
+                    "Unpack it, and give each table a name of its own.",
+                )
+            files.append(target)
+            with archive.open(member) as packed, target.open("wb") as plain:
+                while part := packed.read(_PART):
+                    left -= len(part)
+                    if left < 0:
+                        raise DumpMalformedError(
+                            f"{path.name} unpacks to more than {_MAX_RATIO} times its size.",
+                            "Unpack it, and load what it holds.",
+                        )
+                    plain.write(part)
+    return sorted(files)
 
 
 def _tables_of(path: Path, headers: Mapping[Path, Path]) -> Iterator[Table]:
     ending = ending_of(path)
     name = path.name.split(".")[0]
-    check_regular(path)
+    check_file(path)
     try:
         if ending in _SQLITE or _starts(path) == _MAGIC:
             yield from read_sqlite(path)

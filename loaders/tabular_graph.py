@@ -32,8 +32,10 @@ _TAILS = ("object", "target", "tail", "to", "end", "dst", "y", "node2", "entity2
 _NAMES = ("name", "label", "title", "preferredname", "entityname", "nodename", "displayname")
 _TYPES = ("category", "categories", "type", "kind", "class", "nodetype", "entitytype", "label")
 _SHARED = 0.85  # share of the values of an end that the key of the nodes has
+_ONCE = 0.9  # share of the keys of nodes that differ; a key that comes again is a rejected row
 _PREFIX = r"(^|\|)[A-Za-z][\w.-]*:"
 _ALL_PREFIXED = r"^[A-Za-z][\w.-]*:[^|]*(\|[A-Za-z][\w.-]*:[^|]*)*$"
+_ALL_CODES = r"^[A-Za-z][\w.-]*:[A-Z]*\d+$"
 _MANY = 200  # relations; more are values
 _GENERAL = 5  # types that may say only that there is a relation
 
@@ -66,6 +68,7 @@ def _plain(name: str) -> str:
 def _relation_columns(table: Table) -> Iterator[str]:
     """Yield the columns that may name the relation of each row, the surest first."""
     by_name = {_plain(name): name for name in table.columns}
+    codes: list[str] = []  # columns of codes, such as ``RO:0002434``
     for called in (*_RELATIONS, *_LESS_SURE):
         if (name := by_name.get(called)) is None:
             continue
@@ -78,9 +81,13 @@ def _relation_columns(table: Table) -> Iterator[str]:
             yield other
         if kinds <= _KINDS_OF_EDGE:
             continue
+        if len(values) and _share(values, _ALL_CODES) == 1.0:
+            codes.append(name)
+            continue
         said = _share(values, r"\p{L}{2}") == 1.0  # not ``=`` and ``<`` of measured values
         if len(values) <= _MANY and (said or not len(values)):
             yield name
+    yield from codes
 
 
 def _said_by_property(table: Table, relation: str) -> str:
@@ -114,7 +121,7 @@ def _ends(
             if not pa.types.is_string(keys.type) or keys.null_count:
                 continue
             known = pc.unique(keys)
-            if len(known) < len(keys):
+            if len(known) < _ONCE * len(keys):
                 continue
             sharing = [
                 name

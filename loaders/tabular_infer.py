@@ -14,7 +14,7 @@ All is written down to be corrected (see :mod:`kgqa.loaders.tabular_mapping`).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import combinations, takewhile
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -64,6 +64,8 @@ _LINK = 0.95  # the same where only the values say it
 _SAME_NAME = 0.75  # the same where both columns have one name
 _GENERIC = ("id", "name", "title", "key", "code")  # names of columns that say nothing of the table
 _NAME_ONCE = 0.9  # share of names that must differ
+_SHARED_THINGS = 0.3  # share of the fewer values of two columns from which they hold one kind
+_FEW_IDS = 2  # that may have a name each by chance
 _CLASSES = 30  # values of a column `kind` that are types
 _WORDY = r"^[\p{L}\p{M}.,:'’&()/ +-]*\p{L}[\p{L}\p{M}.,:'’&() +-]*$"
 _PERSON = r"^\p{Lu}[\p{L}\p{M}.'’-]*( \p{Lu}[\p{L}\p{M}.'’-]*){1,3}$"
@@ -142,6 +144,7 @@ class _Plan:
     name: tuple[str, ...] = ()
     links: dict[str, tuple[str, str]] = field(default_factory=dict)  # column -> (table, column)
     untold: dict[str, str] = field(default_factory=dict)  # column of ids -> type without a table
+    labels: dict[str, str] = field(default_factory=dict)  # such a column -> the one of their names
     joins: bool = False
 
     @property
@@ -372,7 +375,9 @@ def _find_links(plan: _Plan, plans: dict[str, _Plan]) -> None:
             plan.links[column.name] = (people.table.name, people.key[0])
         elif _is_untold(column, plan) and (pair := _pair(column, plan, plans)):
             plan.links[column.name] = pair
-        elif _is_untold(column, plan):
+        elif (label := _label_of(column, plan)) or _is_untold(column, plan):
+            if label:
+                plan.labels[column.name] = label
             type_ = type_name(type_words(relation_of(column.name)))
             of_table = type_ in {type_name(other.words) for other in plans.values()}
             # what has a table of its own, which this id does not lead to, is not called as its rows
@@ -386,6 +391,37 @@ def _pair(column: _Column, plan: _Plan, plans: dict[str, _Plan]) -> tuple[str, s
         return None
     to, at = plan.links[other]
     return (to, at) if _has_all(plans[to].columns[at], column) else None
+
+
+def _label_of(column: _Column, plan: _Plan) -> str:
+    """Return the column that names what a column of repeated ids without a table stands for.
+
+    Each id has one name there: ``customer_name`` of ``customer_id``, or another column of names
+    in which no two ids have one.
+    """
+    own = (*plan.key, *plan.name)
+    is_code = len(column.words) > 1 and column.words[-1] in ID_WORDS and not _is_time(column)
+    if not is_code or column.split or column.once == 1 or column.name in own:
+        return ""
+    base = column.words[:-1]
+    for other in plan.columns.values():
+        is_name = other.words[-1] in ("name", "title", "label") and other.kind == "text"
+        if not is_name or other.split or other.name in (*own, *plan.labels.values()):
+            continue
+        pairs = pa.table([plan.table.columns[c.name] for c in (column, other)], names=["id", "at"])
+        named = len(pairs.drop_null().group_by(["id", "at"]).aggregate([]))
+        if named > len(column.values) or other.filled < _MOSTLY * column.filled:
+            continue
+        alone = len(other.values) == len(column.values) > _FEW_IDS
+        if other.words[:-1] == base or (alone and not _is_of_another(other, column, plan)):
+            return other.name
+    return ""
+
+
+def _is_of_another(label: _Column, column: _Column, plan: _Plan) -> bool:
+    """Return whether another column of ids is called as a column of names is."""
+    others = (c.words[:-1] for c in plan.columns.values() if c.words[-1] in ID_WORDS)
+    return label.words[:-1] in [words_ for words_ in others if words_ != column.words[:-1]]
 
 
 def _is_untold(column: _Column, plan: _Plan) -> bool:
@@ -531,7 +567,8 @@ def _things(plans: dict[str, _Plan]) -> dict[tuple[str, str], str]:
         (plan.table.name, column.name): column
         for plan in plans.values()
         for column in plan.columns.values()
-        if column.name not in {*plan.ends, *plan.key, *plan.name} and not plan.joins
+        if column.name not in {*plan.ends, *plan.key, *plan.name, *plan.labels.values()}
+        and not plan.joins
     }
     certain = {place for place, column in free.items() if _is_thing(column)}
     of_things = {tuple(free[place].words) for place in certain}
@@ -545,7 +582,33 @@ def _things(plans: dict[str, _Plan]) -> dict[tuple[str, str], str]:
         place: type_name(said[-1:] if said[-1] in alone else said)
         for place, said in said_of.items()
     }
+    for place, words_ in _common_kinds(said_of, free).items():
+        if named[place] not in tables:
+            named[place] = type_name(words_)
     return {place: type_ for place, type_ in named.items() if type_ not in tables}
+
+
+def _common_kinds(
+    said_of: dict[tuple[str, str], list[str]], free: dict[tuple[str, str], _Column]
+) -> dict[tuple[str, str], list[str]]:
+    """Return what columns of one kind of thing hold, by their values and the words they share.
+
+    ``pickup_zone`` and ``dropoff_zone`` are zones, ``placeOfBirth`` and ``placeOfDeath`` places.
+    """
+    found: dict[tuple[str, str], list[str]] = {}
+    for (one, first), (other, second) in combinations(said_of.items(), 2):
+        kind = _head(first)
+        if first == second or min(len(first), len(second)) < 2 or kind != _head(second):
+            continue
+        few, many = sorted((free[one], free[other]), key=lambda column: len(column.values))
+        if _share(few, many) >= _SHARED_THINGS:
+            found |= {one: kind, other: kind}
+    return found
+
+
+def _head(said: list[str]) -> list[str]:
+    """Return the noun that words are about: ``place`` of birth, pickup ``zone``."""
+    return (said[: said.index("of")] if "of" in said[1:] else said)[-1:]
 
 
 def _said(column: _Column) -> list[str]:
@@ -612,7 +675,8 @@ def _column(
     together = [set(name.split("/")) for name in plan.links if "/" in name]
     is_part = plan.joins and any(column.name in parts for parts in together)
     is_whole = "/" in column.name and {*column.name.split("/")} <= plan.columns.keys()
-    if column.blob or (column.name not in plan.links and (is_part or is_whole)):
+    of_thing = column.name in plan.labels.values()
+    if column.blob or of_thing or (column.name not in plan.links and (is_part or is_whole)):
         return ColumnMapping(skip=True)
     if column.name in plan.links:
         to, at = plan.links[column.name]
@@ -622,6 +686,9 @@ def _column(
         begins = any(len(word) > 3 and "".join(kind).startswith(word) for word in column.words)
         if "".join(kind).startswith(relation) or shortens(relation, "".join(kind)):
             relation = " ".join(kind)  # ``StuID`` is of a student
+        of_key = column.words == plans[to].columns[at].words
+        if of_key and column.words[-1] in ("number", "no", "nr") and not begins:
+            relation = " ".join(kind)  # ``atomic_number`` of an element: "atomic" names nothing
         own, other = {*relation.split()}, {*kind}
         if begins and not other <= own and not own <= other:  # ``shipVia`` does not name shippers
             relation = f"{relation} {' '.join(kind)}"
@@ -635,7 +702,8 @@ def _column(
         )
     if thing := thing or plan.untold.get(column.name):
         said = "" if plan.joins else relation
-        return ColumnMapping(relation=said, thing=thing, split=column.split)
+        label = plan.labels.get(column.name, "")
+        return ColumnMapping(relation=said, thing=thing, called=label, split=column.split)
     of_row = column.words[:-1] in ([], plan.words)  # ``blood_type`` is not a type of a patient
     if of_row and column.words[-1] in CLASS_WORDS and _are_classes(column) and not plan.joins:
         return ColumnMapping(property=column.name, split=column.split)

@@ -87,7 +87,7 @@ def _of_records(path: Path, name: str, records: Iterable[tuple[int, Any, str]]) 
                 columns[key] = []
             cells = columns[key]
             cells += [None] * (len(rows) - len(cells))
-            cells.append(value if not isinstance(value, float) else _finite(value))
+            cells.append(value if value == value else None)
         rows.append(number)
         budget.spend(len(columns))
     for cells in columns.values():
@@ -112,10 +112,6 @@ def _has_many_keys(path: Path) -> bool:
                 return True
             left = part[-_KEY_BYTES:]
     return False
-
-
-def _finite(value: float) -> float | None:
-    return value if value - value == 0 else None
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:

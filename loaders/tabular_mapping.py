@@ -141,8 +141,8 @@ _HEAD = """\
 # A table: type, key, name (columns), types (columns whose cells are further types), or
 # edge = { relation, head, tail } for a table whose rows are edges.
 # A column: property and type, unit (of amounts, said and left out), decimal (","); relation and to
-# ("table.column") or thing (a type: each value is a thing of its own); split: what separates the
-# members of a list; skip = true leaves it out.
+# ("table.column") or thing (a type: each value is a thing of its own) and called (the column with
+# their names); split: what separates the members of a list; skip = true leaves it out.
 """
 
 
@@ -163,6 +163,7 @@ class ColumnMapping(_Part):
     relation: str = ""
     to: str = ""  # "table.column", or "(space)" of a neo4j-admin header
     thing: str = ""
+    called: str = ""  # the column that says what each of these things is called
     split: str = ""
     skip: bool = False
 

@@ -45,6 +45,7 @@ class Rows:
         self._mapping = mapping
         self._rejects = rejects
         self._things: dict[str, list[pa.Array]] = {}
+        self._labels: dict[str, list[pa.Table]] = {}  # type -> (thing, name)
         self._relations: set[str] = set()
         self._targets: dict[str, tuple[pa.Array, pa.Array]] = {}
         for name in tables:
@@ -74,7 +75,16 @@ class Rows:
             number = pc.match_substring_regex(names, "^[0-9]+$")  # an id, not a name
             called = pc.binary_join_element_wise(spoken(type_).capitalize(), names, " ")
             called = pc.if_else(number, called, names)
-            yield entity_batch(ids, name=called, types=[[type_]] * len(ids))
+            aliases = None
+            if labels := self._labels.get(type_):
+                given = pa.concat_tables(labels).combine_chunks()
+                said = given["name"].combine_chunks()
+                said = said.take(pc.index_in(names, value_set=given["thing"].combine_chunks()))
+                code = pc.and_(said.is_valid(), pc.match_substring_regex(names, r"\p{L}"))
+                starts = np.append(0, np.cumsum(mask_of(code))).astype(np.int32)
+                aliases = pa.ListArray.from_arrays(starts, names.filter(code))
+                called = pc.coalesce(said, called)
+            yield entity_batch(ids, name=called, aliases=aliases, types=[[type_]] * len(ids))
         relations = sorted(self._relations)
         said = [each if _CODE.fullmatch(each) else spoken(each) for each in relations]
         yield relation_batch(dict(zip(relations, said, strict=True)))
@@ -131,6 +141,10 @@ class Rows:
         """Return the id of what each text points to; name those that point to nothing."""
         if kind.thing:
             self._things.setdefault(kind.thing, []).append(pc.unique(texts))
+            if kind.called in part.table.columns:
+                said = _texts(pa.chunked_array([part.cells(kind.called)])).take(pa.array(rows))
+                pairs = pa.table([texts, said], names=["thing", "name"]).drop_null()
+                self._labels.setdefault(kind.thing, []).append(pairs)
             return pc.binary_join_element_wise(f"{kind.thing}/", texts, "")
         values, ids = self._target(kind.to)
         targets = ids.take(pc.index_in(texts, value_set=values))
@@ -311,6 +325,7 @@ def _check(name: str, tables: Mapping[str, Table], mapping: Mapping[str, TableMa
     edge = mapped.edge
     ends = [edge.head, edge.tail] if edge else []
     named = [edge.types] if edge and edge.types else []
+    named += [each.called for each in mapped.columns.values() if each.called]
     for column in (*mapped.key, *mapped.name, *mapped.types, *ends, *named):
         if column not in table.columns:
             raise UsageError(

@@ -7,13 +7,19 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kgqa.errors import DumpMalformedError, DumpNotFoundError, UsageError, without_secrets
+from kgqa.errors import (
+    DumpMalformedError,
+    DumpNotFoundError,
+    UsageError,
+    first_line,
+    without_secrets,
+)
+from kgqa.loaders.blocks import check_file
 from kgqa.loaders.tabular_table import (
     MAX_TEXT,
     Budget,
     Table,
     arrow_table,
-    check_regular,
     check_size,
     declared,
     typed,
@@ -43,7 +49,7 @@ def sqlite_tables(path: Path) -> Iterator[tuple[str, pa.Table]]:
     """
     if not path.exists():
         raise DumpNotFoundError(f"The database {path} does not exist.", "Check the path.")
-    check_regular(path)
+    check_file(path)
     budget = Budget(path.name)
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
@@ -137,11 +143,17 @@ def read_database(url: str) -> dict[str, pa.Table]:
     except (sqlalchemy.exc.SQLAlchemyError, ImportError, ValueError, TypeError) as error:
         if isinstance(error, DumpMalformedError):
             raise
-        reason = without_secrets((str(error).splitlines() or [type(error).__name__])[0])
+        reason = without_secrets(first_line(error))
         raise DumpMalformedError(
             f"The database cannot be read: {reason}.",
             "Check the URL, and that its driver is there.",
         ) from None
+
+
+def _parts(connection: Any) -> set[str]:
+    """Return the tables of PostgreSQL whose rows another table has: partitions, and heirs."""
+    listed = "SELECT relname FROM pg_inherits JOIN pg_class ON pg_class.oid = inhrelid"
+    return {name for (name,) in connection.exec_driver_sql(listed)}
 
 
 def _tables_by_url(sqlalchemy: Any, url: str) -> dict[str, pa.Table]:
@@ -158,7 +170,12 @@ def _tables_by_url(sqlalchemy: Any, url: str) -> dict[str, pa.Table]:
         budget = Budget(f"The database {parsed.database or backend}")
         inspector = sqlalchemy.inspect(engine)
         with engine.connect().execution_options(**options) as connection:
+            parts = _parts(connection) if backend == "postgresql" else set()
+            said = f"Not read again as tables of their own: {', '.join(sorted(parts))}."
+            notes = [said] if parts else []
             for name in inspector.get_table_names():
+                if name in parts:
+                    continue
                 key = inspector.get_pk_constraint(name)["constrained_columns"]
                 foreign = {
                     "/".join(found["constrained_columns"]): (
@@ -171,10 +188,9 @@ def _tables_by_url(sqlalchemy: Any, url: str) -> dict[str, pa.Table]:
                 names = [column.name for column in found.columns]
                 check_size(f"The table {name}", 1, len(names))
                 streamed = sqlalchemy.select(found).execution_options(yield_per=_ROWS)
-                parts = connection.execute(streamed).partitions()
-                tables[name] = declared(
-                    _fetched(names, parts, budget), key, foreign, f"table {name}"
-                )
+                fetched = _fetched(names, connection.execute(streamed).partitions(), budget)
+                tables[name] = declared(fetched, key, foreign, f"table {name}", notes)
+                notes = []
     finally:
         engine.dispose()
     return tables

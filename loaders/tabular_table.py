@@ -7,7 +7,6 @@ the memory; the bounds are far above what a graph of one machine is made from.
 from __future__ import annotations
 
 import json
-import stat
 import time
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -19,11 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgqa.errors import DumpMalformedError
-from kgqa.loaders.tabular_values import as_cells, why_left_out
+from kgqa.loaders.tabular_values import as_cells, count_infinite, why_left_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from pathlib import Path
 
     from kgqa.graph.model import IntArray
 
@@ -94,15 +92,6 @@ class Budget:
     def expired(self) -> bool:
         """Whether the time is over."""
         return time.monotonic() - self._started > self.seconds
-
-
-def check_regular(path: Path) -> None:
-    """Raise DumpMalformedError for what is not a file, such as a pipe, which would never end."""
-    if not stat.S_ISREG(path.stat().st_mode):
-        raise DumpMalformedError(
-            f"{path} is a pipe or a device, not a file.",
-            "Write the table to a file, and load that.",
-        )
 
 
 def check_size(source: str, rows: int, columns: int) -> None:
@@ -179,8 +168,13 @@ def arrow_table(name: str, source: str, table: pa.Table, rows: IntArray | None =
             left_out.setdefault("no value", []).append(column)
         else:
             made.columns[column] = cells
+            if count := count_infinite(values):
+                made.notes.append(f"{made.source}: left out, infinite: {count:,} of {column}.")
     made.notes += [f"{made.source}: {note}." for note in notes]
     made.left_out = {column for columns in left_out.values() for column in columns}
+    if not len(table):
+        made.notes.append(f"{made.source} has no row.")
+        left_out = {}
     for reason, columns in left_out.items():
         shown = ", ".join(columns[:_MOST_NAMED]) + (" …" if len(columns) > _MOST_NAMED else "")
         made.notes.append(f"{made.source}: left out, with {reason}: {shown}.")

@@ -85,6 +85,15 @@ def as_cells(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
     return pc.if_else(missing, pa.scalar(None, pa.string()), texts)
 
 
+def count_infinite(column: pa.ChunkedArray) -> int:
+    """Return how many numbers are infinite: :func:`as_cells` has none in their place."""
+    while _is_list(column.type):
+        column = pc.list_flatten(column)
+    if not pa.types.is_floating(column.type):
+        return 0
+    return pc.sum(pc.is_inf(column.cast(pa.float64()))).as_py() or 0
+
+
 def why_left_out(column: pa.ChunkedArray) -> str:
     """Return what is in a column that :func:`as_cells` does not read."""
     kind = column.type

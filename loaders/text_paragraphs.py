@@ -27,7 +27,7 @@ from pydantic import TypeAdapter, ValidationError
 from kgqa.errors import DumpMalformedError, DumpNotFoundError, UsageError
 from kgqa.graph.names import is_storable
 from kgqa.loaders.base import Rejects, Report, lose
-from kgqa.loaders.blocks import STDIN, ending_of, read_blocks
+from kgqa.loaders.blocks import STDIN, ending_of, open_file, read_blocks
 from kgqa.progress import Silent
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def json_entries(path: Path) -> Iterator[tuple[int, Any]]:
     a :class:`Fault`. Raises DumpNotFoundError if the file cannot be opened, DumpMalformedError if a
     list breaks off or is not JSON: what follows cannot be counted.
     """
-    with _opened(path) as file:
+    with open_file(path) as file:
         read = file.read(len(_MARK))
         start = read.removeprefix(_MARK).lstrip()
         while read and not start:
@@ -137,15 +137,6 @@ def _of_list(file: IO[bytes], path: Path) -> Iterator[tuple[int, Any]]:
     except RecursionError:
         raise DumpMalformedError(f"{path} is nested too deeply.", damaged) from None
     yield from enumerate(entries, 1)
-
-
-def _opened(path: Path) -> IO[bytes]:
-    try:
-        return path.open("rb")
-    except FileNotFoundError:
-        raise DumpNotFoundError(f"The file {path} does not exist.", "Check the path.") from None
-    except OSError as error:
-        raise DumpNotFoundError(f"{path} cannot be opened: {error.strerror or error}.") from None
 
 
 LONGEST = 4_000  # characters of a paragraph that is asked about in one call

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kgqa.errors import DumpMalformedError, UsageError
+from kgqa.errors import DumpMalformedError, UsageError, first_line
 from kgqa.loaders.blocks import STDIN, Block
 from kgqa.loaders.strings import as_text, each_once, json_strings, json_value, lines_at
 from kgqa.loaders.triples_rows import (
@@ -132,7 +132,7 @@ def read_parquet(
     try:
         file = pq.ParquetFile(source)
     except _DAMAGE as error:
-        reason = str(error).splitlines()[0]
+        reason = first_line(error)
         raise DumpMalformedError(f"{source} is not a Parquet file: {reason}.") from None
     with file, progress.task(f"reading {source.name}", file.metadata.num_rows, "rows") as task:
         names = file.schema_arrow.names
@@ -156,7 +156,7 @@ def read_parquet(
                 report.lines += rows
                 task.advance(rows)
         except _DAMAGE as error:
-            reason = str(error).splitlines()[0]
+            reason = first_line(error)
             raise DumpMalformedError(
                 f"{source} is damaged after row {number}: {reason}.", "Fetch it again."
             ) from None

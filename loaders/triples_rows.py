@@ -48,6 +48,7 @@ _VALUE = re.compile(r"[-+]?[\d.,]+(?:[eE][-+]?\d+)?|\d{4}-\d\d-\d\d.*")
 _COLUMN_NAME = re.compile(r"[a-z][a-z _]*")
 _NAME_LIKE = re.compile(r"[A-Z0-9]")
 _KINDS_OF_EDGE = {"directed", "undirected", "mutual", "edge", "link"}
+_CODE = re.compile(r"[\w.-]+:[a-z]*\d+")
 _FEW = 2  # rows that say nothing of a column
 _HINT = (
     "If a row is one thing, load it by `kgqa ingest tables`; if it is a triple, name the columns "
@@ -169,15 +170,18 @@ def is_header_of(fields: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
 
 
 def saying_relation(fields: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return a header in which no column that says only what kind edges are of is the relation.
+    """Return a header in which the column of the relation says it in words, if one does.
 
-    Gephi writes Directed or Undirected in a column called Type, and the relation in Label.
+    Gephi writes Directed or Undirected in a column called Type, and the relation in Label; KGX has
+    a column ``relation`` that is empty, or holds codes (``RO:0002434``), beside ``predicate``.
     """
     said = list(fields)
     while (parts := places(said)) is not None:
         at = parts[1]
         values = {row[at].strip().casefold() for row in rows if len(row) == len(fields)}
-        if not values or not values <= _KINDS_OF_EDGE:
+        if not values or not all(
+            value in _KINDS_OF_EDGE or not value or _CODE.fullmatch(value) for value in values
+        ):
             return said
         said[at] = f"edge {said[at].strip() or 'type'} kept"
     return list(fields)

@@ -10,10 +10,15 @@ import pytest
 
 from kgqa.errors import KgqaError
 from kgqa.files import read_list, read_settings
-from kgqa.loaders.base import data_lines
+from kgqa.loaders.base import Rejects, Report, data_lines
+from kgqa.loaders.forms import form_of
+from kgqa.loaders.text_paragraphs import count_paragraphs, json_entries
+from kgqa.loaders.triples_pairs import read_pairs
 from kgqa.paths.phrases import read_phrases
+from kgqa.progress import Silent
 from kgqa.questions.base import QuestionFile, iter_questions
 from kgqa.questions.rows import file_lines
+from kgqa.registry import LOADERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,6 +58,21 @@ def test_no_pipe_or_device_is_waited_for(tmp_path: Path) -> None:
                 read(file)
 
 
+def unused() -> tuple[Report, Rejects]:
+    report = Report()
+    return report, Rejects(Path("rejects"), report)
+
+
+def dump_of(name: str) -> Callable[[Path], object]:
+    """Return what reads a file as a loader does, to its end."""
+
+    def read(file: Path) -> object:
+        loader = LOADERS.entry(name).load()(LOADERS.options(name, {}))
+        return list(loader.read([file], *unused(), Silent()))
+
+    return read
+
+
 READERS: dict[str, Callable[[Path], object]] = {
     "questions": lambda file: list(iter_questions(file)),
     "graphs": lambda file: list(iter_questions(file, "rog")),
@@ -61,10 +81,18 @@ READERS: dict[str, Callable[[Path], object]] = {
     "phrases": read_phrases,
     "words": data_lines,
 }
+DUMPS = {name: dump_of(name) for name in ("triples", "rdf", "freebase", "conceptnet", "graph")}
+DUMPS |= {
+    "tables": dump_of("tables"),
+    "names": lambda file: list(read_pairs(file, "names", *unused(), Silent())),
+    "text": lambda file: count_paragraphs([(file, file.name)]),
+    "text.json": lambda file: list(json_entries(file)),
+    "form": form_of,
+}
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
-@pytest.mark.parametrize("read", READERS.values(), ids=READERS)
+@pytest.mark.parametrize("read", (READERS | DUMPS).values(), ids=READERS | DUMPS)
 def test_what_is_read_twice_is_no_pipe_or_device(
     tmp_path: Path, read: Callable[[Path], object]
 ) -> None:

@@ -67,11 +67,8 @@ def ask(question: str, kg: str | Path | None = None, **options: Any) -> Answer:
     ``options`` are those of :meth:`KG.ask`. To ask several questions, open the KG, so that models
     stay loaded.
     """
-    from dataclasses import replace
-
     with open(kg) as opened:
-        answer = opened.ask(question, **options)
-        return answer if answer.result is None else replace(answer, result=answer.result.kept())
+        return opened.ask(question, **options)
 
 
 def compare(a: str | Path, b: str | Path) -> Comparison:

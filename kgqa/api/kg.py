@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
+from weakref import WeakValueDictionary
 
 from kgqa.display import said_entity
-from kgqa.errors import UsageError
+from kgqa.errors import KgqaError, UsageError
 from kgqa.tabular import Tabular
 
 if TYPE_CHECKING:
@@ -93,6 +95,7 @@ class KG:
         self._store = store
         self.loaded = loaded
         self._sessions: dict[str, QA] = {}
+        self._results = WeakValueDictionary[int, "QueryResult"]()  # those that are still held
 
     @classmethod
     def of(cls, home: Home) -> KG:
@@ -163,7 +166,9 @@ class KG:
         """
         from kgqa.api.qa import QA
 
-        return QA(self.home, self.store, method, options)
+        session = QA(self.home, self.store, method, options)
+        session.hold = self._hold
+        return session
 
     def link(self, question: str, limit: int = 10) -> list[Candidate]:
         """Return up to ``limit`` entities that the question may be about, best first.
@@ -297,7 +302,8 @@ class KG:
         from kgqa.queries.text import parse_plan
 
         read = parse_plan(plan) if isinstance(plan, str) else plan
-        return rows_of(read, self._property_graph(), QueryLimits(rows=rows, seconds=seconds))
+        limits = QueryLimits(rows=rows, seconds=seconds)
+        return self._hold(rows_of(read, self._property_graph(), limits))
 
     def cypher(self, plan: str | Plan) -> str:
         """Return a plan as Cypher that runs in Neo4j Browser as it stands.
@@ -499,9 +505,19 @@ class KG:
         return browser_url(self._store, triples, self.home.settings.neo4j_browser)
 
     def close(self) -> None:
-        """Close the store and the sessions that :meth:`ask` opened."""
+        """Close the store and the sessions that :meth:`ask` opened.
+
+        The evidence of results that are still held is read first.
+        """
         self._close_sessions()
+        with suppress(KgqaError):  # who asks for it is told
+            for result in list(self._results.values()):
+                result.keep()
         self._store.close()
+
+    def _hold(self, result: QueryResult) -> QueryResult:
+        self._results[id(result)] = result
+        return result
 
     def _close_sessions(self) -> None:
         for session in self._sessions.values():

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from kgqa.linking.resolve import Resolution
     from kgqa.methods.base import LinkedQuestion, Method, Watch
     from kgqa.methods.options import MethodOptions
+    from kgqa.queries.result import QueryResult
     from kgqa.questions import Question
     from kgqa.trie.index.manifest import IndexKey
     from kgqa.trie.index.reader import TrieIndex
@@ -85,6 +86,7 @@ class QA:
 
         self._models = home.models or Models()
         self._previous: Any = None
+        self.hold: Callable[[QueryResult], object] = lambda _: None  # what its KG is told of
 
     def on(self, store: GraphStore) -> QA:
         """Return a session with the same options about the KG in ``store``."""
@@ -249,9 +251,13 @@ class QA:
     def _answers(
         self, store: GraphStore, questions: Iterable[Asked]
     ) -> Generator[tuple[int, Answer | KgqaError], None, None]:
-        if isinstance(store, LiveStore):
-            return self._live_answers(questions)
-        return self._state_answers(store, questions)
+        live = isinstance(store, LiveStore)
+        given = self._live_answers(questions) if live else self._state_answers(store, questions)
+        with closing(given) as answers:
+            for number, answer in answers:
+                if not isinstance(answer, KgqaError) and answer.result is not None:
+                    self.hold(answer.result)
+                yield number, answer
 
     def _live_answers(
         self, questions: Iterable[Asked]

@@ -57,11 +57,15 @@ def query(
             language = "cypher" if cypher else "sparql"
             run.print(lambda: run.say(*text.splitlines()), {"plan": plan, language: text})
             return
-        result = kg.query(plan, rows=rows, seconds=seconds)
-        if as_csv:
-            _print_csv(run, result)
-            return
-        run.print(lambda: _show(run, result, facts), result.to_dict(None) if run.as_json else {})
+        _print(run, kg.query(plan, rows=rows, seconds=seconds), as_csv, facts)
+
+
+def _print(run: Run, result: QueryResult, as_csv: bool, facts: bool) -> None:
+    """Print a result, which is then held no longer: its evidence is not read for nothing."""
+    if as_csv:
+        _print_csv(run, result)
+        return
+    run.print(lambda: _show(run, result, facts), result.to_dict(None) if run.as_json else {})
 
 
 def _print_csv(run: Run, result: QueryResult) -> None:

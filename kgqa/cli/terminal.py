@@ -184,9 +184,9 @@ def show_taken(counts: Mapping[str, Any]) -> None:
         if parts:
             say(f"  {title}: {'; '.join(parts[:_TAKEN] + more)}", style="dim")
     for each in taken["left_out"][:_TAKEN]:
-        example = f": {each['example']}" if each["example"] else ""
+        example = f" ({each['example']})" if each["example"] else ""
         verb = "rejected" if each["rejected"] else "left out"
-        say(f"  {verb}: {each['count']:,} {each['reason']}{example}", style="dim")
+        say(f"  {verb}: {each['reason']} {each['count']:,}{example}", style="dim")
     if (more_kinds := len(taken["left_out"]) - _TAKEN) > 0:
         say(f"  left out: {more_kinds:,} more kinds: --json", style="dim")
     if counts["rejected"]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from difflib import SequenceMatcher
+from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -76,6 +77,7 @@ def _runs(
         yield run[0], run[-1], run
 
 
+@lru_cache(50_000)
 def _same(word: str, other: str) -> bool:
     if word == other:
         return True

@@ -75,6 +75,7 @@ def look_around(
     return Around(beside, _stems(store, keys, neighbours.row, neighbours.step))
 
 
+@lru_cache(65_536)
 def stems_of(words: str) -> frozenset[str]:
     """Return the stems of ``words`` (normalised) that say something, one word for synonyms.
 
@@ -92,8 +93,13 @@ def schema_words(store: GraphStore, question: QuestionWords) -> frozenset[str]:
     names = store.relations().names
     if len(names) > _MOST_RELATIONS:
         return frozenset()
-    stems: frozenset[str] = frozenset().union(*(stems_of(relation_phrase(name)) for name in names))
+    stems = _stems_of_all(tuple(names))
     return frozenset(word.form for word in question.words if stems_of(word.form) & stems)
+
+
+@lru_cache(16)
+def _stems_of_all(names: tuple[str, ...]) -> frozenset[str]:
+    return frozenset().union(*(stems_of(relation_phrase(name)) for name in names))
 
 
 def class_words(store: GraphStore) -> frozenset[str]:

@@ -7,6 +7,7 @@ relations none: those have nearly every word), and names that wordings are part 
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from kgqa.graph.names import normalise
@@ -15,7 +16,7 @@ from kgqa.paths.words import relation_phrase
 from kgqa.understanding.canonical import Canonical, canonical
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from kgqa.graph.store import GraphStore
 
@@ -35,16 +36,20 @@ def worded(store: GraphStore, question: str) -> Canonical:
 
 def own_words(store: GraphStore) -> frozenset[str]:
     """Return the words of a KG's classes, relations and properties, and their plurals."""
-    names = list(store.relations().names)
+    names = tuple(islice(_names(store), _MOST + 1))
+    return _words_of(names) if len(names) <= _MOST else frozenset()
+
+
+def _names(store: GraphStore) -> Iterator[str]:
+    yield from store.relations().names
     if isinstance(store, PropertyGraph):
         schema = store.schema()
         for type_ in schema.types:
-            names += (type_.name, *type_.also)
+            yield from (type_.name, *type_.also)
             for property_ in type_.properties:
-                names += (property_.name, *property_.also)
+                yield from (property_.name, *property_.also)
         for pattern in schema.relations:
-            names += (*pattern.also, *(property_.name for property_ in pattern.properties))
-    return _words_of(tuple(dict.fromkeys(names))) if len(names) <= _MOST else frozenset()
+            yield from (*pattern.also, *(property_.name for property_ in pattern.properties))
 
 
 @lru_cache(maxsize=16)

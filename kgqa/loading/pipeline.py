@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import pyarrow as pa
 from pydantic import BaseModel, Field, ValidationError
 
-from kgqa.errors import IngestError, KgqaError
+from kgqa.errors import IngestError, KgqaError, first_line
 from kgqa.files import writing
 from kgqa.graph.model import ENTITY_SCHEMA, RELATION_SCHEMA, Batch, Direction, GraphTables, KGInfo
 from kgqa.graph.names import last_part
@@ -237,7 +237,7 @@ def load(
         raise
     except OSError as error:
         # the system's own words: Arrow puts many more around them
-        reason = os.strerror(error.errno) if error.errno else str(error).splitlines()[0]
+        reason = os.strerror(error.errno) if error.errno else first_line(error)
         raise IngestError(
             f"{error.filename or work} cannot be read or written: {reason}.",
             "See that you may read the dump and write to the folder, and that the disk has room.",

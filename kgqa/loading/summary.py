@@ -32,7 +32,7 @@ _NO_LOSS = {  # reasons that lose no fact, or what the data themselves call void
     *(OBSOLETE, SKIPPED),
 }
 _DESCRIBED = 5_000  # nodes whose properties are looked at
-_VALUE = re.compile(r"'[^']*'")
+_VALUE = re.compile(r"'[^']*'|(?<=row )\d+")
 _SHARE = 0.05  # of the lines: more that is left out is a warning
 
 
@@ -55,7 +55,7 @@ def summary_of(graph: GraphFiles, report: Report, *, filtered: bool) -> dict[str
     """
     seen = _nodes_of(graph)
     relations, properties = _edges_of(graph, seen)
-    walked = {each["name"] for each in properties}
+    walked = {*graph.relations.column("id").to_pylist(), *(each["name"] for each in properties)}
     properties += [
         {"name": name, "count": None, "type": common_type(sorted(types))}  # type: ignore[arg-type]
         for name, types in sorted(seen.described.items())

@@ -11,6 +11,7 @@ import math
 import re
 from collections import Counter
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -410,13 +411,18 @@ def _has_digit(text: str) -> bool:
     return any(map(str.isdigit, text))
 
 
+@lru_cache(16)
+def _last_stems(relations: tuple[str, ...]) -> list[frozenset[str]]:
+    return [stems_of(relation_phrase(name).split()[-1]) for name in relations]
+
+
 def _fits(store: GraphStore, kind: frozenset[str], keys: IntArray) -> list[bool]:
     """Return which entities are of a type: by name, by type, or by the relation to them."""
     foresee(store, keys, "in")
     names = store.entities(keys).names
     fits = [bool(kind & stems_of(normalise(name or ""))) for name in names]
     few = np.flatnonzero(store.degrees(keys) <= _MOST_EDGES)
-    relations = [stems_of(relation_phrase(name).split()[-1]) for name in store.relations().names]
+    relations = _last_stems(tuple(store.relations().names))
     into = store.neighbours(keys[few], "in")
     for row, step in zip(into.row.tolist(), into.step.tolist(), strict=True):
         fits[int(few[row])] |= bool(kind & relations[step // 2])

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from kgqa.paths.walk import WalkRules
 
 _MOST_KINDS = 500  # relations whose last word may say what they lead to
+_MOST_TEXTS = 50_000  # of relation paths that are kept
 MOST_RANKED = 400  # relation paths of a topic entity whose words are read as a whole
 
 
@@ -58,6 +59,7 @@ class RankWords:
         self.kinds = list(dict.fromkeys(map(str.casefold, last)))  # words for what things are
         self._folder = folder
         self._kept: dict[int, KeptVectors] = {}  # by the encoder
+        self._texts: dict[tuple[Hop, ...], str] = {}  # of relation paths
 
     def vectors(self, ranker: PathRanker, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the kept vectors of the KG's own words."""
@@ -105,7 +107,13 @@ class RankWords:
 
     def path(self, steps: Sequence[Hop]) -> str:
         """Return a relation path in words, with examples of its tails."""
-        return relation_path_text(steps, self.phrases, self.schema.examples(steps[-1]))
+        key = tuple(steps)
+        if (text := self._texts.get(key)) is None:
+            if len(self._texts) >= _MOST_TEXTS:
+                self._texts.clear()
+            text = relation_path_text(steps, self.phrases, self.schema.examples(steps[-1]))
+            self._texts[key] = text
+        return text
 
     def bare(self, steps: Sequence[Hop]) -> str:
         """Return a relation path in words alone."""
@@ -152,10 +160,11 @@ class RankWords:
         """
         single = list(dict.fromkeys(hop for one in every for hop in one))
         place = {hop: row for row, hop in enumerate(single)}
-        vectors = self.vectors(ranker, [self.path([hop]) for hop in single])
+        sums = self.vectors(ranker, [self.path([hop]) for hop in single])
         longest = max(map(len, every), default=1)
-        rows = [[place[hop] for hop in one] + [-1] * (longest - len(one)) for one in every]
-        sums = np.vstack([vectors, np.zeros_like(vectors[:1])])[np.array(rows)].sum(1)
+        if longest > 1 or len(single) < len(every):
+            rows = [[place[hop] for hop in one] + [-1] * (longest - len(one)) for one in every]
+            sums = np.vstack([sums, np.zeros_like(sums[:1])])[np.array(rows)].sum(1)
         cosine = sums @ ranker.vectors([asked])[0] / np.linalg.norm(sums, axis=1)
         near = ranker.scaled(cosine, [len(one) for one in every])
         order: list[int] = np.argsort(-near, kind="stable").tolist()

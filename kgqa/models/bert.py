@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     Array = NDArray[np.float32]
 
 _AT_ONCE_READ = 32  # weights of a file
+_FEW = 64  # tokens: for more, turning the product costs more than it saves
 _AT_ONCE = 1 << 14  # numbers of an activation that stay in the CPU's nearest cache
 
 
@@ -199,7 +200,9 @@ class Bert:
 
 
 def _linear(state: Array, by: tuple[Array, Array]) -> Array:
-    made: Array = state @ by[0].T
+    weight, few = by[0], len(state) < _FEW
+    # the same sums: of a product the second factor takes longer to be arranged
+    made: Array = np.ascontiguousarray((weight @ state.T).T) if few else state @ weight.T
     made += by[1]
     return made
 

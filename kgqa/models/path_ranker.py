@@ -106,6 +106,26 @@ RANKERS = ModelKind(
 )
 
 
+class _Vectors:
+    """Vectors of texts, a row each: ``rows`` says which, of those in ``array``."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, int] = {}
+        self.array: NDArray[np.float32] = np.empty((0, 0), np.float32)
+
+    def add(self, texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
+        """Add vectors of texts that have none."""
+        count = len(self.rows)
+        every = count + len(texts)
+        if every > len(self.array):
+            longer = np.empty((max(2 * count, every), vectors.shape[1]), np.float32)
+            if count:
+                longer[:count] = self.array[:count]
+            self.array = longer
+        self.array[count:every] = vectors
+        self.rows.update(zip(texts, range(count, every), strict=True))
+
+
 @dataclasses.dataclass(slots=True, weakref_slot=True)
 class PathRanker:
     """A ranker that is ready. Vectors of texts are kept. Not for use by several threads.
@@ -119,7 +139,8 @@ class PathRanker:
     encoder: SentenceEncoder
     head: tuple[NDArray[np.float32], NDArray[np.float32]] | None = None
     elsewhere: NDArray[np.float32] | None = None
-    _kept: dict[str, NDArray[np.float32]] = dataclasses.field(default_factory=dict)
+    _kept: _Vectors = dataclasses.field(default_factory=_Vectors)  # without the head
+    _changed: tuple[object, object, Any] = (None, None, None)  # a head, ``elsewhere``, both
 
     def logits(
         self,
@@ -143,8 +164,9 @@ class PathRanker:
     def scaled(self, cosine: NDArray[np.float32], hops: Sequence[int]) -> NDArray[np.float32]:
         """Return the logits of paths of ``hops`` each, by their cosines, ``[…, len(hops)]``."""
         card = self.card
-        bias = [card.hop_bias[min(count, len(card.hop_bias)) - 1] for count in hops]
-        return (card.scale * cosine + np.array(bias, np.float32)) / card.temperature
+        bias = np.array(card.hop_bias, np.float32)
+        by_path = bias[np.minimum(np.array(hops, np.int64), len(bias)) - 1]
+        return (card.scale * cosine + by_path) / card.temperature
 
     def logit_elsewhere(self, question: str, paths: Sequence[str] = ()) -> float:
         """Return the logit of the best relation of other KGs; -inf if none is known.
@@ -153,7 +175,10 @@ class PathRanker:
         """
         if self.elsewhere is None:
             return -np.inf
-        elsewhere = self._with_head(self.elsewhere)
+        head, plain, elsewhere = self._changed
+        if head is not self.head or plain is not self.elsewhere:
+            elsewhere = self._with_head(self.elsewhere)
+            self._changed = self.head, self.elsewhere, elsewhere
         cosine = elsewhere @ self.vectors([question])[0]
         cosine[
             (elsewhere @ self.vectors(paths).T).max(axis=1, initial=-1.0) >= SAME_RELATION
@@ -170,17 +195,16 @@ class PathRanker:
 
         ``kept``: where those of a KG's own words lie, without the head.
         """
-        new = list(dict.fromkeys(text for text in texts if text not in self._kept))
-        if (len(self._kept) + len(new)) * self.encoder.width * 4 > _MOST_KEPT:
-            self._kept.clear()
+        known = self._kept
+        new = list(dict.fromkeys(text for text in texts if text not in known.rows))
+        if (len(known.rows) + len(new)) * self.encoder.width * 4 > _MOST_KEPT:
+            known.rows.clear()
             new = list(dict.fromkeys(texts))
         if new:
-            read = self.encoder.encode(new) if kept is None else kept.vectors(new)
-            self._kept.update(zip(new, read, strict=True))
-        vectors = np.zeros((len(texts), self.encoder.width), np.float32)
-        for row, text in enumerate(texts):
-            vectors[row] = self._kept[text]
-        return self._with_head(vectors)
+            known.add(new, self.encoder.encode(new) if kept is None else kept.vectors(new))
+        if not texts:
+            return np.zeros((0, self.encoder.width), np.float32)
+        return self._with_head(known.array[[known.rows[text] for text in texts]])
 
     def _with_head(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         if self.head is None:

@@ -6,6 +6,7 @@ Small KGs are read whole. What is found depends on the KG's content alone, not o
 from __future__ import annotations
 
 from collections import Counter
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -100,10 +101,14 @@ class Schema:
 
     def common(self, most: int) -> list[Hop]:
         """Return up to ``most`` hops, the most frequent in the sample first."""
+        return self._by_frequency[:most]
+
+    @cached_property
+    def _by_frequency(self) -> list[Hop]:
         having: Counter[Hop] = Counter()
         for kind, count in self._kinds.items():
             having.update(dict.fromkeys(kind, count))
-        return sorted(having, key=lambda hop: (-having[hop], hop))[:most]
+        return sorted(having, key=lambda hop: (-having[hop], hop))
 
     def topics(self, hop: Hop) -> list[int]:
         """Return keys of a few entities that have ``hop``."""

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from kgqa import cypher
+from kgqa.display import visible
 from kgqa.errors import PlanError
 from kgqa.graph.moments import has_zone
 from kgqa.graph.schema import Property
@@ -102,7 +103,13 @@ class _Values:
 
 def quoted(name: str) -> str:
     """Return a name in Cypher syntax, in backticks if it needs them."""
-    return name if _PLAIN.fullmatch(name) else f"`{cypher.escaped(name)}`"
+    return name if _PLAIN.fullmatch(name) else _in_backticks(name)
+
+
+def _in_backticks(name: str) -> str:
+    if "\0" in name:
+        raise PlanError(f"Cypher has no way to write {visible(name)}, which holds a NUL.")
+    return f"`{cypher.escaped(name)}`"
 
 
 class _Statement:
@@ -182,7 +189,7 @@ class _Statement:
     def _columns(self) -> list[str]:
         names: list[str] = []
         for item in self.plan.give:
-            name = f"`{cypher.escaped(self.plan.text_of(item))}`"
+            name = _in_backticks(self.plan.text_of(item))
             while name in names:
                 name = f"{name[:-1]}'`"
             names.append(name)

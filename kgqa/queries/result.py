@@ -89,7 +89,7 @@ class _Kept:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class QueryResult(Tabular):
     """The rows of a plan, best first.
 
@@ -134,11 +134,11 @@ class QueryResult(Tabular):
 
         return labels(self.plan)
 
-    def kept(self) -> QueryResult:
-        """Return the result with its evidence loaded, for use after its store is closed."""
-        return replace(
-            self, source=_Kept(tuple(map(self.evidence, range(len(self) + len(self.tied)))))
-        )
+    def keep(self) -> None:
+        """Load the evidence, so that it is there when the store is closed. Raises GraphError."""
+        if not isinstance(self.source, _Kept):
+            rows = tuple(map(self.evidence, range(len(self) + len(self.tied))))
+            object.__setattr__(self, "source", _Kept(rows))
 
     def evidence(self, row: int, limit: int | None = None) -> Evidence:
         """Return the evidence of a row; the tied rows follow the rows.

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import TypeAdapter
 
-from kgqa.errors import DataError
+from kgqa.errors import DataError, first_line
 from kgqa.files import check_plain
 from kgqa.graph.model import (
     ENTITY_SCHEMA,
@@ -173,7 +173,7 @@ def _parquet(path: Path) -> Iterator[Entry]:
                         yield number, _with_graph(question, _StoredGraph(path, place, group))
                         place += 1
     except (OSError, pa.ArrowException, UnicodeDecodeError, OverflowError) as error:
-        raise unreadable(path, str(error).splitlines()[0]) from None
+        raise unreadable(path, first_line(error)) from None
 
 
 def _with_graph(question: Question | str, graph: _StoredGraph) -> Question | str:

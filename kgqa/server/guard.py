@@ -58,6 +58,7 @@ class Client(Options):
         return not self.kgs
 
 
+OWN = "KGQA_API_KEY"  # the name of the client whose key is the server's own
 ANYBODY = Client(key="-" * 16)
 NOBODY = ANYBODY.model_copy(update={"kgs": ("",)})  # on public paths, where others need a key
 asking: ContextVar[Client] = ContextVar("asking", default=ANYBODY)
@@ -73,10 +74,10 @@ class Keys:
     """
 
     def __init__(self, key: str | None = None, file: str | Path | None = None) -> None:
-        self._own = [ANYBODY.model_copy(update={"key": key, "name": "key"})] if key else []
+        self._own = [ANYBODY.model_copy(update={"key": key, "name": OWN})] if key else []
         self._file = Path(file).expanduser() if file is not None else None
         self._stamp = stamp_of(self._file) if self._file else None
-        self._listed = _read(self._file) if self._file else []
+        self._listed = _read(self._file, key) if self._file else []
 
     @property
     def clients(self) -> list[Client]:
@@ -84,7 +85,7 @@ class Keys:
         if self._file and (stamp := stamp_of(self._file)) != self._stamp:
             self._stamp, self._listed = stamp, []
             try:
-                self._listed = _read(self._file)
+                self._listed = _read(self._file, *(client.key for client in self._own))
                 _LOG.info("The file of keys %s has changed, and was read.", self._file)
             except UsageError as error:
                 _LOG.error("%s Until it is mended its keys open nothing.", error)
@@ -106,7 +107,8 @@ class Keys:
         return match
 
 
-def _read(file: Path) -> list[Client]:
+def _read(file: Path, own: str | None = None) -> list[Client]:
+    """Return the clients of a file of keys, beside the server's ``own`` key. Raises UsageError."""
     form = 'It has tables such as [alice], each with key = "…".'
     try:
         tables = read_settings(file)
@@ -119,6 +121,8 @@ def _read(file: Path) -> list[Client]:
         raise UsageError(f"The file of keys {file} has no table for each client.", form)
     clients: list[Client] = []
     for name, table in tables.items():
+        if name in (OWN, ""):  # others' names: what is counted for one would be for both
+            raise UsageError(f"No client in the file of keys {file} may be called {name!r}.", form)
         try:
             clients.append(validated(Client, {**table, "name": name}, f"the client {name}"))
         except KgqaError:  # its message may have the key
@@ -129,6 +133,8 @@ def _read(file: Path) -> list[Client]:
             ) from None
     if len({client.key for client in clients}) < len(clients):
         raise UsageError(f"Two clients in the file of keys {file} have the same key.")
+    if own in {client.key for client in clients}:
+        raise UsageError(f"A client in the file of keys {file} has the key of {OWN}.")
     if note := readable_note(file):
         _LOG.warning("%s Everybody who reads it can ask as its clients: chmod 600 it.", note)
     return clients

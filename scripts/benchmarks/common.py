@@ -165,7 +165,7 @@ def served(home: Path, *flags: str) -> Iterator[tuple[str, int]]:
 
 def json_lines(file: Path) -> list[dict[str, Any]]:
     """Return the objects of a file of JSON lines."""
-    return [json.loads(line) for line in file.read_text("utf-8").splitlines() if line.strip()]
+    return [json.loads(line) for line in file.read_text("utf-8").split("\n") if line.strip()]
 
 
 def print_misses(misses: Iterable[tuple[Mapping[str, Any], Answer, Any]], most: int) -> None:

@@ -86,7 +86,7 @@ def draw(file: Path, form: str, number: int, seed: int, to: Path) -> tuple[str, 
         ]
         form = "jsonl"
     else:
-        every = file.read_text("utf-8").splitlines()
+        every = file.read_text("utf-8").strip().split("\n")
         kept = [line for line in every if str(json.loads(line)["id"]) in wanted]
     to.write_text("".join(f"{line}\n" for line in kept), "utf-8")
     return form, to

@@ -200,6 +200,18 @@ def test_the_table_of_a_plan_has_integers_of_any_size_and_every_column(tmp_path:
         assert twice.to_arrow().num_columns == 3
 
 
+def test_what_a_plan_gave_is_whole_when_its_kg_is_closed(tmp_path: Path) -> None:
+    (tmp_path / "films.csv").write_text("title,director,year\nOne,Ann,1990\nTwo,Ann,1991\n")
+    with kgqa.ingest("tables", tmp_path / "films.csv", home=tmp_path / "home") as kg:
+        results = [kg.ask("How many films did Ann direct?"), kg.query("Film | give Film.year")]
+        results += kg.qa().batch(["Which films did Ann direct in 1990?"])
+        query = results[0].result, results[2].result
+        assert all(query)
+        before = [result.to_dict() for result in results]
+    assert [result.to_dict() for result in results] == before
+    assert all(row["properties"] for row in before[1]["rows"])
+
+
 def test_a_deleted_kg_leaves_nothing_and_others_stay(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / f"{name}.tsv").write_text("a\tto\tb\n")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import math
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 import pytest
 
 import kgqa
-from kgqa.errors import UsageError
+from kgqa.errors import PlanError, UsageError
 from kgqa.loaders.memory import as_files
+from kgqa.progress import Silent
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -100,3 +102,27 @@ def test_what_is_no_table_is_said(tmp_path: Path) -> None:
         as_files([3], tmp_path, "x")
     with pytest.raises(UsageError, match="reads files"):
         kgqa.ingest("freebase", [("a", "b", "c")], home=tmp_path)
+
+
+def test_what_a_frame_loses_is_said_and_odd_names_are_answered(tmp_path: Path) -> None:
+    class Noted(Silent):
+        said: ClassVar[list[str]] = []
+
+        def note(self, text: str) -> None:
+            self.said.append(text)
+
+    rows = {"name": ["Ann", "Bob", "Cid"], "height\0cm": [1.5, math.inf, -math.inf]}
+    with kgqa.ingest("tables", pa.table(rows), kg="people", home=tmp_path, progress=Noted()) as kg:
+        plan = "Person | give Person, Person.[height\0cm]"
+        assert kg.query(plan).plain_rows() == [["Ann", 1.5], ["Bob", None], ["Cid", None]]
+        with pytest.raises(PlanError, match="holds a NUL"):
+            kg.cypher(plan)
+    assert any("infinite: 2 of height" in note for note in Noted.said)
+    lines = [
+        '{"name": "Ann", "score": Infinity, "all": [1.0, Infinity]}',
+        '{"name": "Bob", "score": 2.5}',
+    ]
+    (tmp_path / "p.jsonl").write_text("\n".join(lines))
+    kgqa.ingest("tables", tmp_path / "p.jsonl", home=tmp_path, progress=Noted()).close()
+    for column in ("score", "all"):
+        assert any(f"infinite: 1 of {column}" in note for note in Noted.said)

@@ -572,3 +572,43 @@ def test_eight_digits_are_a_date_where_the_column_says_so(tmp_path: Path) -> Non
         "start_date": "2024-01-31",
         "end_date": 20240131,
     }
+
+
+def test_columns_of_one_kind_of_thing_share_their_things(tmp_path: Path) -> None:
+    rows = "".join(
+        f"{n},Quay,{'Mill' if n % 2 else 'Quay'},Ulm,{'Graz' if n % 2 else 'Ulm'}\n"
+        for n in range(8)
+    )
+    head = "ride_id,pickup_zone,dropoff_zone,place_of_birth,place_of_death\n"
+    read = read_tables(tmp_path, {"rides.csv": head + rows})
+    assert read.names("Zone") == {"Quay", "Mill"}
+    assert read.names("Place") == {"Ulm", "Graz"}
+    assert ("Ride 1", "Mill") in read.triples("dropoff zone")
+
+
+def test_ids_without_a_table_are_called_by_the_names_beside_them(tmp_path: Path) -> None:
+    rows = "1,C1,Ann Lee,P-10,Lamp\n2,C2,Bob Ray,P-11,Desk\n3,C1,Ann Lee,P-10,Lamp\n"
+    rows += "4,C3,Cid Voss,P-11,Desk\n"
+    head = "order_id,customer_id,customer_name,product_code,product_name\n"
+    read = read_tables(tmp_path, {"orders.csv": head + rows})
+    assert read.names("Customer") == {"Ann Lee", "Bob Ray", "Cid Voss"}
+    assert read.triples("product") >= {("Order 2", "Desk"), ("Order 3", "Lamp")}
+    assert read.entities["Customer/C1"]["aliases"] == ["C1"]
+    again = read_tables(tmp_path, {"orders.csv": head + rows}, mapping=read.mapping)
+    assert again.entities == read.entities
+
+
+def test_a_number_that_is_a_key_names_the_relation_by_its_table(tmp_path: Path) -> None:
+    metals = "metal_number,name\n3,Ore\n5,Tin\n7,Zinc\n"
+    grades = "grade_id,metal_number,level\n1,3,8\n2,3,9\n3,5,7\n4,7,6\n"
+    read = read_tables(tmp_path, {"alloys.csv": metals, "grades.csv": grades})
+    assert ("Grade 4", "Zinc") in read.triples("alloy")
+
+
+def test_the_relation_of_a_table_of_edges_is_said_in_words_not_codes(tmp_path: Path) -> None:
+    nodes = "id\tname\tcategory\nX:1\tAlra\tx:Gene\nX:2\tBent\tx:Gene\nX:3\tCole\tx:Gene\n"
+    edges = "subject\tobject\tpredicate\trelation\n"
+    edges += "X:1\tX:2\tx:acts_on\tRO:0024\nX:2\tX:3\tx:blocks\tRO:HOM07\n"
+    read = read_tables(tmp_path, {"g_nodes.tsv": nodes, "g_edges.tsv": edges})
+    assert read.triples("acts_on") == {("Alra", "Bent")}
+    assert read.triples("blocks") == {("Bent", "Cole")}

@@ -122,3 +122,28 @@ def test_a_byte_that_no_code_page_has_is_read_and_said(tmp_path: Path) -> None:
     found = read_csv(tmp_path / "t.csv")
     assert "read as Latin-1" in found.notes[0]
     assert found.columns["name"].to_pylist() == ["a\x81b", "c"]
+
+
+def test_a_row_that_ends_early_lacks_its_last_fields(tmp_path: Path) -> None:
+    text = "id\tname\tkind\ttaxon\ne1\tAlra\tgene\tt9\ne2\tBent\tgene\ne3\tCole\n\ne4\n"
+    rows, _, rejected = table(tmp_path / "t.tsv", text)
+    assert [row["name"] for row in rows] == ["Alra", "Bent", "Cole"]
+    assert rows[1] == {"id": "e2", "name": "Bent", "kind": "gene", "taxon": ""}
+    assert rejected[-1][1] == "1 fields in place of 4"
+
+
+def test_two_halves_of_a_row_are_not_two_rows(tmp_path: Path) -> None:
+    text = "id,name,kind,taxon\ne1,Al,gene,t9\ne2,Be\nnt,gene,t9\n"
+    rows, _, rejected = table(tmp_path / "t.csv", text)
+    assert [row["id"] for row in rows] == ["e1"]
+    assert [number for number, _ in rejected] == [3, 4]
+
+
+@pytest.mark.parametrize("mark", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\x1e"])
+@pytest.mark.parametrize("above", ["Sales of{} 2020\n", "# by{}me\n", ""])
+def test_marks_that_end_no_line_lose_no_row(tmp_path: Path, mark: str, above: str) -> None:
+    text = above.format(mark) + f"name,ye{mark}ar\nA{mark}nn,1\nBob,2\nCid,3\n"
+    (tmp_path / "t.csv").write_text(text, "utf-8")
+    found = read_csv(tmp_path / "t.csv").columns
+    assert found.column_names == ["name", f"ye{mark}ar"]
+    assert found["name"].to_pylist() == [f"A{mark}nn", "Bob", "Cid"]

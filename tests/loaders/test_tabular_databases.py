@@ -150,10 +150,15 @@ def test_a_postgresql_database_is_read_by_its_url(tmp_path: Path, postgres: str)
         CREATE TABLE taught (person_id int REFERENCES person, course_dept text, course_no int,
           since int, PRIMARY KEY (person_id, course_dept, course_no),
           FOREIGN KEY (course_dept, course_no) REFERENCES course);
+        CREATE TABLE bill (id int, person_id int REFERENCES person, paid date)
+          PARTITION BY RANGE (id);
+        CREATE TABLE bill_old PARTITION OF bill FOR VALUES FROM (0) TO (10);
+        CREATE TABLE bill_new PARTITION OF bill FOR VALUES FROM (10) TO (20);
         INSERT INTO course VALUES ('MA', 1, 'Algebra'), ('PH', 1, 'Optics');
         INSERT INTO person (name, born, tall, tags, mentor) VALUES
           ('Ann Lee', '1950-02-03', 1.7, '{"fair","kind"}', NULL), ('Bob Ray', NULL, NULL, NULL, 1);
         INSERT INTO taught VALUES (1, 'MA', 1, 1980), (2, 'PH', 1, 1999);
+        INSERT INTO bill VALUES (3, 1, '2020-01-02'), (13, 2, '2021-01-02');
     """
     engine = sqlalchemy.create_engine(postgres)
     with engine.begin() as connection:
@@ -165,6 +170,10 @@ def test_a_postgresql_database_is_read_by_its_url(tmp_path: Path, postgres: str)
     assert read.triples("mentor") == {("Bob Ray", "Ann Lee")}
     about = read.properties("Person/1")
     assert (about["born"], about["tall"], about["tags"]) == ("1950-02-03", 1.7, ["fair", "kind"])
+    assert read.names("Bill") == {"Bill 3", "Bill 13"}
+    types = [each["types"] for each in read.entities.values()]
+    assert types.count(["Bill"]) == 2
+    assert not read.names("BillOld")  # a partition, whose rows the table has
     assert read.report.rejected == 0
 
 

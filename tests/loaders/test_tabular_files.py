@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import json
 import os
 import uuid
+import zipfile
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 from pyarrow import feather, parquet
 
+import kgqa
 from kgqa.errors import DumpMalformedError
 from kgqa.loaders import tabular_table
 from kgqa.loaders.base import Rejects, Report
-from kgqa.loaders.tabular_files import read_tables, table_files
+from kgqa.loaders.tabular_files import read_tables, table_files, unzipped
 from kgqa.loaders.tabular_table import unique_names
 from kgqa.progress import Silent
+from tests.loaders import tables_read
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from kgqa.loaders.tabular_table import Table
@@ -240,3 +246,55 @@ def test_a_file_without_a_row_is_refused_by_what_it_is(
     (tmp_path / name).write_text(content)
     with pytest.raises(DumpMalformedError, match=what):
         load("tables", tmp_path / name)
+
+
+def test_the_tables_in_a_zip_archive_are_read_and_its_other_files_are_said(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "feed.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("feed/stops.csv", "stop_id,stop_name\n1,Quay\n2,Mill\n")
+        archive.writestr("feed/visits.csv", "visit_id,stop_id\n7,1\n8,2\n")
+        archive.writestr("feed/README.md", "Stops.")
+        archive.writestr("__MACOSX/feed/._stops.csv", b"\0\5")
+    (tmp_path / "more").mkdir()
+    read = tables_read.read_tables(tmp_path / "more", [tmp_path / "feed.zip"])
+    assert read.triples("stop") == {("Visit 7", "Quay"), ("Visit 8", "Mill")}
+
+
+def test_a_zip_archive_that_is_damaged_or_unpacks_too_far_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "t.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("t.csv", "a,b\n" + "1,2\n" * 9_000)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:60] + b"\xff" * 8 + whole[68:])
+    (tmp_path / "one").mkdir()
+    with pytest.raises(DumpMalformedError, match=r"t\.zip cannot be unpacked"):
+        unzipped([path], tmp_path / "one", Silent())
+    path.write_bytes(whole)
+    monkeypatch.setattr("kgqa.loaders.tabular_files._FREE", 1_000)
+    monkeypatch.setattr("kgqa.loaders.tabular_files._MAX_RATIO", 2)
+    (tmp_path / "two").mkdir()
+    with pytest.raises(DumpMalformedError, match="more than 2 times its size"):
+        unzipped([path], tmp_path / "two", Silent())
+
+
+@pytest.mark.parametrize("packed", [gzip.compress, bz2.compress], ids=["gz", "bz2"])
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "json", "graphml"])
+def test_a_packed_file_that_is_cut_short_is_named(
+    tmp_path: Path, packed: Callable[[bytes], bytes], kind: str
+) -> None:
+    rows = [{"title": f"Film {number}", "year": 1900 + number} for number in range(90)]
+    edges = "".join(f'<edge source="a{n}" target="b{n}"/>' for n in range(90))
+    text = {
+        "csv": "title,year\n" + "".join(f"{row['title']},{row['year']}\n" for row in rows),
+        "jsonl": "\n".join(map(json.dumps, rows)),
+        "json": json.dumps(rows),
+        "graphml": f'<graphml><graph edgedefault="directed">{edges}</graph></graphml>',
+    }[kind]
+    file = tmp_path / f"films.{kind}.{'gz' if packed is gzip.compress else 'bz2'}"
+    loader = "graph" if kind == "graphml" else "tables"
+    whole = packed(text.encode())
+    for count in (len(whole) - 4, len(whole) // 2):
+        file.write_bytes(whole[:count])
+        with pytest.raises(DumpMalformedError, match=r"films\.\w+\.\w+"):
+            kgqa.ingest(loader, file, kg="films", home=tmp_path / "home", progress=Silent())

@@ -58,3 +58,19 @@ def test_another_table_is_an_error_that_names_its_loader(
 def test_triples_without_a_header_stay_triples(load: Callable[..., Loaded], tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("Ada,born in,London\nAda,born,1815\nBob,born,1820\n")
     assert len(load("triples", tmp_path / "t.csv").edges) == 3
+
+
+def test_the_relation_is_the_column_that_says_it_in_words(
+    load: Callable[..., Loaded], tmp_path: Path
+) -> None:
+    """As KGX writes edges: ``relation`` is empty, or holds codes."""
+    rows = "a1\trelated_to\t\tb1\na2\ttreats\t\tb2\n"
+    (tmp_path / "empty.tsv").write_text(f"subject\tpredicate\trelation\tobject\n{rows}")
+    assert load("triples", tmp_path / "empty.tsv").edges == {
+        ("a1", "related_to", "b1"),
+        ("a2", "treats", "b2"),
+    }
+    rows = "a1\trelated_to\tRO:0002\tb1\na2\ttreats\tRO:HOM0003\tb2\n"
+    (tmp_path / "codes.tsv").write_text(f"subject\tpredicate\trelation\tobject\n{rows}")
+    loaded = load("triples", tmp_path / "codes.tsv")
+    assert {relation for _, relation, _ in loaded.edges} >= {"related_to", "treats"}

@@ -123,3 +123,11 @@ def test_a_relation_that_is_a_code_keeps_its_letters(tmp_path: Path) -> None:
         edges_tsv="source\tmetaedge\ttarget\nG1\tGaD\tD1\nD1\tlocatedIn\tG1\n",
     )
     assert {each["name"] for each in found["relations"]} == {"GaD", "located in"}
+
+
+def test_keys_that_come_again_are_one_kind_and_no_property_is_told_twice(tmp_path: Path) -> None:
+    rows = "1,Ann,1.5\n2,Bob,2.5\n3,Cid,3.5\n4,Dee,4.5\n" * 2
+    nodes = f"id,name,body_mass\n{rows}"
+    found = taken(tmp_path, "tables", birds_csv=nodes.replace("1,Ann,1.5", "5,Eve,5.5", 1))
+    names = [each["name"] for each in found["properties"]]
+    assert names.count("body mass") + names.count("body_mass") == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -22,6 +22,7 @@ from tests.methods.reasoners import encoder_folder, tiny_encoder
 from tests.trie.language import store_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from kgqa.graph.sqlite import SqliteStore
@@ -378,3 +379,32 @@ def test_the_class_in_a_row_s_id_is_no_part_of_its_name(tmp_path: Path) -> None:
         other = kg.ask("Is Cy Day the author of The Mill?")
     assert not other.answers
     assert other.notes[-1].startswith("Not in this graph")
+
+
+def test_what_was_read_for_one_question_is_not_read_for_the_next(
+    store: SqliteStore, ranker: PathRanker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts: list[object] = []
+    read: list[str] = []
+    path_text, encode = module.relation_path_text, ranker.encoder.encode
+
+    def counted(*given: Any) -> str:
+        if len(given) > 2:  # with examples, as the ranker reads it
+            texts.append(given[0])
+        return path_text(*given)
+
+    def encoded(new: Sequence[str]) -> Any:
+        read.extend(new)
+        return encode(new)
+
+    monkeypatch.setattr(module, "relation_path_text", counted)
+    monkeypatch.setattr(ranker.encoder, "encode", encoded)
+    asked = rank(PathRanker("random", ranker.card, ranker.encoder))
+    answered(store, asked, about(store, "shop", question="who owns shop?"))
+    assert len(texts) > 5
+    assert len(read) == len(set(read)) > 5
+    texts.clear()
+    read.clear()
+    answered(store, asked, about(store, "shop", question="whose is shop?"))
+    assert read == ["whose is x?"]
+    assert not texts

@@ -10,9 +10,9 @@ import pytest
 
 import kgqa
 from kgqa.api import Home
-from kgqa.errors import KgqaError
+from kgqa.errors import KgqaError, UsageError
 from kgqa.progress import Silent
-from kgqa.server.guard import Client, Keys, asking
+from kgqa.server.guard import ANYBODY, NOBODY, Client, Keys, asking
 from kgqa.server.kgs import ServedKgs
 from tests.server.conftest import Served, serving
 
@@ -108,6 +108,22 @@ def test_a_key_beyond_ascii_opens_what_it_is_for(two_kgs: Served) -> None:
         sent = HIDDEN.encode(encoding).decode("latin-1")  # as a header carries bytes
         kgs = two_kgs.get("/api/kgs", x_api_key=sent)
         assert [kg["name"] for kg in kgs.json["kgs"]] == ["secretive"], encoding
+
+
+def test_no_client_of_the_file_counts_as_another(tmp_path: Path) -> None:
+    file, own = tmp_path / "keys.toml", "key-of-the-server-1"
+    file.write_text(f'[key]\nkey = "{ALL}"\n[anybody]\nkey = "{OPEN}"\n')
+    keys = Keys(own, file)
+    found = [keys.client(key) for key in (own, ALL, OPEN)]
+    assert len({client.name for client in found if client} - {ANYBODY.name, NOBODY.name}) == 3
+    for name in ("KGQA_API_KEY", '""'):
+        file.write_text(f'[{name}]\nkey = "{ALL}"\n')
+        with pytest.raises(UsageError, match="may be called"):
+            Keys(own, file)
+    file.write_text(f'[key]\nkey = "{own}"\nkgs = ["public"]\n')
+    with pytest.raises(UsageError, match="has the key of KGQA_API_KEY") as error:
+        Keys(own, file)
+    assert own not in str(error.value)
 
 
 def test_a_file_of_keys_that_others_can_read_is_reported(

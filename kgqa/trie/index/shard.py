@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kgqa.errors import ShardDamagedError
+from kgqa.errors import ShardDamagedError, first_line
 from kgqa.files import read_plain
 from kgqa.paths.walk import PathTable
 from kgqa.trie.arrays import Sequences, dense, joined, offsets_of
@@ -334,7 +334,7 @@ class _Checked:
         if isinstance(error, OSError) and error.strerror:
             error = ValueError(error.strerror)
         if isinstance(error, _MALFORMED) and not isinstance(error, ShardDamagedError):
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            reason = first_line(error)
             raise ShardDamagedError(
                 f"The index shard {self._path} is damaged: {reason}.", REBUILD
             ) from None
