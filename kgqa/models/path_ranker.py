@@ -166,7 +166,8 @@ class PathRanker:
         card = self.card
         bias = np.array(card.hop_bias, np.float32)
         by_path = bias[np.minimum(np.array(hops, np.int64), len(bias)) - 1]
-        return (card.scale * cosine + by_path) / card.temperature
+        logits: NDArray[np.float32] = (card.scale * cosine + by_path) / card.temperature
+        return logits
 
     def logit_elsewhere(self, question: str, paths: Sequence[str] = ()) -> float:
         """Return the logit of the best relation of other KGs; -inf if none is known.
