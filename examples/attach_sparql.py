@@ -49,7 +49,7 @@ def served_sample(folder: Path) -> Iterator[str]:
     lines = gzip.decompress((files("kgqa") / "data/freebase/sample.nt.gz").read_bytes())
     with (folder / "sample.nt").open("wb") as file:
         for line in lines.splitlines(keepends=True):
-            with contextlib.suppress(SyntaxError):  # a few lines are no RDF, on purpose
+            with contextlib.suppress(SyntaxError):  # a few lines are not RDF, on purpose
                 if list(pyoxigraph.parse(line, pyoxigraph.RdfFormat.N_TRIPLES)):
                     file.write(line)
     program, place = str(Path(sys.executable).with_name("oxigraph")), str(folder / "oxigraph")

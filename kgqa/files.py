@@ -63,9 +63,9 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def own_partial(path: Path) -> Path:
-    """Return where this process alone writes ``path`` until it is whole; there is no file yet.
+    """Return the path at which this process alone writes ``path`` until it is complete.
 
-    What processes left there that were killed is removed. Raises OSError.
+    Removes the partial files of killed processes. Raises OSError.
     """
     for left in path.parent.glob(f".{path.name}.*.partial"):
         if not _runs(left.name.split(".")[-2]):

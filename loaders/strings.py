@@ -84,7 +84,7 @@ def whole_lines(block: Block) -> pa.Array:
 
 
 def spans(data: Bytes, starts: IntArray, ends: IntArray) -> pa.Array:
-    """Return the bytes from each start to its end as a binary column.
+    """Return the spans of ``data`` from ``starts`` to ``ends`` as a binary column.
 
     The spans are in ascending order and do not overlap.
     """

@@ -281,7 +281,7 @@ def other_date(texts: pa.Array) -> str:
     """Return the one form, other than ISO 8601, in which all texts are dates; "" if none or two."""
     known = texts.drop_null()
     if not _all(known, _YEAR):
-        return ""  # the year 21 is no century
+        return ""  # the year 21 names a year, not a century
     fits = [form for form in _OTHER_DATES if _days(known, form).null_count == 0]
     return fits[0] if len(fits) == 1 else ""
 

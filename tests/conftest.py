@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 pytest_plugins = ["tests.graph.neo4j_server", "tests.fixtures"]
 
-# A busy machine is not a failure. Only a full run draws examples anew each time: in the usual one a
-# test that fails does so because of the change at hand.
+# A busy machine is not a failure. Only a full run draws new examples each time: in the usual one a
+# test that fails does so because of the change under test.
 settings.register_profile("full", deadline=None)
 settings.register_profile("usual", deadline=None, derandomize=True)
 settings.load_profile("usual")

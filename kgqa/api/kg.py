@@ -510,7 +510,7 @@ class KG:
         The evidence of results that are still held is read first.
         """
         self._close_sessions()
-        with suppress(KgqaError):  # who asks for it is told
+        with suppress(KgqaError):  # reading the result later raises the error
             for result in list(self._results.values()):
                 result.keep()
         self._store.close()

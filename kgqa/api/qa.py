@@ -86,7 +86,7 @@ class QA:
 
         self._models = home.models or Models()
         self._previous: Any = None
-        self.hold: Callable[[QueryResult], object] = lambda _: None  # what its KG is told of
+        self.hold: Callable[[QueryResult], object] = lambda _: None  # registers a result in the KG
 
     def on(self, store: GraphStore) -> QA:
         """Return a session with the same options about the KG in ``store``."""

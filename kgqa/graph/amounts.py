@@ -234,7 +234,7 @@ class NumberTexts:
         ``name``: of the property; ``numbers``: the types of its values other than texts.
         """
         if self.said <= self.losses or self._are_codes(name):
-            return None  # numbers that all stand in parentheses are no losses
+            return None  # if all numbers stand in parentheses, none is a loss
         types = {*self.plain, *numbers}
         if self.plain.total() >= READ * self.said:
             return NumberForm("float" if "float" in types else "integer", plain=not self.wide)

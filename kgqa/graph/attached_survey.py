@@ -601,7 +601,7 @@ class _Reading:
                     + (
                         f"{min(taken)}, a type of its own."
                         if taken
-                        else "what is no text, or much."
+                        else "values that are not text, or too many."
                     )
                 )
         return "", []

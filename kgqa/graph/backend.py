@@ -98,7 +98,7 @@ def choose_kg(infos: Sequence[KGInfo], kg: str | None, where: str) -> KGInfo:
             if info.name == kg:
                 return info
         raise KGNotFoundError(
-            f"There is no KG named {kg} in {where}, only {names}.",
+            f"{where} has no KG named {kg}, only {names}.",
             "Name one of them with `kg`, or load it with `kgqa ingest`.",
         )
     if len(infos) > 1:

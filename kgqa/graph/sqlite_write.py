@@ -133,7 +133,7 @@ def _fill(path: Path, source: GraphSource, progress: Progress) -> None:
 
 
 def _insert(db: sqlite3.Connection, table: str, width: int, rows: Iterable[Any]) -> None:
-    """Insert rows of ``width`` values; one of a key that is there is replaced.
+    """Insert rows of ``width`` values; a row with an existing key is replaced.
 
     A statement takes many: starting one costs as much as a row.
     """
@@ -218,7 +218,7 @@ def _write_entities(
 def _insert_nodes(
     db: sqlite3.Connection, keys: Sequence[int], rows: pa.RecordBatch, degrees: Iterable[int]
 ) -> None:
-    """Write nodes (``ENTITY_SCHEMA``) and their texts; one that is there is replaced."""
+    """Write nodes (``ENTITY_SCHEMA``) and their texts; existing nodes are replaced."""
     ids, names, kinds, properties = (
         rows.column(name).to_pylist() for name in ("id", "name", "kind", "properties")
     )

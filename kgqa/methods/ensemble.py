@@ -226,7 +226,7 @@ class Ensemble(Method[EnsembleOptions]):
         )
         answers = [answer for _, _, answer in good]
         ranked = pool([(weight, answer) for _, weight, answer in good])
-        sure = [  # that there is an answer; rank without one says how sure it is that there is none
+        sure = [  # of an answer; rank's confidence in "Not in this graph" is inverted
             (weight, one.confidence if one.answers or name != Rank.name else 1.0 - one.confidence)
             for name, weight, one in good
             if one.confidence is not None
@@ -703,9 +703,9 @@ class _Pathwise(NamedTuple):
 def pool(votes: Sequence[tuple[float, Findings]]) -> list[RankedAnswer]:
     """Return the entities of all answers with their pooled scores, best first.
 
-    ``votes``: each with its weight. Each one's ``answers`` and ``others`` are brought to sum 1
-    first, one that has none is left out; what has no id goes by its name. Scores sum to 1; equal
-    ones are ordered by name, then id.
+    ``votes``: findings with their weights. The scores of ``answers`` and ``others`` of each are
+    normalised to sum 1; findings without answers are left out. An entity without an id is
+    identified by its name. Scores sum to 1; ties are ordered by name, then id.
     """
     shares: list[tuple[float, dict[str, float]]] = []
     known: dict[str, RankedAnswer] = {}
@@ -869,7 +869,7 @@ def _counts_other(result: QueryResult, question: LinkedQuestion, schema: GraphSc
     """Return whether a count is of other things than the requested ones.
 
     It is if it counts nothing but what the question names, or things of a class while a property
-    is called as what is asked for: "How many pages has Emma?" is not about a number of books.
+    has the requested name: "How many pages has Emma?" is not about a number of books.
     """
     topics = {topic.id for topic in question.topics}
     ids = _counted(result, len(topics) + 1)

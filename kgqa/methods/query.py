@@ -268,7 +268,7 @@ class Query(Method[QueryOptions]):
             confidence *= part
             if is_all_of(question, one.plan):
                 confidence = max(confidence, ALL_OF)
-            for name in missing:  # of what is there it is not said that it is not
+            for name in missing:  # names that the graph has are not reported as unknown
                 (passed if may_name(store, name) else unknown).append(name)
         ranked = [(one, result) for _, one, result in worth]
         chosen_by, said = None, ""
@@ -451,9 +451,9 @@ class Query(Method[QueryOptions]):
     def _lacking(
         self, bare: str, best: Candidate, found: Sequence[FoundValue], parts: SchemaParts
     ) -> str:
-        """Return what is asked for of a named thing, if a plan gives the thing, or something else.
+        """Return the requested property of a named thing if a plan gives something else, else "".
 
-        "What is Bo's salary?" is never answered with Bo, nor with the nearest that is known of Bo.
+        "What is Bo's salary?" is never answered with Bo, nor with the most similar property of Bo.
         ``bare``: the question without the values that were found.
         """
         plan = best.plan
@@ -475,7 +475,7 @@ class Query(Method[QueryOptions]):
 
     @staticmethod
     def _reads_noun(noun: str, best: Candidate, parts: SchemaParts) -> bool:
-        """Return whether the names of a plan account for what is asked for: for its last word."""
+        """Return whether the names of a plan account for the last word of ``noun``."""
         types = [parts.index.types[node] for node in best.plan.nodes if node]
         called = [name for type_ in types for name in type_.names]
         return not unexplained(noun.split()[-1], [*_names(best.plan), *best.nouns, *called])

@@ -374,10 +374,10 @@ def other_role(words: RankWords, ranker: PathRanker, asked: str, hop: Hop) -> st
 def other_value(
     words: RankWords, encode: Callable[[list[str]], NDArray[np.float32]], asked: str, hop: Hop
 ) -> str:
-    """Return "has no noun" of "the noun of x", if what is found is of another.
+    """Return "has no noun" for a question about "the noun of x" if ``hop`` gives another measure.
 
-    A film's length is not its budget, and a job is no salary. "" if it may be so, or if what
-    ``hop`` leads to, and what is asked for, is no number. ``encode`` gives vectors of texts.
+    A film's length is not its budget, nor a job its salary. "" if the two may be the same, or if
+    neither ``hop`` nor the question is about numbers. ``encode`` gives vectors of texts.
     """
     said = words.hop(hop)
     examples = words.schema.examples(hop)

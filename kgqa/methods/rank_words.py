@@ -199,9 +199,9 @@ class RankWords:
 class Weighed:
     """What the ranker says of one topic's relation paths.
 
-    ``probability`` of each; ``absent``: that the graph does not have what is asked for, against
-    the likeliest of them; ``missing``: what the topic has not, "does not have …", if known.
-    ``likeliest``: the first of all of these; ``lacking``: which step of two is not there, if known.
+    ``probability`` of each; ``absent``: the probability that the graph has no answer, against
+    the most probable of them; ``missing``: what the topic lacks, "does not have …", if known.
+    ``likeliest``: the most probable ones; ``lacking``: the missing one of two steps, if known.
     """
 
     probability: NDArray[np.float64]
@@ -214,11 +214,11 @@ class Weighed:
 def entity_scores(
     found: Sequence[RelationPaths], weighed: Sequence[Weighed], topics: Iterable[int]
 ) -> dict[int, float]:
-    """Return the score of each entity: that of its likeliest relation path, of topics multiplied.
+    """Score each entity by its most probable relation path; the scores of topics are multiplied.
 
-    A sum over relation paths would prefer what is well connected to what is asked for.
+    A sum over relation paths would prefer well connected entities to the requested ones.
 
-    An entity that not all topics lead to keeps ``LACKING`` in place of what it lacks.
+    A topic that does not lead to an entity contributes the factor ``LACKING``.
     """
     topics, scores = {*topics}, dict[int, float]()
     every: list[dict[int, float]] = []

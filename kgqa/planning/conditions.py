@@ -50,7 +50,7 @@ _SIDE = 0.4  # for which of two nodes of a class a value is
 _LACKS = -5.0  # where it holds none with that text in it
 _COMPARED = 1.0  # more, of "more than 15", "since 2001"
 _UNUSED_PLAIN = 1.7  # times what it costs to pass over what is stated
-_FIRST = 0.5  # for a property of what is asked for
+_FIRST = 0.5  # for a property of the requested class
 _CLOSE = 1.5  # for a property whose mention is the nearest to a literal
 _UNSAID = 2.0  # words that a property is farther away by, if the question has none of its name
 _NEAR = 9.0  # words from which a mention is not near
@@ -70,7 +70,7 @@ _COUNTED = 4.5  # for a number that stands before what is counted
 _CONTRADICTED = 6.0  # off, for a second condition that no value meets beside the first
 _BOUND_ITSELF = -6.0  # for the thing itself that the question compares with
 _ALIKE = 3.0  # for "not B" where A is, of "A but not B"
-_OF_BOTH = 3.0  # for a second class of what is asked for
+_OF_BOTH = 3.0  # for a second class of the requested things
 _DENIED = 2.0  # for a comparison that the question denies
 _HAVING = re.compile(r"with|have|has|having|had|includ\w*|known|whose")
 
@@ -177,7 +177,7 @@ class ConditionSearch:
         return states
 
     def _with_class(self, state: State, pattern: Pattern) -> Iterator[State]:
-        """Yield the state in which what is asked for is of a second class, too, or is not."""
+        """Yield ``state``, then states that require or exclude a second class of the answers."""
         yield state
         own = {*self._read.class_words(pattern.nodes[0])}
         for name in sorted(self._read.beside - {pattern.nodes[0]}):
@@ -309,7 +309,7 @@ class ConditionSearch:
     def _either_of(self, state: State, start: int, places: Sequence[Place]) -> Comparison | None:
         """Return the last condition, if "or" joins its value to the literal at ``start``.
 
-        So does "and", of a property of what is asked for that has one value.
+        So does "and", if the property belongs to the requested class and has one value.
         """
         ends = [value.end for value in self._read.values if value.end <= start]
         ends += [literal.end for literal in self._read.stated.literals if literal.end <= start]

@@ -52,7 +52,7 @@ _OF_PLAIN = 0.4  # what the odds of a class count if it has no name of its own
 _HELD = -0.5  # least odds of a class that has an entity which the question may name
 _SAID, _UNSAID = 1.0, -4.0  # a relation whose words the question has, beside one that has none
 _OF_WORD = 2.0  # a relation that the question has a word of, between classes without a name
-_OF_NOUN = 2.0  # and if what is asked for is called by it: "the sponsors"
+_OF_NOUN = 2.0  # and if the question names its answers by it: "the sponsors"
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,16 +21,16 @@ _VALUED = 3.0  # for a class of which the noun asked for is a value
 _MOST_HOPS = 3
 _HAS_VALUE = 2.5  # added where the graph holds the value that is stated
 _NEAR = 8.0  # what a class's nearness to a question counts, if it has no name of its own
-_AGAIN = -3.5  # a hop that is there already
+_AGAIN = -3.5  # a hop that the pattern has already
 _PARALLEL = -3.0  # a second relation between two classes, if it has none of the question's words
 _SAME = 0.5  # two relations between the same two things
-_NOT_EACH = -8.0  # there is nothing of what a number is asked of each of
+_NOT_EACH = -8.0  # the pattern lacks the class that "for each" counts by
 _ANYTHING = -2.0  # something of no class
 _CALLED = 3.0  # something of no class that a relation calls as the question does: languages
 _BRIDGE = -1.0  # a class that lies between two which are mentioned
 _LONGEST_BRIDGE = 4  # hops
 _COMMON = 3  # hops that a way is longer by, through what many things have in common
-_SECOND = -0.5  # another thing of a class that is there already
+_SECOND = -0.5  # another thing of a class that the pattern has already
 
 
 class PatternSearch:

@@ -3,7 +3,7 @@
 Every plan is put together from what the schema holds, so none can be wrong in kind. A plan's score
 is the sum of the log-odds of the roles that it gives to the parts of the schema, the
 log-probabilities of what it is as a whole, and how well it accounts for what the question states.
-Stages, each with a beam: patterns (classes and hops around what is asked for), conditions, then
+Stages, each with a beam: patterns (classes and hops around the requested class), conditions, then
 aggregate, order, limit and what is given.
 """
 

@@ -178,7 +178,7 @@ class ValueIndex:
                     for single in _singulars(bare):
                         fields = {**fields, **entities.get(single, {})}
                         fields.update(self._fields.get(_key(single), {}))
-                elif not fields and not is_class:  # "Toyotas"; "Adams" is no Adam
+                elif not fields and not is_class:  # "Toyotas"; "Adams" is not an Adam
                     fields = self._unnamed(_singulars(bare))
                 if (
                     not fields

@@ -225,7 +225,7 @@ class _Asked(Execution):
             if not self.plan.order or len(rows) < wanted or not self._equal(asked, rows, last - 1):
                 return asked, rows
             if wanted >= _MOST:
-                raise PlanError(f"More than {_MOST:,} rows are equal in this order.")
+                raise PlanError(f"More than {_MOST:,} rows tie in this order.")
             wanted *= _MORE
 
     @staticmethod

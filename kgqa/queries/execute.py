@@ -348,7 +348,7 @@ class Execution:
         if not 0 < last < len(rows):
             return rows
         counts = np.array(self.aggregates[sort.by])[rows]
-        if counts.dtype.kind != "i":  # one that a server gave is no number of things
+        if counts.dtype.kind != "i":  # a count from a server may not be an integer
             return rows
         counts = counts if sort.descending else -counts
         equal = int((counts >= _nth(counts, last)).sum())  # what is equal to the last is given, too

@@ -156,7 +156,7 @@ def _chain_row(
 def chain_tokens(
     encoder: TokenEncoder, lexicon: PathLexicon, example: ChainExample
 ) -> list[int] | None:
-    """Return the token ids of the chain to its end; None if decoding could not write it."""
+    """Return the token ids of the whole chain; None if decoding could not write it."""
     markers = markers_of(encoder)
     texts = [f" {step.thought} {OPENING}" for step in example.steps]
     *thoughts, conclusion = encoder.encode([*texts, f" {example.conclusion}"])

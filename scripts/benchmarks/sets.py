@@ -1,4 +1,4 @@
-"""Every question set at hand as small KGs with rows, and whether an answer is the one wanted.
+"""All available question sets as small KGs with rows, and whether an answer is the one wanted.
 
 A row has ``id``, ``question``, ``answers`` (a list stands for forms of one answer), and
 ``topic_entities`` where they are given to the method.

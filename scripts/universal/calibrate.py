@@ -176,20 +176,20 @@ def calibrated_card(card: RankerCard, asked: Sequence[Asked]) -> RankerCard:
     )
     odds = np.log(absent.clip(1e-6, 1 - 1e-6) / (1 - absent.clip(1e-6, 1 - 1e-6)))
     refusal = fit(np.stack([odds, np.ones(len(odds))], 1), none)
-    told = [one for one in asked if one.evidence is not None and one.answerable]
-    told += [
+    answered = [one for one in asked if one.evidence is not None and one.answerable]
+    answered += [
         one
         for one, at in zip(known, absent, strict=True)
         if one.evidence is not None and not one.answerable and at <= refuse_above
     ]
-    signs = np.array([one.evidence for one in told])
-    first = np.array([one.right and one.answerable for one in told], float)
+    signs = np.array([one.evidence for one in answered])
+    first = np.array([one.right and one.answerable for one in answered], float)
     evidence = fit(signs, first)
-    said = left_out(signs, first, np.array([one.graph for one in told]))
+    said = left_out(signs, first, np.array([one.graph for one in answered]))
     sure = said >= SURE
     _, error = calibration(list(zip(said.tolist(), (first > 0).tolist(), strict=True)))
     print(
-        f"{len(told)} answers, {int(first.sum())} right; of graphs left out calibration error "
+        f"{len(answered)} answers, {int(first.sum())} right; of graphs left out calibration error "
         f"{error:.3f}, {int(first[sure].sum())} of {int(sure.sum())} at {SURE:.0%} or above right"
     )
     return replace(

@@ -85,6 +85,6 @@ def test_the_words_that_say_nothing_of_the_answer_are_residual() -> None:
     read = understood("Which writer wrote sad atlases?")
     one = replace(answer(), understood=read)
     assert one.residual() == ("writer", "wrote", "sad", "atlase")
-    told = replace(one, topic_entities=(TopicEntity(1, "T", "Atlas of sad writers", 1.0),))
-    assert told.residual() == ("wrote",)
-    assert told.to_dict()["understood"]["residual"] == ["wrote"]
+    with_topic = replace(one, topic_entities=(TopicEntity(1, "T", "Atlas of sad writers", 1.0),))
+    assert with_topic.residual() == ("wrote",)
+    assert with_topic.to_dict()["understood"]["residual"] == ["wrote"]

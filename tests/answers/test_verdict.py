@@ -129,7 +129,7 @@ def test_weighed_answers_come_with_what_else_was_found(sample, random_llm) -> No
 
 
 def test_a_least_confidence_is_for_probabilities_over_what_is_allowed(sample, random_llm) -> None:
-    """Over the whole vocabulary every path is unlikely; that is no evidence against it."""
+    """Over the whole vocabulary every path is unlikely; that is not evidence against it."""
     for rule, is_answered in (("vocabulary", True), ("allowed", False)):
         method = gcr(random_llm, k=2, score_rule=rule, expand=True, min_confidence=1.0)
         answer = answered(sample, method, about(sample, JAMAICA, question="Which?"))

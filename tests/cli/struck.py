@@ -8,7 +8,7 @@ command's, ``out`` is the file for what it prints, ``watch`` the folders that it
 plus a half, right after. The fault strikes at ``moment``, and ``delay`` seconds later:
 
 - ``kill``: SIGKILL;
-- ``full``: from then on nothing is made or opened to be written, for want of space;
+- ``full``: from then on nothing is made or opened to be written, because the disk is full;
 - ``hold``: it waits there until the file that is named is gone;
 - ``clock``: from then on it is a day earlier.
 

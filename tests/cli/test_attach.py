@@ -115,7 +115,7 @@ def test_an_answer_over_it(quick: Kgqa, attached: dict[str, str | Path]) -> None
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["--name", "Nobody=x"], "Nobody is not in the database"),
         (["--name", "CliFilm=x"], "CliFilm.x is not in the database"),
@@ -128,10 +128,10 @@ def test_what_is_not_there_is_one_line(
     films: Neo4jServer,
     env: dict[str, str | Path],
     arguments: list[str],
-    told: str,
+    message: str,
     tmp_path: Path,
 ) -> None:
-    assert told in kgqa("attach", films.uri, "--kg", "films", *arguments, **env).error
+    assert message in kgqa("attach", films.uri, "--kg", "films", *arguments, **env).error
     assert not (tmp_path / "home" / "films").exists()
 
 

@@ -115,7 +115,7 @@ def check(value: Any, shape: Any, where: str = "$") -> None:
     elif shape is None:
         assert value is None, f"{where}: {value!r}"
     else:
-        assert type(value) is shape, f"{where}: {value!r} is no {shape.__name__}"
+        assert type(value) is shape, f"{where}: {value!r} is not of type {shape.__name__}"
 
 
 def test_the_check_can_fail() -> None:

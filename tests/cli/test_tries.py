@@ -75,8 +75,8 @@ def test_questions_name_their_topic_entities_and_a_malformed_line_is_told_by_its
     asked.write_text(text, encoding="utf-8-sig")  # with the mark that some editors write
     done = kgqa("precompute-tries", "--questions", asked, "--json", "--home", empty_home)
     assert done.json["added"] == 2
-    told = [line for line in done.err.splitlines() if "is not a question" in line]
-    assert [line.split(" is not")[0] for line in told] == [
+    warnings = [line for line in done.err.splitlines() if "is not a question" in line]
+    assert [line.split(" is not")[0] for line in warnings] == [
         f"{asked}, line {number}" for number in (2, 3, 4, 5)
     ]
     assert "1 of 3 entities are not in the KG: Nobody At All" in done.err

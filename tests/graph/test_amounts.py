@@ -1,4 +1,4 @@
-"""Texts as numbers: all of a property are read in one way, or are no numbers."""
+"""Texts as numbers: all of a property are read in one way, or are not numbers."""
 
 from __future__ import annotations
 

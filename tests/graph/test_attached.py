@@ -382,20 +382,20 @@ class TestAsItIs:
 
     def test_a_survey_says_how_far_it_is(self, films: Neo4jServer, tmp_path: Path) -> None:
         """A step for each label and each type of relationships, of as many as there are."""
-        told: list[tuple[int | None, Counter[str]]] = []
+        tasks: list[tuple[int | None, Counter[str]]] = []
 
         class Told(Silent):
             @contextmanager
             def task(self, what: str, total: int | None = None, unit: str = "") -> Iterator[Any]:
                 steps = Counter[str]()
-                told.append((total, steps))
+                tasks.append((total, steps))
                 yield SimpleNamespace(
                     advance=lambda amount=1: steps.update(steps=amount), tell=lambda text: None
                 )
 
         with connect(films) as connection:
             attach(connection, tmp_path, "films", TAKEN, Told())
-        total, steps = told[0]
+        total, steps = tasks[0]
         assert total == steps["steps"] > 5
 
     def test_a_survey_says_that_it_sampled(
@@ -620,7 +620,7 @@ class TestNamesAndValuesAsPeopleKeepThem:
         ("facts", "why"),
         [
             ("[:LINK {type: 'KNOWS'}]->(b), (a)-[:KNOWS]->(b)", "a type has that name"),
-            ("[:LINK {type: 7}]->(b)", "it is no text"),
+            ("[:LINK {type: 7}]->(b)", "it is not text"),
             ("[:LINK]->(b), (b)-[:LINK {type: 'rare'}]->(a), (a)-[:LINK]->(a)", "most have none"),
             ("[:LINK {type: ' '}]->(b)", "it is blank"),
         ],
@@ -793,7 +793,7 @@ def operators(plan: dict[str, Any]) -> set[str]:
 
 @neo4j_test
 class TestStatements:
-    """Odd names cannot be read as Cypher, and look-ups are no scans."""
+    """Odd names cannot be read as Cypher, and look-ups do not scan."""
 
     @pytest.mark.parametrize(
         "name",

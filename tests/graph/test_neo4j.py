@@ -402,7 +402,7 @@ neo4j_write.Neo4jWriter(Neo4jConnection(uri, username, password)).write(random_t
 
 
 def killed_at(step: str, server: Neo4jServer) -> None:
-    """Load in another process that is killed when it comes to a step or after its first batch."""
+    """Load in another process that is killed when it reaches a step or after its first batch."""
     account = {
         "TEST_URI": server.uri,
         "TEST_USERNAME": server.username,

@@ -508,7 +508,7 @@ def both(
     with sound.open("wb") as file:
         lines = gzip.decompress((files("kgqa") / "data/freebase/sample.nt.gz").read_bytes())
         for line in lines.splitlines(keepends=True):
-            try:  # the sample has lines that are no RDF, on purpose
+            try:  # the sample has lines that are not RDF, on purpose
                 if list(pyoxigraph.parse(line, pyoxigraph.RdfFormat.N_TRIPLES)):
                     file.write(line)
             except SyntaxError:

@@ -48,8 +48,8 @@ class Read:
     @property
     def lines(self) -> int:
         """Every line is here once: kept, left out by reason, rejected, or of the schema."""
-        told = self.kept.total() + self.dropped.total() + len(self.rejects)
-        return told + self.schema
+        counted = self.kept.total() + self.dropped.total() + len(self.rejects)
+        return counted + self.schema
 
 
 def in_form(raw: bytes) -> re.Match[bytes] | None:

@@ -147,10 +147,10 @@ def test_a_line_that_is_too_long_is_told_with_its_number(
     rejects.close()
     assert b"".join(bytes(block.data) for block in read) == b"a\nb\n"
     assert (report.lines, report.rejected) == (3, 1)
-    told = rejects.path.read_text().splitlines()[1].split("\t")
-    assert told[:3] == ["dump.nt", "2", "line longer than 1 MB"]
-    assert set(told[3]) == {"y"}
-    assert len(told[3]) == 500
+    reject = rejects.path.read_text().splitlines()[1].split("\t")
+    assert reject[:3] == ["dump.nt", "2", "line longer than 1 MB"]
+    assert set(reject[3]) == {"y"}
+    assert len(reject[3]) == 500
 
 
 @pytest.mark.parametrize(

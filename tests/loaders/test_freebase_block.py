@@ -90,7 +90,7 @@ def by_columns(data: bytes, size: int, language: str) -> tuple[Read, int, int]:
             triples += part.triples
             for line, _, text in part.rejects:
                 raw = data.split(b"\n")[line - 1].rstrip(b"\r")
-                if in_form(raw):  # others are shown as they were written anew
+                if in_form(raw):  # others are shown as they were rewritten
                     assert text == raw.decode(errors="backslashreplace")
     read.dropped += Counter()  # without the zeros
     return read, report.lines, triples
@@ -130,7 +130,7 @@ _SUBJECTS = st.sampled_from(
         "_:blank",
         "plain",
         f"<{NS}m.01",
-        f"<{NS}m.\udcff01>",  # a byte that is no UTF-8
+        f"<{NS}m.\udcff01>",  # a byte that is not UTF-8
         f"<{NS}m.0ü>",
     ]
 )

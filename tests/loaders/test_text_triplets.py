@@ -56,7 +56,7 @@ def test_lines_become_triplets_with_their_sentences() -> None:
         ("- Grey Goose | built in | Varde | 1", tt.NO_HEAD),
         ("Heron Grey | built in | Varde | 1", tt.NO_HEAD),
         ("Grey Heron | built in | Tolm | 1", tt.NO_TAIL),
-        ("Grey Heron | built in | Vard | 1", tt.NO_TAIL),  # a part of a word is no name
+        ("Grey Heron | built in | Vard | 1", tt.NO_TAIL),  # a part of a word is not a name
     ],
 )
 def test_a_line_of_another_form_is_rejected_with_its_reason(line: str, reason: str) -> None:

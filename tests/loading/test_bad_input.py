@@ -78,7 +78,7 @@ def named(name: str, written: str, shown: str) -> Case:
 
 
 def latin(subject: str, predicate: str, end: str) -> bytes:
-    """A line with a byte in place of ``?`` that is no UTF-8."""
+    """A line with a byte in place of ``?`` that is not UTF-8."""
     return line(subject, predicate, end).encode().replace(b"?", b"\xfc")
 
 

@@ -52,7 +52,7 @@ def ranker(tmp_path_factory: pytest.TempPathFactory) -> PathRanker:
 
 
 class Wanted(PathRanker):
-    """Gives the paths that hold one of some words a high logit, and "none" what it is told."""
+    """Gives the paths that hold one of some words a high logit, and "none" the given logit."""
 
     words: tuple[str, ...] = ()
 

@@ -116,7 +116,7 @@ def models(folder: Path, tiny_folder: Path) -> dict[str, Callable[[Path], Any]]:
 
 
 def forged(tensors: dict[str, Any], dice: random.Random) -> dict[str, Any]:
-    """Change one tensor, or all: values that are no numbers or too large, shapes, types, names."""
+    """Change one tensor, or all: NaN or too large values, shapes, types, names."""
     found = dict(tensors)
     some = list(found) if dice.random() < 0.3 else [dice.choice(sorted(found))]
     how = dice.choice([

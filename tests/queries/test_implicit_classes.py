@@ -157,7 +157,7 @@ def test_what_shares_only_what_all_have_is_of_two_classes(bridges: kgqa.KG) -> N
 @pytest.mark.parametrize(
     ("question", "answers"),
     [
-        # the type of a bridge type is no bridge, though its names say so
+        # the type of a bridge type is not a bridge, though its names say so
         ("Which bridge is the longest?", ["King's Crossing"]),
         ("How many bridges cross the Ash?", ["2"]),
         ("How many bridges are not listed?", ["3"]),  # yes and no

@@ -145,7 +145,7 @@ def test_chains_are_walks_over_the_triplets_and_leave_none_of_a_tree_out(
         assert set(chain) <= set(triples)
         assert all(one[2] == after[0] for one, after in pairwise(chain))
     objects = [tail for _, _, tail in triples]
-    grows = all(head < tail for head, _, tail in triples)  # then there is no circle
+    grows = all(head < tail for head, _, tail in triples)  # such triples have no cycle
     if grows and len(set(objects)) == len(objects):
         assert {one for chain in chains for one in chain} == set(triples)
 

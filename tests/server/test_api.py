@@ -60,8 +60,8 @@ def test_a_stream_tells_each_stage_and_ends_with_the_answer(served: Served) -> N
     events = [block.split("\n") for block in reply.text.split("\n\n") if block.startswith("event")]
     names = [lines[0].removeprefix("event: ") for lines in events]
     data = [json.loads(lines[1].removeprefix("data: ")) for lines in events]
-    told = [name for name in names if name != "loading"]
-    assert told == ["queued", "linked", "searching", "paths", "answer"]
+    stages = [name for name in names if name != "loading"]
+    assert stages == ["queued", "linked", "searching", "paths", "answer"]
     assert data[names.index("linked")]["topic_entities"][0]["name"] == "checkout-api"
     shown = data[names.index("paths")]["paths"]
     assert [path["text"] for path in data[-1]["paths"]] == [path["text"] for path in shown]

@@ -87,7 +87,7 @@ def settled(server: Served) -> None:
 
 
 def tried(server: Served, count: int, seed: int) -> None:
-    """Have clients of all kinds at once; each that listens is told what is due."""
+    """Have clients of all kinds at once; each that listens gets its events."""
     for kind, status in many(server, count, seed):
         match kind:
             case "asks":

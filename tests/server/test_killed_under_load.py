@@ -74,7 +74,7 @@ class Load:
                 reply = self.server.post("/api/ask", {"question": question})
                 said = reply.json
             except (OSError, urllib.error.URLError, http.client.HTTPException):
-                self.over.wait(0.01)  # it was killed: a reply that was begun is no reply
+                self.over.wait(0.01)  # it was killed: an incomplete reply does not count
                 continue
             if reply.status != 200:
                 assert said["error"]["message"], reply.text

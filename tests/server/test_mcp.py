@@ -43,10 +43,10 @@ async def over(transport: str, served: Served, cache: Path) -> AsyncIterator[Cli
 
 @pytest.mark.parametrize("transport", ["http", "stdio"])
 def test_the_tools_answer(transport: str, served: Served, model_cache: Path) -> None:
-    told: list[str] = []
+    messages: list[str] = []
 
     async def progress(done: float, total: float | None, message: str | None) -> None:
-        told.append(str(message))
+        messages.append(str(message))
 
     async def run() -> None:
         async with over(transport, served, model_cache) as client:
@@ -118,7 +118,7 @@ def test_the_tools_answer(transport: str, served: Served, model_cache: Path) -> 
             assert (await client.call_tool("paths", {"entity": "x", "hops": 99})).is_error
 
     asyncio.run(asyncio.wait_for(run(), 400))
-    assert {"linked", "searching", "paths"} <= set(told)
+    assert {"linked", "searching", "paths"} <= set(messages)
 
 
 def test_an_answer_never_floods(served: Served) -> None:

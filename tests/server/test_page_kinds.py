@@ -171,7 +171,7 @@ def test_a_set_is_one_list_with_its_pattern(page: Any) -> None:
     assert page.locator(".texts").is_hidden()
     page.get_by_text("Facts and ids").click()
     assert "s0  operatedBy  o1" in page.inner_text(".stored")
-    page.locator(".link text", has_text="^operatedBy").first.wait_for()  # drawn anew
+    page.locator(".link text", has_text="^operatedBy").first.wait_for()  # drawn again
 
 
 @one_width

@@ -78,7 +78,7 @@ def test_a_kg_that_cannot_be_read_is_nothing_to_a_key_of_another(tmp_path: Path)
     (tmp_path / "secretive" / "graph.sqlite").write_bytes(b"x" * 5_000)
     served = ServedKgs(lambda kg, **shared: Home(tmp_path, kg=kg, **shared))
 
-    def told(name: str | None, *opens: str) -> str:
+    def name_or_error(name: str | None, *opens: str) -> str:
         asking.set(Client(key="-" * 16, kgs=opens))
         try:
             return served.named(name)
@@ -86,12 +86,12 @@ def test_a_kg_that_cannot_be_read_is_nothing_to_a_key_of_another(tmp_path: Path)
             return str(error)
 
     def every_case() -> None:
-        assert told(None, "public") == told("public", "public") == "public"
+        assert name_or_error(None, "public") == name_or_error("public", "public") == "public"
         for name in ("secretive", "no such one"):
-            assert told(name, "public").startswith(f"There is no KG named {name} here.")
-        assert told("secretive", "secretive").startswith("secretive cannot be read now.")
-        assert str(tmp_path) not in told("secretive", "secretive")
-        assert "not an SQLite file" in told("secretive")  # whoever may see all
+            assert name_or_error(name, "public").startswith(f"There is no KG named {name} here.")
+        assert name_or_error("secretive", "secretive").startswith("secretive cannot be read now.")
+        assert str(tmp_path) not in name_or_error("secretive", "secretive")
+        assert "not an SQLite file" in name_or_error("secretive")  # whoever may see all
 
     copy_context().run(every_case)
 

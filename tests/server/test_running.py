@@ -88,9 +88,9 @@ def test_a_server_that_is_killed_behind_nginx_loses_no_question(
         waiting[4].result()
         servers[0].process.kill()
         found = [one.result() for one in waiting]
-        told = [front.post("/mcp", mcp, **accept) for _ in range(4)]
+        replies = [front.post("/mcp", mcp, **accept) for _ in range(4)]
     assert {tuple(names) for _, names in found} == {("Ada Birch",)}
-    assert [one.status for one in told] == [200] * 4  # no session that the dead server had
+    assert [one.status for one in replies] == [200] * 4  # no session that the dead server had
     kept = front.get("/health", x_request_id="mine")
     assert kept.headers["x-request-id"] == "mine"
 

@@ -251,7 +251,7 @@ def test_rows_that_a_change_of_the_graph_left_valid_are_kept(graph: Path, tmp_pa
         kept = {row.id: row.paths for row in stored(index)}
         assert kept == {id_: paths for id_, paths in before.items() if id_ not in gone}
         assert (index.manifest.entities, index.manifest.paths) == (len(kept), sum(kept.values()))
-        assert index.manifest.composed == ()  # found anew
+        assert index.manifest.composed == ()  # found again
         assert index.stored_ids() == kept.keys()
         for id_ in gone:
             assert index.look_up(id_, int(store.keys_of([id_])[0])) is None

@@ -39,10 +39,10 @@ class FoundPath:
 
 @dataclass(frozen=True, slots=True)
 class _Edges:
-    """The edges into the pairs of a level, by pair: the edges into pair i begin at ``starts[i]``.
+    """The edges of a level by the pair that they lead to; pair i's begin at ``starts[i]``.
 
-    ``order`` are the level's edges; ``best`` is what the best way over each scores up to its end,
-    and of one pair's edges the best stands first.
+    ``order``: the level's edges. ``best``: the score of the best path that ends with each edge;
+    the edges of a pair are sorted by it, best first.
     """
 
     starts: IntArray
