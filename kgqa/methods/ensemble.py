@@ -522,7 +522,7 @@ class Auto(Ensemble):
         )
 
     def _furthest(self, store: GraphStore) -> int:
-        """Return the number of hops of the paths that were tried before a plan."""
+        """Return the maximum number of hops of the paths that are tried before a plan."""
         return (self.alone or self).rules(store).hops
 
     def _planned(
@@ -845,7 +845,7 @@ def _count_of(
 
 
 def _counts_kind(result: QueryResult, question: LinkedQuestion) -> bool:
-    """Return whether a plan counts what is of a topic entity that "how many" is asked of."""
+    """Return whether a plan counts other things although "how many" names the topic entity."""
     kind = asked_kind(question.question)
     named = [one.id for one in question.topics if kind and kind == stems_of(normalise(one.mention))]
     ids = _counted(result, len(question.topics) + 1) if named else set()

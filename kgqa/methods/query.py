@@ -877,7 +877,7 @@ def _first_column(result: QueryResult) -> tuple[int, set[object]]:
 
 
 def is_idle(result: QueryResult, run: Callable[[Plan], QueryResult | None]) -> bool:
-    """Return whether a superlative tells nothing apart: of one thing, or where each has one."""
+    """Return whether a superlative is trivial: only one thing competes, or all counts are 1."""
     plan = result.plan
     if not plan.order or plan.limit != 1 or plan.skip or plan.first is not None:
         return False
@@ -929,7 +929,7 @@ def _names(plan: Plan) -> list[str]:
 
 
 def _gives(result: QueryResult) -> bool:
-    """Return whether a row has more than zero counts and missing values."""
+    """Return whether a result has a value other than zero counts and missing values."""
     best = [at for at, item in enumerate(result.plan.give)
             if any(item == sort.by for sort in result.plan.order[:1])]  # fmt: skip
     if best and all(row[best[0]] is None for row in result.rows):

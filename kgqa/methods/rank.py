@@ -501,9 +501,9 @@ class Rank(Method[RankOptions]):
         keys: Sequence[int],
         preferred: Sequence[IntArray],
     ) -> dict[int, list[tuple[float, GroundedPath]]]:
-        """Return of each entity that has one the best path out of each topic, with its logarithm.
+        """Return the best path from each topic to each of ``keys``, with its log-probability.
 
-        Of equal ones one of ``preferred``, rows of each topic's table, or the first.
+        Ties go to ``preferred`` (rows of each topic's table), then to the first row.
 
         Every path was checked in the store; the entities stay in their order.
         """

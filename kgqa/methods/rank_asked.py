@@ -191,7 +191,7 @@ def is_other_kind(asked: str, words: RankWords, steps: Sequence[Hop], key: int) 
 
 
 def says_kind(asked: str, text: str) -> bool:
-    """Return whether a text says the noun asked for, as any does if a question has none.
+    """Return whether ``text`` has the noun of the answer's type; True if the question has none.
 
     >>> says_kind("Which court took x?", "x heard in ?"), says_kind("Which thing is x?", "x is ?")
     (False, True)
@@ -323,7 +323,7 @@ def _kin(text: str) -> set[tuple[str, str]]:
 def _of_kind(
     words: RankWords, ranker: PathRanker, noun: str, paths: RelationPaths
 ) -> NDArray[np.float32]:
-    """Return 1 for each relation path most of whose tails are of a kind, 0 if all paths' are."""
+    """Mark the relation paths that lead mostly to things called ``noun``; none if all do."""
     tails: list[list[int]] = [[] for _ in paths.steps]
     for place, end in zip(paths.of.tolist(), paths.table.ends().tolist(), strict=True):
         if len(tails[place]) < _TAILS and end not in tails[place]:

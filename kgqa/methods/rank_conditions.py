@@ -138,7 +138,7 @@ def _folded(
 
 
 def _named_beside(store: GraphStore, question: str, topics: Container[int]) -> list[Candidate]:
-    """Return what a question, its topic entities' names taken out, surely names beside them.
+    """Return the entities, other than ``topics``, that the rest of a question surely names.
 
     A sister is a sibling that is female: such a noun names the gender, if the KG has it.
     """

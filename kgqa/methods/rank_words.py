@@ -237,7 +237,7 @@ def entity_scores(
 def of_one_fact(
     store: GraphStore, found: Sequence[RelationPaths], scores: dict[int, float]
 ) -> dict[int, float]:
-    """Return ``scores`` with less for values that topics have of different facts, not of one.
+    """Lower the scores of values from unrelated facts if the topics share a fact with a value.
 
     "What quantity of tea did the order have" means the fact between both, if there is one: other
     orders of tea, and other goods of the order, have quantities of their own.

@@ -264,9 +264,9 @@ def _with_rows(store: GraphStore, answer: Answer) -> Answer:
 
 
 def _asked(question: str, topics: Sequence[TopicEntity]) -> tuple[list[str], set[str]]:
-    """Return a question's words, and those beside its one topic entity and words as "what is".
+    """Return a question's words, and its content words without the topic entity's name.
 
-    None, if it is not about one topic entity.
+    Both are empty if the question is not about exactly one topic entity.
     """
     words = normalise(question).split()
     if len({topic.key for topic in topics}) != 1:

@@ -132,7 +132,7 @@ def _has_condition(state: State, node: int, pattern: Pattern) -> bool:
 
 
 def _walked_alike(state: State, pattern: Pattern, node: int) -> bool:
-    """Return whether a thing that a condition names is reached as another node is."""
+    """Return whether a node with a condition is reached by the same hop as ``node``."""
     into = {hop.target: (hop.source, hop.relation, hop.inverse) for hop in pattern.hops}
     named = {
         owner.node for each in state.where for owner in owners(each) if isinstance(owner, NodeRef)
@@ -616,7 +616,7 @@ def opposite_names(name: str) -> list[str]:
 
 
 def _contradict(one: Comparison, other: Comparison) -> bool:
-    """Return whether of two comparisons with values one rules out the other, or says it, too."""
+    """Return whether two comparisons of one property contradict or repeat each other."""
     if one.left != other.left or "<>" in (one.operator, other.operator):
         return False
     both = sorted((one, other), key=lambda each: each.operator[0])  # < before = before >

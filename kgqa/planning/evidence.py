@@ -160,7 +160,7 @@ class Reading:
 
     @cached_property
     def held_by(self) -> set[str]:
-        """The classes of which the noun asked for is a value: documentaries are titles."""
+        """The classes that have the requested noun as a value: "documentaries" are titles."""
         start = len(self.question) - len(asked_noun(self.question))
         at_noun = [value.fields for value in self.values if value.start == start]
         return {owner for fields in at_noun for kind, owner, _ in fields if kind == "class"}

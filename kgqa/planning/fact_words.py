@@ -61,7 +61,7 @@ class FactWords:
 
     @cached_property
     def _silent(self) -> bool:
-        """Whether no relation of the graph is one that the words here change something of."""
+        """Whether the graph has no relations whose facts these words could restrict."""
         return not asks_times(self.question) and not any(
             relation.properties
             or (relation.head == relation.tail and holds_both_ways(relation.relation))
@@ -134,7 +134,7 @@ class FactWords:
         return plan
 
     def _within(self, plan: Plan, number: int, span: Span, one: Comparison) -> Plan:
-        """Return a plan in which a stated time lies within a fact's, not at one end of it."""
+        """Return a plan in which the stated time lies between a fact's begin and end."""
         assert span.end is not None
         assert isinstance(one.right, tuple)
         if self._said & (words("begun") | words("over")) or span.begin is None:
