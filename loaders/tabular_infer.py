@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgqa.lexicon.english import bearer_of_name, is_part_of_name
+from kgqa.lexicon.english import bearer_of_name, parts_of_name
 from kgqa.lexicon.english import words as said
 from kgqa.loaders.tabular_mapping import (
     CLASS_WORDS,
@@ -306,9 +306,10 @@ def find_name(
     """Return the columns that people call a row by, none if there are none."""
     texts = [column for column in columns.values() if column.is_name_like and not column.blob]
     of_key = relation_of(key[0]).split() if len(key) == 1 else []
-    first, last = _parts_of_name(texts)
-    if first and last and {*bearer_of_name(last.words, "last_name")} <= {*type_}:
-        return first.name, last.name
+    places = parts_of_name([c.words for c in texts], lambda at: texts[at].single_words())
+    parts = tuple(texts[at].name for at in places or ())
+    if parts and {*bearer_of_name(columns[parts[1]].words, "last_name")} <= {*type_}:
+        return parts
     for names, once in (
         ((["name"], ["title"], ["label"]), 0.5),
         ((["full", "name"], ["name", "full"], ["fullname"], ["display", "name"]), 0.5),
@@ -318,8 +319,8 @@ def find_name(
         for column in texts:
             if column.words in names and column.once >= once and column.filled:
                 return (column.name,)
-    if first and last:  # of another's, such as a customer's contact
-        return first.name, last.name
+    if parts:  # of another's, such as a customer's contact
+        return parts
     for column in texts:  # ``ttl`` of a title
         if shortens("".join(column.words), "".join(type_)) and column.once >= _NAME_ONCE:
             return (column.name,)
@@ -338,15 +339,6 @@ def find_name(
     unique = [column for column in texts if column.unique and column.wordy()]
     shortest = min(unique, key=lambda column: column.length, default=None)
     return (shortest.name,) if shortest else ()
-
-
-def _parts_of_name(texts: Sequence[_Column]) -> tuple[_Column | None, _Column | None]:
-    """Return the columns of first and last names; ``name`` beside ``surname`` is the first name."""
-    first = next((c for c in texts if is_part_of_name(c.words, "first_name")), None)
-    last = next((c for c in texts if is_part_of_name(c.words, "last_name")), None)
-    if last and not first:
-        first = next((c for c in texts if c.words == ["name"] and c.single_words()), None)
-    return first, last
 
 
 # -- links --------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from kgqa.graph.moments import needs_reading
 from kgqa.graph.names import KEY_WORDS
 from kgqa.graph.neo4j_native import plain
 from kgqa.graph.schema import EntityType, GraphSchema, Property, RelationPattern, ValueType
-from kgqa.lexicon.english import bearer_of_name, is_part_of_name, says_relation
+from kgqa.lexicon.english import bearer_of_name, parts_of_name, says_relation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -244,20 +244,14 @@ def chosen_naming(
 
 
 def _parts_of_name(columns: dict[str, Column], rows: int) -> tuple[str, ...]:
-    """Return the properties that are a first and a last name, none if there are not both.
-
-    ``name`` beside ``surname`` is the first name.
-    """
+    """Return the properties that are a first and a last name, none if there are not both."""
     texts = [
         column
         for _, column in sorted(columns.items())
         if column.types.keys() == {"text"} and column.rows >= rows / 2
     ]
-    first = next((c for c in texts if is_part_of_name(c.words, "first_name")), None)
-    last = next((c for c in texts if is_part_of_name(c.words, "last_name")), None)
-    if last and not first:
-        first = next((c for c in texts if c.words == ("name",) and c.spaced < _SINGLE), None)
-    return (first.name, last.name) if first and last else ()
+    places = parts_of_name([c.words for c in texts], lambda at: texts[at].spaced < _SINGLE)
+    return tuple(texts[at].name for at in places or ())
 
 
 def _only_unique(

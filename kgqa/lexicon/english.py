@@ -8,7 +8,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 
 @lru_cache(maxsize=1)
@@ -60,6 +60,26 @@ def is_part_of_name(header: Sequence[str], part: str) -> bool:
     if "name" in header and said.intersection(header):
         return True
     return bool(header) and bool({header[0], "".join(header)} & said)
+
+
+def parts_of_name(
+    headers: Sequence[Sequence[str]], is_one_word: Callable[[int], bool]
+) -> tuple[int, int] | None:
+    """Return the places of a first and a last name among headers, None if there are not both.
+
+    ``name`` beside ``surname`` is the first name where ``is_one_word`` says so of its values.
+
+    >>> parts_of_name([["surname"], ["name"]], lambda place: True)
+    (1, 0)
+    """
+    first, last = (
+        next((at for at, header in enumerate(headers) if is_part_of_name(header, part)), None)
+        for part in ("first_name", "last_name")
+    )
+    if first is None and last is not None:
+        names = (at for at, header in enumerate(headers) if list(header) == ["name"])
+        first = next(filter(is_one_word, names), None)
+    return None if first is None or last is None else (first, last)
 
 
 def bearer_of_name(header: Sequence[str], part: str) -> list[str]:
