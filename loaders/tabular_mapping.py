@@ -16,6 +16,7 @@ from kgqa.errors import UsageError
 from kgqa.files import read_settings, toml_key, toml_value
 from kgqa.graph.names import ABBREVIATIONS, KEY_WORDS
 from kgqa.graph.schema import ValueType
+from kgqa.lexicon.joined import split_joined
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,11 +71,12 @@ def words(name: str) -> list[str]:
 
     >>> words("unitsInStock"), words("customerID"), words("ACTED_IN")
     (['units', 'in', 'stock'], ['customer', 'id'], ['acted', 'in'])
-    >>> words("cust_nm"), words("dt_hired")
-    (['customer', 'name'], ['date', 'hired'])
+    >>> words("cust_nm"), words("dt_hired"), words("orderdetails")
+    (['customer', 'name'], ['date', 'hired'], ['order', 'details'])
     """
     found = [word.lower() for word in _WORD.findall(name)] or [name.lower()]
-    return [word for part in found for word in ABBREVIATIONS.get(part, part).split(" ")]
+    single = [word for part in found for word in split_joined(part)]
+    return [word for part in single for word in ABBREVIATIONS.get(part, part).split(" ")]
 
 
 def shortens(short: str, word: str) -> bool:

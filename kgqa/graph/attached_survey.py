@@ -27,6 +27,7 @@ from kgqa.graph.names import KEY_WORDS
 from kgqa.graph.neo4j_native import plain
 from kgqa.graph.schema import EntityType, GraphSchema, Property, RelationPattern, ValueType
 from kgqa.lexicon.english import bearer_of_name, parts_of_name, says_relation
+from kgqa.lexicon.joined import split_joined
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -167,7 +168,8 @@ def words_of(name: str) -> tuple[str, ...]:
     >>> words_of("companyName"), words_of("ACTED_IN"), words_of("rdfs__label")
     (('company', 'name'), ('acted', 'in'), ('label',))
     """
-    return tuple(part.lower() for part in _CAMEL.split(_PREFIX.sub("", name)) if part)
+    parts = [part.lower() for part in _CAMEL.split(_PREFIX.sub("", name)) if part]
+    return tuple(word for part in parts for word in split_joined(part))
 
 
 def spoken_names(names: Sequence[str]) -> list[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from kgqa.graph.names import ABBREVIATIONS
 from kgqa.lexicon.english import words as english_words
+from kgqa.lexicon.joined import split_joined
 from kgqa.lexicon.lemmas import stem
 
 if TYPE_CHECKING:
@@ -32,8 +33,8 @@ def relation_phrase(name: str) -> str:
     'has ingredient'
     >>> relation_phrase("STOPS_AT"), relation_phrase("people.person.place_of_birth")
     ('stops at', 'place of birth')
-    >>> relation_phrase("dob")
-    'date of birth'
+    >>> relation_phrase("dob"), relation_phrase("unitsinstock")
+    ('date of birth', 'units in stock')
     >>> relation_phrase("/film/film/starring./film/performance/actor")
     'starring actor'
     """
@@ -46,7 +47,8 @@ def relation_phrase(name: str) -> str:
     elif "." in name and " " not in name:
         name = name.rstrip(".").rpartition(".")[2]
     words = ABBREVIATIONS.get(name.lower()) or re.sub(r"[\W_]+", " ", _CAMEL.sub(" ", name))
-    return " ".join(ABBREVIATIONS.get(word, word) for word in words.lower().split()) or name.lower()
+    single = (part for word in words.lower().split() for part in split_joined(word))
+    return " ".join(ABBREVIATIONS.get(word, word) for word in single) or name.lower()
 
 
 @lru_cache(65_536)

@@ -166,11 +166,13 @@ class Mentions:
         return sum(bool(self.of(word, owner)) for word in words) / max(1, len(words))
 
     def _found(self, name: str, owner: str) -> list[int]:
-        if re.search(r"[A-Z\d_]", name[1:]):  # as it stands in the schema: no other is meant
+        said = relation_phrase(name).split()
+        # as it stands in the schema: no other is meant
+        if re.search(r"[A-Z\d_]", name[1:]) or (name.isalpha() and len(said) > 1):
             as_it_is = re.finditer(rf"\b{re.escape(name)}\b", self._question, re.IGNORECASE)
             if places := [self.at(one.end() - 1) for one in as_it_is]:
                 return places
-        roots = {_root(word) for word in relation_phrase(name).split()}
+        roots = {_root(word) for word in said}
         roots = {root for root in roots if len(root) > 1 and root not in _SMALL}
         little = {"in", "on", "is", *(_root(word) for word in relation_phrase(owner).split())}
         roots = roots - little or roots

@@ -1,0 +1,73 @@
+"""Names of tables and columns whose words are written as one: ``orderdetails``, ``hiredate``."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import lru_cache
+from importlib.resources import files
+
+from kgqa.lexicon.lemmas import stem
+
+_SHORTEST = 6  # letters of a name that is split
+_MOST = 4  # words of one
+
+
+@lru_cache(maxsize=1)
+def _table() -> dict[str, frozenset[str]]:
+    text = files("kgqa.lexicon").joinpath("joined.toml").read_text("utf-8")
+    return {name: frozenset(words.split()) for name, words in tomllib.loads(text).items()}
+
+
+@lru_cache(65_536)
+def split_joined(word: str) -> tuple[str, ...]:
+    """Return the words that a lower-case word is made of, itself if it is one or not known to be.
+
+    All of it must be words of the table ``joined.toml``; the fewest are taken.
+
+    >>> split_joined("orderdetails"), split_joined("quantityperunit"), split_joined("teamid")
+    (('order', 'details'), ('quantity', 'per', 'unit'), ('team', 'id'))
+    >>> split_joined("island"), split_joined("season"), split_joined("zyxwv")
+    (('island',), ('season',), ('zyxwv',))
+    """
+    if len(word) < _SHORTEST or not (word.isascii() and word.isalpha()) or _is_known(word):
+        return (word,)
+    for first in _table()["first"]:
+        rest = word.removeprefix(first)
+        if rest != word and (found := (rest,) if _is_part(rest) else _parts(rest, _MOST - 1)):
+            return (first, *found)
+    return _parts(word, _MOST) or (word,)
+
+
+def _is_known(word: str) -> bool:
+    table = _table()
+    known = table["parts"] | table["whole"]
+    return word in known or stem(word) in known
+
+
+def _parts(rest: str, most: int) -> tuple[str, ...]:
+    """Return the fewest words of the table that make up a text, () if none do."""
+    table = _table()
+    best: tuple[str, ...] = ()
+    for end in range(len(rest) - 2, 2, -1):
+        first = rest[:end]
+        if not _is_part(first):
+            continue
+        for joint in ("", *sorted(table["joints"])):
+            if not rest.startswith(joint, end):
+                continue
+            after = rest[end + len(joint) :]
+            if _is_part(after) or (after in table["ends"] and not joint):
+                found: tuple[str, ...] = (after,)
+            elif most > 2:
+                found = _parts(after, most - 1)
+            else:
+                continue
+            made = (first, *([joint] if joint else []), *found) if found else ()
+            if made and (not best or len(made) < len(best)):
+                best = made
+    return best
+
+
+def _is_part(word: str) -> bool:
+    parts = _table()["parts"]
+    return len(word) > 2 and (word in parts or stem(word) in parts)
