@@ -38,6 +38,7 @@ from kgqa.loaders.tabular_mapping import (
     TableMapping,
     from_header,
     relation_of,
+    says_how_many,
     says_whether,
     shortens,
     singular,
@@ -72,6 +73,7 @@ _FEW_IDS = 2  # that may have a name each by chance
 _CLASSES = 30  # values of a column `kind` that are types
 _WORDY = r"^[\p{L}\p{M}.,:'’&()/ +-]*\p{L}[\p{L}\p{M}.,:'’&() +-]*$"
 _PERSON = r"^\p{Lu}[\p{L}\p{M}.'’-]*( \p{Lu}[\p{L}\p{M}.'’-]*){1,3}$"
+_FLAGGED = 10  # rows, from which a column of 0 and 1 alone says yes and no
 _MOSTLY = 0.8
 _MOST_DESCRIBED = 10_000  # rows of a data dictionary
 _TIMES = frozenset({"year", "month", "week", "day", "hour", "season"})
@@ -132,8 +134,9 @@ def _profile(table: Table, name: str) -> _Column:
         kind, length = value_type(texts), pc.mean(pc.utf8_length(texts)).as_py() or 0.0
     else:
         filled = len(cells) - cells.null_count
-    if kind == "integer" and set(texts[:3].to_pylist()) <= {"0", "1"} and says_whether(words(name)):
-        kind = "boolean"
+    if kind == "integer" and {*texts[:3].to_pylist()} <= {"0", "1"}:
+        both = len(texts) == 2 and filled >= _FLAGGED and not says_how_many(words(name))
+        kind = "boolean" if both or says_whether(words(name)) else kind
     if kind == "float" and said("codes").intersection(words(name)) and amounts_of(texts) is None:
         kind = "text"  # 1.10 and 1.1 are two versions
     if kind == "integer" and "date" in words(name) and date_form(texts):

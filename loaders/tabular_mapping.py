@@ -17,6 +17,7 @@ from kgqa.files import read_settings, toml_key, toml_value
 from kgqa.graph.names import ABBREVIATIONS, KEY_WORDS
 from kgqa.graph.schema import ValueType
 from kgqa.lexicon.joined import split_joined
+from kgqa.lexicon.lemmas import stem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,6 +57,11 @@ UPPER_WORDS = _set("parent superclass supertype ancestor hypernym broader")
 LOWER_WORDS = _set("child subclass subtype descendant hyponym narrower")
 _ASKED = ("is", "has", "can", "was", "had")  # begin the name of a column of yes and no
 _STATE = ("active", "available", "flag", "enabled", "optional")
+_COUNTS = _set(  # end the name of a column of numbers, though it has 0 and 1 alone
+    "number count size amount total sum level grade score rank rate code index id year month day "
+    "version position order quantity share ratio percent type kind class group label target value "
+    "bit digit phase stage step round half floor zone sex gender"
+)
 CLASS_WORDS = _set("kind type class")
 _NO_CLASS = _set("list data info information table tbl")  # say of a table that it is one
 THING_WORDS = _set(  # columns whose values are things even where few of them repeat
@@ -99,6 +105,16 @@ def spoken(name: str) -> str:
 def says_whether(name_words: list[str]) -> bool:
     """Return whether a column of that name, of 0 and 1, says yes and no: ``discontinued``."""
     return name_words[0] in _ASKED or name_words[-1] in _STATE or name_words[-1].endswith("ed")
+
+
+def says_how_many(name_words: list[str]) -> bool:
+    """Return whether a column of that name, of 0 and 1, may count: ``goals``, ``level``.
+
+    >>> says_how_many(["goals"]), says_how_many(["chocolate"]), says_how_many(["group", "size"])
+    (True, False, True)
+    """
+    last = name_words[-1]
+    return last in _COUNTS or stem(last) != last
 
 
 def relation_of(name: str) -> str:

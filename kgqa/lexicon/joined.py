@@ -10,6 +10,7 @@ from kgqa.lexicon.lemmas import stem
 
 _SHORTEST = 6  # letters of a name that is split
 _MOST = 4  # words of one
+_LONG = 4  # letters of any word that one of ``last`` follows
 
 
 @lru_cache(maxsize=1)
@@ -22,7 +23,8 @@ def _table() -> dict[str, frozenset[str]]:
 def split_joined(word: str) -> tuple[str, ...]:
     """Return the words that a lower-case word is made of, itself if it is one or not known to be.
 
-    All of it must be words of the table ``joined.toml``; the fewest are taken.
+    All of it must be words of the table ``joined.toml``, the fewest that it can be; or it ends in
+    one that names end in.
 
     >>> split_joined("orderdetails"), split_joined("quantityperunit"), split_joined("teamid")
     (('order', 'details'), ('quantity', 'per', 'unit'), ('team', 'id'))
@@ -35,7 +37,13 @@ def split_joined(word: str) -> tuple[str, ...]:
         rest = word.removeprefix(first)
         if rest != word and (found := (rest,) if _is_part(rest) else _parts(rest, _MOST - 1)):
             return (first, *found)
-    return _parts(word, _MOST) or (word,)
+    if made := _parts(word, _MOST):
+        return made
+    for last in _table()["last"]:
+        rest = word.removesuffix(last)
+        if rest != word and len(rest) >= _LONG and rest[-1] not in "aiou":
+            return (rest, last)
+    return (word,)
 
 
 def _is_known(word: str) -> bool:

@@ -45,6 +45,7 @@ from kgqa.planning.bounds import Bound, bounds_of
 from kgqa.planning.class_names import class_words, nameless
 from kgqa.planning.conditions import opposite_names
 from kgqa.planning.evidence import Reading
+from kgqa.planning.named_numbers import without_named
 from kgqa.planning.question_words import (
     Mentions,
     asked_noun,
@@ -156,6 +157,14 @@ class Read(NamedTuple):
     bounds: tuple[Bound, ...] = ()  # things that the best plan compares with
 
 
+class _Asked(NamedTuple):
+    asked: Asked
+    literals: Stated
+    named: tuple[Stating, ...]  # numbers that say which property is meant
+    found: list[FoundValue]
+    parts: SchemaParts
+
+
 class Query(Method[QueryOptions]):
     """Plans over the schema; see the module."""
 
@@ -165,7 +174,7 @@ class Query(Method[QueryOptions]):
     _parts: SchemaParts | None = None
     _values: ValueIndex | None = None
     _version: str = ""
-    _last: tuple[tuple[str, str], tuple[Asked, Stated, list[FoundValue]]] | None = None
+    _last: tuple[tuple[str, str], _Asked] | None = None
 
     def __init__(
         self, options: QueryOptions, resources: Resources, *, general: bool = True
@@ -205,10 +214,11 @@ class Query(Method[QueryOptions]):
         began, question = time.perf_counter(), as_of(as_superlative(question))
         graph = queryable(_property_graph(store))
         stored = SchemaIndex(_property_graph(store).schema())  # the classes that the store knows
-        parts, values = self._of(graph)
-        (question, items), literals, found = self._asked(graph, question)
+        _, values = self._of(graph)
+        (question, items), literals, named, found, parts = self._asked(graph, question)
         # without values: whether they are used, `unused` says
-        bare = blanked(question, ((one.start, one.end) for one in found))
+        spans = [(one.start, one.end) for one in found]
+        bare = blanked(question, [*spans, *((one.start, one.end) for one in named)])
         scorer = self.resources.plan_scorer(self.options.scorer)
         texts, refs = parts.read(question, found)
         scores = scorer.read(question, texts)
@@ -389,18 +399,20 @@ class Query(Method[QueryOptions]):
                 return True
         return False
 
-    def _asked(self, graph: Any, question: str) -> tuple[Asked, Stated, list[FoundValue]]:
+    def _asked(self, graph: Any, question: str) -> _Asked:
         """Return the planner's reading of a question: its literals and the graph's values."""
         parts, values = self._of(graph)
         last, key = self._last, (self._version, question)
         if last is None or last[0] != key:
-            literals = stated(question)
+            names = dict.fromkeys(name for *_, name in parts.properties)
+            literals, named, others = without_named(stated(question), names)
+            parts = parts.without(others)
             found = values.find(question, literals.literals)
             asked = asked_for(question, parts, found)
             if asked.question != question:
-                literals = stated(asked.question)
+                literals, named, _ = without_named(stated(asked.question), names)
                 found = values.find(asked.question, literals.literals)
-            last = self._last = key, (asked, literals, found)
+            last = self._last = key, _Asked(asked, literals, named, found, parts)
         return last[1]
 
     def _unmeasured(self, question: str, best: Candidate, words: Sequence[str]) -> list[str]:

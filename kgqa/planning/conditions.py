@@ -72,6 +72,7 @@ _BOUND_ITSELF = -6.0  # for the thing itself that the question compares with
 _ALIKE = 3.0  # for "not B" where A is, of "A but not B"
 _OF_BOTH = 3.0  # for a second class of the requested things
 _DENIED = 2.0  # for a comparison that the question denies
+_ANY = re.compile(r"any|some")
 _HAVING = re.compile(r"with|have|has|having|had|includ\w*|known|whose")
 
 
@@ -556,6 +557,10 @@ class ConditionSearch:
         bare = self._read.bare
         ends = "missing" if ALIVE.search(bare) else "not missing" if DEAD.search(bare) else ""
         denied = bool(NO.search(bare))
+        denied_words = self._read.mentions.after(NO, 3)
+        flags = [place for place in places if place.property.type == "boolean"]
+        named = [place for place in flags if self._read.words_of(place)]
+        every = state  # with each of the flags that the question names
         for place in places:
             odds = self._read.properties[place.owned][0]
             if won and place.is_number and PLACE.search(place.property.name):
@@ -565,7 +570,7 @@ class ConditionSearch:
             opposite = flag and says_opposite(self._read.question, place.property.name)
             share = self._read.mentions.share(place.property.name, place.owned[1])
             least = {"text": 1.0, "date": 0.5, "datetime": 0.5}.get(place.property.type, 2.0)
-            none = bool(self._read.mentions.after(NO, 3) & {*said}) and share >= least
+            none = bool(denied_words & {*said}) and share >= least
             ended = bool(ends and DEATH.search(place.property.name))
             if any(place.owned[2] == name for *_, name in state.used) or (
                 odds < -1 and not ((flag and said) or opposite or none or ended)
@@ -576,16 +581,28 @@ class ConditionSearch:
             if ended:
                 yield state.also(Comparison(place.ref, ends), _FLAG)  # type: ignore[arg-type]
             if flag:
-                holds = denied == opposite
+                # of several flags, "no" denies the one that it stands before
+                denies = bool(denied_words & {*said}) if len(named) > 1 else denied
+                holds = denies == opposite
                 worth = _FLAG - min(0.0, odds) * opposite if said or opposite else 0.0
                 yield self._add(state, place, "=", holds, worth)
+                every = self._add(every, place, "=", holds, worth) if said else every
             elif none or (
                 odds > 0.5 and said and (denied or self._read.mentions.after(_HAVING) & {*said})
             ):
-                operator = "missing" if denied else "not missing"
-                one = Comparison(place.ref, operator)  # type: ignore[arg-type]
+                one = self._there(place, there=not denied)
                 worth = max(0.0, odds) + _FLAG if none else 0.5 * odds - 0.5
                 yield state.also(one, worth, used=state.used | {place.owned})
+        if len(named) > 1:
+            yield every
+
+    def _there(self, place: Place, *, there: bool) -> Comparison:
+        """Return that a thing has something of a property, or nothing: 0 of a number is nothing."""
+        if place.is_number and not there:
+            return Comparison(place.ref, "missing or <=", (0,))
+        if place.is_number and self._read.mentions.after(_ANY, 3) & {*self._read.words_of(place)}:
+            return Comparison(place.ref, ">", (0,))
+        return Comparison(place.ref, "not missing" if there else "missing")
 
 
 def says_opposite(question: str, name: str) -> bool:

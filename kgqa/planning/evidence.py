@@ -278,8 +278,9 @@ class Reading:
         return any(measured(self.question, one) for one in names)
 
     def asks_for(self, place: Place) -> bool:
-        """Return whether the question's first noun is called as a property is."""
-        return names_class(self.question, place.property.name)
+        """Return whether the question's first noun is called as a property is, but for numbers."""
+        words = relation_phrase(place.property.name).split()
+        return names_class(self.question, " ".join(one for one in words if not one.isdigit()))
 
     def unused(self, value: FoundValue) -> float:
         """Penalty for an unused value: a mentioned entity is seldom irrelevant."""

@@ -63,7 +63,8 @@ def unsayable(question: str, known: Sequence[str]) -> str:
     words = {word for text in known for word in text.split()}
     compared = AVERAGED.search(question)
     match = compared if compared and compared["counts"] else _UNSAYABLE.search(question)
-    if match and match.group().lower().split()[-1] not in words:
+    last = match.group().lower().split()[-1].replace("percentage", "percent") if match else ""
+    if match and last not in {word.replace("percentage", "percent") for word in words}:
         return match.group()
     match = _OF_COUNTS.search(question)
     properties = {stem(word) for text in known for word in text.partition(" : ")[2].split()}
@@ -176,8 +177,13 @@ class Mentions:
         roots = {root for root in roots if len(root) > 1 and root not in _SMALL}
         little = {"in", "on", "is", *(_root(word) for word in relation_phrase(owner).split())}
         roots = roots - little or roots
+        years = {root for root in roots if len(root) == 2 and root.isdigit()}  # 85 of 1985
         return [
-            at for at, word in enumerate(self.words) if _begins(word, roots) or measured(word, name)
+            at
+            for at, word in enumerate(self.words)
+            if _begins(word, roots)
+            or measured(word, name)
+            or (len(word) == 4 and word.isdigit() and word[2:] in years)
         ]
 
     def after(self, before: re.Pattern[str], most: int = 4) -> set[int]:

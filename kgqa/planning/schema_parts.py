@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 from heapq import nlargest
@@ -96,6 +97,14 @@ class SchemaParts:
             self.hops[hop] = f"link {head} {words} {tail}"
             for one in pattern.properties:
                 self._add("relation", pattern.relation, one)
+
+    def without(self, names: AbstractSet[str]) -> SchemaParts:
+        """Return the parts without properties of these names."""
+        if not names:
+            return self
+        rest = copy(self)
+        rest.properties = {key: one for key, one in self.properties.items() if key[2] not in names}
+        return rest
 
     @cached_property
     def subclasses(self) -> set[str]:
