@@ -36,6 +36,8 @@ _SUBJECT = re.compile(
     re.IGNORECASE,
 )
 _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
+_YEAR = re.compile(r"(?:1[89]|20)\d\d")
+_SHORT_YEAR = re.compile(r"_(\d\d)(?!\d)")
 _VALUE = re.compile(
     rf"(?:\b{_MONTH}\.? )?(?:(?<!\S)[-−])?(?<![\w.])\d+(?:[.,:/-]\d+)*(?:st|nd|rd|th)?"
     rf"(?: (?:of )?{_MONTH}\b)?",
@@ -171,12 +173,18 @@ def unused_names(question: str, shown: str) -> list[str]:
 
 
 def unused_values(question: str, shown: str) -> list[str]:
-    """Return the values of ``question`` none of whose numbers stands in ``shown``."""
+    """Return the values of ``question`` none of whose numbers stands in ``shown``.
+
+    >>> unused_values("deaths from 1985 to 1999 in 12 states", "Line.deaths_85_99")
+    ['12']
+    """
     known = _numbers(shown)
+    years = {*_SHORT_YEAR.findall(shown)}  # in the name of a property, the last two digits of each
     return [
         match[0]
         for match in _VALUE.finditer(question)
         if not known.intersection(_numbers(match[0]))
+        and not (len(years) > 1 and match[0][-2:] in years and _YEAR.fullmatch(match[0]))
     ]
 
 
