@@ -23,6 +23,7 @@ from kgqa.loaders.tabular_graph import as_graph
 from kgqa.loaders.tabular_infer import describes_schema, infer
 from kgqa.loaders.tabular_mapping import TableMapping, found_by, read_mapping, written
 from kgqa.loaders.tabular_rows import Rows
+from kgqa.loaders.tabular_values import why_no_date
 from kgqa.loaders.triples_rows import PARTS, is_header
 from kgqa.registry import Direction, Options, flag, option
 
@@ -149,8 +150,22 @@ class TablesLoader:
                     f"{table.source}: {table.mended:,} rows had an unquoted delimiter in a field, "
                     "and were mended."
                 )
+            _say_unread_dates(table, mapping[table.name], progress)
         progress.note(f"This is written to {path}: edit it, and load again with --mapping {path}")
         return mapping
+
+
+def _say_unread_dates(table: Table, mapping: TableMapping, progress: Progress) -> None:
+    """Say which columns stay text because their dates may be read in two ways."""
+    for name, column in mapping.columns.items():
+        cells = table.columns[name]
+        if column.type != "text" or not pa.types.is_string(cells.type):
+            continue
+        if why := why_no_date(pc.unique(cells)):
+            progress.note(
+                f"{table.source}: {name} {why}: it stays text. "
+                'Say it in the mapping, for instance: type = "date", form = "%d/%m/%Y".'
+            )
 
 
 def _report(table: Table, mapping: TableMapping | None, report: Report) -> None:

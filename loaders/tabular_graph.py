@@ -15,7 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgqa.lexicon.english import says_relation
-from kgqa.loaders.tabular_mapping import ColumnMapping, EdgeMapping, TableMapping, words
+from kgqa.loaders.tabular_mapping import (
+    ColumnMapping,
+    EdgeMapping,
+    TableMapping,
+    from_header,
+    words,
+)
 from kgqa.loaders.tabular_table import Table
 
 if TYPE_CHECKING:
@@ -37,6 +43,7 @@ _PREFIX = r"(^|\|)[A-Za-z][\w.-]*:"
 _ALL_PREFIXED = r"^[A-Za-z][\w.-]*:[^|]*(\|[A-Za-z][\w.-]*:[^|]*)*$"
 _ALL_CODES = r"^[A-Za-z][\w.-]*:[A-Z]*\d+$"
 _MANY = 200  # relations; more are values
+_FEW_CLASSES = 10  # kinds of nodes that a short list of them may have
 _GENERAL = 5  # types that may say only that there is a relation
 
 
@@ -44,12 +51,23 @@ def as_graph(tables: Sequence[Table]) -> tuple[list[Table], dict[str, TableMappi
     """Return the tables, and what those mean that hold the nodes and edges of a graph.
 
     A table that has the attributes of both ends beside them (PrimeKG's ``x_id, x_name, …``) is
-    parted into one of nodes and one of edges.
+    parted into one of nodes and one of edges. Tables whose headers say all, neo4j-admin's and
+    APOC's, are left to those.
     """
     found: dict[str, TableMapping] = {}
     made: list[Table] = []
+    stated: list[Table] = []
     for table in tables:
-        made += _parted(table) or [table]
+        if (mapping := from_header(table.name, list(table.columns))) is None:
+            made += _parted(table) or [table]
+            continue
+        stated.append(table)
+        if mapping.edge is not None and (types := mapping.edge.types):
+            relation = _said_by_property(table, types)
+            if relation != types:
+                mapping.columns.update({types: ColumnMapping(skip=True), relation: ColumnMapping()})
+                edge = mapping.edge.model_copy(update={"types": relation})
+                found[table.name] = mapping.model_copy(update={"edge": edge})
     for table in made:
         for relation in _relation_columns(table):
             if (ends := _ends(table, relation, made)) is not None:
@@ -58,7 +76,7 @@ def as_graph(tables: Sequence[Table]) -> tuple[list[Table], dict[str, TableMappi
                 found[nodes.name] = _nodes_mapping(nodes, key)
                 found[table.name] = _edges_mapping(table, relation, head, tail, nodes, key)
                 break
-    return made, found
+    return [*made, *stated], found
 
 
 def _plain(name: str) -> str:
@@ -169,7 +187,8 @@ def _nodes_mapping(nodes: Table, key: str) -> TableMapping:
     kind = _with_ending({p: n for p, n in named.items() if n != name}, _TYPES)
     if kind is not None and pa.types.is_list(nodes.columns[kind].type):
         nodes.columns[kind] = pc.binary_join(nodes.columns[kind], "|")
-    if kind is not None and not _are_classes(nodes.columns[kind]):
+    few = _FEW_CLASSES if name is not None and kind in map(named.get, _TYPES) else 1
+    if kind is not None and not _are_classes(nodes.columns[kind], few):
         kind = None
     columns = {}
     if kind is not None:
@@ -196,9 +215,9 @@ def _with_ending(named: Mapping[str, str], names: Sequence[str]) -> str | None:
     return next((column for plain, column in named.items() if plain.endswith(tuple(names))), None)
 
 
-def _are_classes(column: pa.ChunkedArray) -> bool:
+def _are_classes(column: pa.ChunkedArray, few: int) -> bool:
     values = pc.unique(column).drop_null()
-    return 0 < len(values) <= max(1, min(_MANY, len(column) // 2 + 1))
+    return 0 < len(values) <= max(few, min(_MANY, len(column) // 2 + 1))
 
 
 def _edges_mapping(
@@ -207,7 +226,9 @@ def _edges_mapping(
     columns = {name: ColumnMapping(to=f"{nodes.name}.{key}") for name in (head, tail)}
     for column in table.columns:
         if column not in (head, tail, relation):
-            empty = _says_nothing(table, column) or _said_by_property(table, column) == relation
+            is_type = _plain(column) in (*_RELATIONS, *_LESS_SURE)
+            general = is_type and _said_by_property(table, column) == relation
+            empty = general or _says_nothing(table, column)
             columns[column] = ColumnMapping(skip=True) if empty else _property(table, column)
     edge = EdgeMapping(head=head, tail=tail, types=relation)
     return TableMapping(edge=edge, columns=columns)
@@ -223,12 +244,15 @@ def _says_nothing(table: Table, name: str) -> bool:
 
 
 def _property(table: Table, name: str) -> ColumnMapping:
-    from kgqa.loaders.tabular_values import value_type
+    from kgqa.loaders.tabular_values import date_form, value_type
 
     column = table.columns[name]
     if pa.types.is_list(column.type):
         return ColumnMapping(property=name)
-    return ColumnMapping(property=name, type=value_type(pc.unique(column).drop_null()))
+    texts = pc.unique(column).drop_null()
+    kind = value_type(texts)
+    form = date_form(texts) if kind in ("date", "datetime") else ""
+    return ColumnMapping(property=name, type=kind, form=form)
 
 
 def _parted(table: Table) -> list[Table] | None:

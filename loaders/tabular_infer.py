@@ -26,10 +26,13 @@ from kgqa.loaders.tabular_mapping import (
     CLASS_WORDS,
     ID_WORDS,
     LINK_WORDS,
+    LOWER_WORDS,
+    OTHERS_WORDS,
     PERSON_WORDS,
     ROLE_WORDS,
     SELF_WORDS,
     THING_WORDS,
+    UPPER_WORDS,
     ColumnMapping,
     EdgeMapping,
     TableMapping,
@@ -45,9 +48,9 @@ from kgqa.loaders.tabular_mapping import (
 from kgqa.loaders.tabular_values import (
     LONG,
     amounts_of,
+    date_form,
     is_blob,
     members,
-    other_date,
     separator,
     value_type,
 )
@@ -107,6 +110,14 @@ class _Column:
         fits = pc.match_substring_regex(self.values, _WORDY)
         return bool((pc.mean(fits.cast(pa.int8())).as_py() or 0) >= _MOSTLY)
 
+    def is_coded(self) -> bool:
+        """Return whether all values are text with a digit and no blank: ``001``, ``A-17``."""
+        return self.kind == "text" and _all(self.values, r"^\S*\d\S*$")
+
+
+def _all(texts: pa.Array, pattern: str) -> bool:
+    return bool(pc.all(pc.match_substring_regex(texts, pattern)).as_py())
+
 
 def _profile(table: Table, name: str) -> _Column:
     cells = table.columns[name]
@@ -125,7 +136,7 @@ def _profile(table: Table, name: str) -> _Column:
         kind = "boolean"
     if kind == "float" and said("codes").intersection(words(name)) and amounts_of(texts) is None:
         kind = "text"  # 1.10 and 1.1 are two versions
-    if kind == "integer" and "date" in words(name) and other_date(texts):
+    if kind == "integer" and "date" in words(name) and date_form(texts):
         kind = "date"  # 20240131
     unique = not split and not listed and len(texts) == len(cells)
     mark = split or ("[]" if listed else "")
@@ -222,7 +233,9 @@ def _find_key(plan: _Plan, plans: dict[str, _Plan]) -> None:
         plan.key, plan.strong = plan.table.key, True
         return
     own = plan.called
-    for column in plan.columns.values():
+    # a column called as the table is its key where no other is: the names of countries are not,
+    # beside their codes
+    for column in sorted(plan.columns.values(), key=lambda column: column.words == plan.words):
         joined = "".join(column.words)
         base = relation_of(column.name).replace(" ", "")
         is_id = (
@@ -230,6 +243,7 @@ def _find_key(plan: _Plan, plans: dict[str, _Plan]) -> None:
             or (base == own and (joined != own or not _is_other(column, plan, plans)))
             or (joined.endswith("id") and own.startswith(joined[:-2]))  # ``StuID`` of a student
             or (joined != base and shortens(base, own))  # ``vsl_no`` of a vessel
+            or (joined == "code" and any(c.words == plan.words for c in plan.columns.values()))
         )
         if base != own and is_id and _is_called(base, plan, plans):
             continue  # ``film_id`` of a table ``film_category`` is of films
@@ -317,7 +331,8 @@ def find_name(
         (([*type_, "name"], [*type_, "title"], [type_[-1], "name"], list(type_)), _NAME_ONCE),
     ):
         for column in texts:
-            if column.words in names and column.once >= once and column.filled:
+            fits = column.words in names and column.once >= once and column.filled
+            if fits and not (column.words == [*type_] and column.is_coded()):
                 return (column.name,)
     if parts:  # of another's, such as a customer's contact
         return parts
@@ -326,7 +341,7 @@ def find_name(
             return (column.name,)
     for endings, most in (
         (("name", "title"), 2 * _SHORT),
-        (("description",), _SHORT),
+        (("description", "designation", "caption", "heading", "headline", "meaning"), _SHORT),
         (("address",), _SHORT),
     ):
         for column in texts:
@@ -334,9 +349,14 @@ def find_name(
             fits = column.words[-1] in endings and column.length <= most
             if fits and column.once >= _NAME_ONCE and not is_other:
                 return (column.name,)
+    unique = [
+        column
+        for column in texts
+        if column.unique and column.wordy() and not OTHERS_WORDS.intersection(column.words)
+    ]
     if len(key) == 1 and key[0] in columns and columns[key[0]].kind == "text":
-        return key
-    unique = [column for column in texts if column.unique and column.wordy()]
+        numbered = _all(columns[key[0]].values, r"^\d+$")  # not A-17, by which people call it
+        return (unique[0].name,) if numbered and len(unique) == 1 else key
     shortest = min(unique, key=lambda column: column.length, default=None)
     return (shortest.name,) if shortest else ()
 
@@ -360,7 +380,9 @@ def _find_links(plan: _Plan, plans: dict[str, _Plan]) -> None:
             if (to is not plan or at != column.name)
             and (score := _link(column, plan, to, to.columns[at]))
         ]
-        if ranked:
+        if _is_level(column, plan) and (not ranked or max(ranked)[1] == plan.table.name):
+            plan.untold[column.name] = type_name(plan.words)
+        elif ranked:
             _, to_name, at = max(ranked)
             plan.links[column.name] = (to_name, at)
         elif people := _people(column, plan, plans):
@@ -374,6 +396,25 @@ def _find_links(plan: _Plan, plans: dict[str, _Plan]) -> None:
             of_table = type_ in {type_name(other.words) for other in plans.values()}
             # what has a table of its own, which this id does not lead to, is not called as its rows
             plan.untold[column.name] = type_name(column.words) if of_table else type_
+
+
+def _is_level(column: _Column, plan: _Plan) -> bool:
+    """Return whether a column holds things of the table's kind, not all of which have a row.
+
+    Those are what is above the key, or, without a key, both what is above and what is below.
+    """
+    upper, lower = (
+        next((c for c in plan.columns.values() if said.intersection(c.words)), None)
+        for said in (UPPER_WORDS, LOWER_WORDS)
+    )
+    if not plan.key:
+        both = upper is not None and lower is not None and upper is not lower
+        return both and column in (upper, lower) and _is_short_text(column)
+    if len(plan.key) > 1 or plan.name != plan.key or not _is_short_text(column):
+        return False
+    rows = plan.columns[plan.key[0]]
+    is_self = column is upper or (SELF_WORDS.intersection(column.words) and _share(column, rows))
+    return bool(is_self) and column is not rows and not _has_all(rows, column)
 
 
 def _pair(column: _Column, plan: _Plan, plans: dict[str, _Plan]) -> tuple[str, str] | None:
@@ -479,7 +520,8 @@ def _link(
     share = there / len(column.values)
     coverage = there / len(target.values)
     if hint >= 2:
-        least = _NAMED_LINK if to is not plan else _LINK  # the head of a department is a doctor
+        is_upper = UPPER_WORDS.intersection(column.words)  # the head of a department is a doctor
+        least = _NAMED_LINK if to is not plan or is_upper else _LINK
     elif hint == 1:
         least = 1.0
     else:
@@ -709,6 +751,7 @@ def _column(
         type=column.kind,
         unit=amounts.unit if amounts else "",
         decimal="," if amounts and amounts.decimal == "," else "",
+        form=date_form(column.values) if column.kind in ("date", "datetime") else "",
         split=column.split,
     )
 
@@ -730,6 +773,8 @@ def _are_classes(column: _Column) -> bool:
 def _edge_relation(plan: _Plan, plans: dict[str, _Plan], tail: str) -> str:
     """Return what a table of edges says: its name without its ends', else what its tail is."""
     ends = {word for column in plan.ends for word in words(relation_of(column))}
+    if ends & (UPPER_WORDS | LOWER_WORDS):
+        return tail
     ends |= {word for to, _ in plan.links.values() for word in plans[to].words}
     said = _without(words(plan.table.name), ends)
     if not set(map(singular, said)) - LINK_WORDS:

@@ -47,9 +47,12 @@ PERSON_WORDS = _set(
 ROLE_WORDS = _set(  # what a person is to a row: ids in such a column are of people
     "rep representative manager supervisor boss head lead leader chief captain coach agent owner "
     "author creator assignee assigned seller buyer reviewer editor approver requester reporter "
-    "officer technician handler clerk instructor teacher advisor adviser tutor doctor physician "
-    "nurse surgeon driver pilot host guide by contact"
+    "officer technician operator handler clerk instructor teacher advisor adviser tutor doctor "
+    "physician nurse surgeon driver pilot host guide by contact"
 )
+OTHERS_WORDS = ROLE_WORDS | _set("vendor supplier customer client")  # whose name is not the row's
+UPPER_WORDS = _set("parent superclass supertype ancestor hypernym broader")
+LOWER_WORDS = _set("child subclass subtype descendant hyponym narrower")
 _ASKED = ("is", "has", "can", "was", "had")  # begin the name of a column of yes and no
 _STATE = ("active", "available", "flag", "enabled", "optional")
 CLASS_WORDS = _set("kind type class")
@@ -140,9 +143,10 @@ _HEAD = """\
 # How tables were read as a graph. Edit it, and load again with: --mapping mapping.toml
 # A table: type, key, name (columns), types (columns whose cells are further types), or
 # edge = { relation, head, tail } for a table whose rows are edges.
-# A column: property and type, unit (of amounts, said and left out), decimal (","); relation and to
-# ("table.column") or thing (a type: each value is a thing of its own) and called (the column with
-# their names); split: what separates the members of a list; skip = true leaves it out.
+# A column: property and type, unit (of amounts, said and left out), decimal (","), form (of dates:
+# "%d/%m/%Y"); relation and to ("table.column") or thing (a type: each value is a thing of its own)
+# and called (the column with their names); split: what separates the members of a list; skip = true
+# leaves it out.
 """
 
 
@@ -160,6 +164,7 @@ class ColumnMapping(_Part):
     type: ValueType | None = None
     unit: str = ""  # of the cells' amounts, which are numbers in the graph: "€"
     decimal: Literal["", ",", "."] = ""  # what stands before the decimals of amounts
+    form: str = ""  # of dates that are not ISO 8601: "%d.%m.%Y"
     relation: str = ""
     to: str = ""  # "table.column", or "(space)" of a neo4j-admin header
     thing: str = ""

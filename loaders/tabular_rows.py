@@ -20,7 +20,7 @@ from kgqa.graph.names import KEY_WORDS
 from kgqa.loaders.base import Rejects, edge_batch, entity_batch, relation_batch
 from kgqa.loaders.strings import json_objects, mask_of
 from kgqa.loaders.tabular_mapping import ARRAY, ColumnMapping, TableMapping, spoken, words
-from kgqa.loaders.tabular_values import LONG, as_json, members
+from kgqa.loaders.tabular_values import LONG, as_json, date_form, members
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Set
@@ -47,6 +47,7 @@ class Rows:
         self._things: dict[str, list[pa.Array]] = {}
         self._labels: dict[str, list[pa.Table]] = {}  # type -> (thing, name)
         self._relations: set[str] = set()
+        self._forms: dict[tuple[str, str], str] = {}
         self._targets: dict[str, tuple[pa.Array, pa.Array]] = {}
         for name in tables:
             _check(name, tables, mapping)
@@ -71,6 +72,9 @@ class Rows:
                     yield from self._links(part, ids)
         for type_, columns in self._things.items():
             names = pc.unique(pa.chunked_array(columns, _TEXT))
+            rows = pa.chunked_array([*self._ids.values()], _TEXT)  # some things have a row
+            ids = pc.binary_join_element_wise(f"{type_}/", names, "")
+            names = names.filter(pc.invert(pc.is_in(ids, value_set=rows)))
             ids = pc.binary_join_element_wise(f"{type_}/", names, "")
             number = pc.match_substring_regex(names, "^[0-9]+$")  # an id, not a name
             called = pc.binary_join_element_wise(spoken(type_).capitalize(), names, " ")
@@ -206,13 +210,14 @@ class Rows:
     def _json(self, part: _Part, name: str, kind: ColumnMapping) -> pa.Array:
         cells = part.cells(name)
         type_ = kind.type or "text"
+        form = kind.form or (type_ in ("date", "datetime") and self._form(part.table, name)) or ""
         if not kind.split and not pa.types.is_list(cells.type):
-            column, lost = as_json(cells, type_, kind.decimal)
+            column, lost = as_json(cells, type_, kind.decimal, form)
             for row in np.flatnonzero(lost).tolist():
                 self._not_of_type(part, name, row, cells[row].as_py(), type_)
             return column
         rows, texts = members(cells, kind.split)
-        values, lost = as_json(texts, type_, kind.decimal)
+        values, lost = as_json(texts, type_, kind.decimal, form)
         owners = rows.to_numpy()
         for place in np.flatnonzero(lost).tolist():
             self._not_of_type(part, name, int(owners[place]), texts[place].as_py(), type_)
@@ -222,6 +227,14 @@ class Rows:
         lists = pa.ListArray.from_arrays(pa.array(starts), values.filter(kept))
         joined = pc.binary_join_element_wise("[", pc.binary_join(lists, ", "), "]", "")
         return pc.if_else(pc.greater(pc.list_value_length(lists), 0), joined, _NO_TEXT)
+
+    def _form(self, table: Table, name: str) -> str:
+        """Return the form of all dates of a column: the rows of one part may fit another, too."""
+        if (table.name, name) not in self._forms:
+            cells = table.columns[name].combine_chunks()
+            texts = pc.list_flatten(cells) if pa.types.is_list(cells.type) else cells
+            self._forms[table.name, name] = date_form(pc.unique(texts))
+        return self._forms[table.name, name]
 
     def _not_of_type(self, part: _Part, name: str, row: int, text: str, type_: str) -> None:
         self._reject(

@@ -51,7 +51,10 @@ _OTHER_DATES = (
     *("%Y/%m/%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y%m%d"),
     *("%d %b %Y", "%d-%b-%Y", "%b %d %Y", "%b %d, %Y"),
 )
+_CLOCKS = ("%H:%M:%S", "%H:%M", "%I:%M:%S %p", "%I:%M %p")
+_CLOCK = r",?[ T](\d{1,2}:\d{2}(:\d{2})?( [AaPp][Mm])?)$"
 _YEAR = r"^\d{4}\D|\D\d{4}$|^[12]\d{7}$"
+_SHORT_YEAR = r"^\d{1,2}[/-]\d{1,2}[/-]\d{2}$|^\d\d\.\d\d\.\d\d$|^\d{1,2}[ -]\p{L}{3}[ -]\d{2}$"
 _DAY_MONTH = r"^(\d{1,2}[ -]\p{L}+\.?[ -]|\p{L}+\.? \d{1,2},? )\d{4}$"
 
 
@@ -238,13 +241,14 @@ def _type_of(texts: pa.Array) -> ValueType:
         return "boolean"
     if set(pc.utf8_lower(texts).to_pylist() if len(texts) < 3 else ()) in ({"true"}, {"false"}):
         return "boolean"
-    if first[:1].isdigit() or first[:1] in "-P+" or first[-4:].isdigit():
+    if first[:1].isdigit() or first[:1] in "-P+" or first[-4:].isdigit() or ":" in first:
         if _all(texts, _DAY_BEFORE) and _any(texts, "^-"):
             return "date"
         if _iso(texts):
             return "date" if _all(texts, _DATE) else "datetime"
-        if other_date(texts):
-            return "date"
+        if form := date_form(texts):
+            midnight = ":" not in form or _all(texts, r"\D0?0:00(:00)?$")
+            return "date" if midnight else "datetime"
         if _all(texts, _TIME):
             return "time"
         if _all(texts, _DURATION) and not pc.any(pc.equal(texts, "P")).as_py():
@@ -277,28 +281,56 @@ def amounts_of(texts: pa.Array) -> Amounts | None:
     return read_amounts(texts.to_pylist())
 
 
-def other_date(texts: pa.Array) -> str:
-    """Return the one form, other than ISO 8601, in which all texts are dates; "" if none or two."""
-    known = texts.drop_null()
-    if not _all(known, _YEAR):
-        return ""  # the year 21 names a year, not a century
-    fits = [form for form in _OTHER_DATES if _days(known, form).null_count == 0]
-    return fits[0] if len(fits) == 1 else ""
+def date_form(texts: pa.Array) -> str:
+    """Return the one form, other than ISO 8601, in which all texts are dates or date-times.
+
+    It is written as :func:`time.strptime` takes it; "" if there is none, or two.
+    """
+    forms = _date_forms(texts.filter(pc.invert(_is_missing(texts))).drop_null())
+    return forms[0] if len(forms) == 1 else ""
+
+
+def why_no_date(texts: pa.Array) -> str:
+    """Return why texts are not read as the dates that they seem to be, "" if they seem none."""
+    known = texts.filter(pc.invert(_is_missing(texts))).drop_null()
+    shown = f'("{known[0].as_py()}")' if len(known) else ""
+    if shown and _all(pc.replace_substring_regex(known, _CLOCK, ""), _SHORT_YEAR):
+        return f"has years of two digits {shown}, whose century is not guessed"
+    forms = _date_forms(known) if shown else []
+    tried = " or ".join(f'"{form}"' for form in forms)
+    return f"has dates {shown} that may be of the form {tried}" if len(forms) > 1 else ""
+
+
+def _date_forms(texts: pa.Array) -> list[str]:
+    days, clocks = texts, [""]
+    if len(texts) and _all(texts, _CLOCK):
+        days = pc.replace_substring_regex(texts, _CLOCK, "")
+        mark = pc.replace_substring_regex(texts.slice(0, 1), r"^.*?(,?[ T])\d+:.*$", r"\1")
+        clocks = [f"{mark[0]}{clock}" for clock in _CLOCKS]
+    if not len(texts) or not _all(days, _YEAR):
+        return []  # the year 21 names a year, not a century
+    forms = [form for form in _OTHER_DATES if _days(days, form).null_count == 0]
+    whole = [form + clock for form in forms for clock in clocks]
+    return [form for form in whole if _days(texts, form).null_count == 0]
 
 
 def _days(texts: pa.Array, form: str) -> pa.Array:
     """Return the days that texts of a form are, null for others; a month may be cut or not."""
-    if "%b" in form:
+    if form.endswith("%Y") and "%b" in form:
         fits = pc.match_substring_regex(texts, _DAY_MONTH)  # else May 2021 is the year 21
         texts = pc.if_else(fits, texts, pa.scalar(None, pa.string()))
+    if "%b" in form:
         texts = pc.replace_substring_regex(texts, r"(\p{L}{3})\p{L}*\.?", r"\1")
     return pc.strptime(texts, format=form, unit="s", error_is_null=True)
 
 
-def as_json(texts: pa.Array, kind: ValueType, decimal: Mark = "") -> tuple[pa.Array, BoolArray]:
+def as_json(
+    texts: pa.Array, kind: ValueType, decimal: Mark = "", form: str = ""
+) -> tuple[pa.Array, BoolArray]:
     """Return strings as JSON of a type, null where there is none, and which do not have the type.
 
-    Dates, times and durations are ISO 8601. ``decimal``: the mark before decimals of amounts.
+    Dates, times and durations are ISO 8601. ``decimal``: the mark before decimals of amounts;
+    ``form``: that of dates in another form (see :func:`date_form`).
     """
     encoded = texts.dictionary_encode()
     values = encoded.dictionary
@@ -308,6 +340,9 @@ def as_json(texts: pa.Array, kind: ValueType, decimal: Mark = "") -> tuple[pa.Ar
         written = _numbers(values, kind, decimal)
     else:
         written = _WRITE.get(kind, json_strings)(values)
+    if form:
+        shown = "%Y-%m-%d" if kind == "date" else "%Y-%m-%dT%H:%M:%S"
+        written = pc.coalesce(json_strings(pc.strftime(_days(values, form), shown)), written)
     column = written.take(encoded.indices)
     given = values.take(encoded.indices)
     lost: BoolArray = pc.and_(given.is_valid(), column.is_null()).to_numpy(zero_copy_only=False)
@@ -380,8 +415,7 @@ def _booleans(texts: pa.Array) -> pa.Array:
 def _dates(texts: pa.Array) -> pa.Array:
     if _any(texts.drop_null(), "^-"):  # before our era
         return _matching(_DAY_BEFORE)(texts)
-    form = "" if _iso(texts) else other_date(texts)
-    days = _days(texts, form) if form else _cast(pc.utf8_slice_codeunits(texts, 0, 10), _MILLIS)
+    days = _cast(pc.utf8_slice_codeunits(texts, 0, 10), _MILLIS)
     return json_strings(pc.strftime(days, "%Y-%m-%d"))
 
 

@@ -37,7 +37,7 @@ PARTS = ("head", "relation", "tail")
 _CALLED = {  # what the columns are called, the likeliest name first, without _ and spaces
     "head": "head subject subj h s source src from start startid headentity entity1 node1",
     "relation": "relation predicate rel pred r p property relationship reltype edgetype metaedge "
-    "type label edge verb",
+    "interaction interactiontype type label edge verb",
     "tail": "tail object obj t o target dst to end endid tailentity destination entity2 node2",
 }
 _SAYS = {part: tuple(called.split()) for part, called in _CALLED.items()}

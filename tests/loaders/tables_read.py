@@ -26,6 +26,7 @@ class Read:
     entities: dict[str, dict[str, Any]] = field(default_factory=dict)
     edges: list[tuple[str, str, str, dict[str, Any]]] = field(default_factory=list)
     walked: set[str] = field(default_factory=set)
+    notes: list[str] = field(default_factory=list)
 
     def names(self, type_: str) -> set[str]:
         rows = self.entities.values()
@@ -53,6 +54,11 @@ class Read:
         return self.folder / "kg" / "mapping.toml"
 
 
+class _Noted(Silent):
+    def __init__(self, notes: list[str]) -> None:
+        self.note = notes.append  # type: ignore[method-assign]
+
+
 def read_tables(folder: Path, files: Mapping[str, str] | list[Path], **options: Any) -> Read:
     """Write texts to files, if these are not there, and read them as tables."""
     sources = files if isinstance(files, list) else [folder / name for name in files]
@@ -62,7 +68,8 @@ def read_tables(folder: Path, files: Mapping[str, str] | list[Path], **options: 
     read = Read(folder)
     rejects = Rejects(folder / "kg" / "rejects.tsv", read.report)
     with closing(rejects):
-        batches = make_loader("tables", **options).read(sources, read.report, rejects, Silent())
+        loader = make_loader("tables", **options)
+        batches = loader.read(sources, read.report, rejects, _Noted(read.notes))
         for batch in batches:
             if isinstance(batch, EntityBatch):
                 read.entities |= {row["id"]: row for row in batch.rows.to_pylist()}

@@ -368,6 +368,25 @@ def test_headers_of_neo4j_admin_are_obeyed(tmp_path: Path) -> None:
     assert "'p9'" in reject[2]
 
 
+def test_headers_of_neo4j_admin_are_obeyed_where_a_relation_joins_things_of_one_table(
+    tmp_path: Path,
+) -> None:
+    graph = read_tables(
+        tmp_path,
+        {
+            "people.csv": ":ID,:LABEL,name:string,born:int\nP1,Person,Ann,1970\nP2,Person,Bo,\n",
+            "firms.csv": ":ID,:LABEL,name:string\nF1,Firm,Acme\nF2,Firm,Bolt\n",
+            "children.csv": ":START_ID,:END_ID,:TYPE\nP1,P2,HAS_CHILD\n",
+            "owners.csv": ":START_ID,:END_ID,:TYPE\nF1,F2,OWNS\n",
+        },
+    )
+    assert graph.names("Person") == {"Ann", "Bo"}
+    assert graph.names("Firm") == {"Acme", "Bolt"}
+    assert graph.triples("HAS_CHILD") == {("Ann", "Bo")}
+    assert graph.triples("OWNS") == {("Acme", "Bolt")}
+    assert graph.properties("P1")["born"] == 1970
+
+
 def test_tables_of_labels_and_of_relations_as_graph_databases_export_them(tmp_path: Path) -> None:
     graph = read_tables(
         tmp_path,
@@ -612,3 +631,83 @@ def test_the_relation_of_a_table_of_edges_is_said_in_words_not_codes(tmp_path: P
     read = read_tables(tmp_path, {"g_nodes.tsv": nodes, "g_edges.tsv": edges})
     assert read.triples("acts_on") == {("Alra", "Bent")}
     assert read.triples("blocks") == {("Bent", "Cole")}
+
+
+def test_one_form_of_dates_holds_for_all_rows_of_a_column(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kgqa.loaders.tabular_rows._SLICE", 2)  # the first two fit two forms
+    rows = "1,01/04/2021\n2,02/04/2021\n3,25/12/2020\n"
+    read = read_tables(tmp_path, {"loans.csv": f"id,due\n{rows}"})
+    assert read.properties("Loan/1")["due"] == "2021-04-01"
+    assert read.properties("Loan/3")["due"] == "2020-12-25"
+    assert 'form = "%d/%m/%Y"' in read.mapping.read_text("utf-8")
+    assert not read.rejects()
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        (["6/17/47", "3/29/51"], 'years of two digits ("6/17/47")'),
+        (["03/04/2021", "05/06/2021"], '"%d/%m/%Y" or "%m/%d/%Y"'),
+    ],
+)
+def test_dates_that_can_be_read_in_two_ways_stay_text_and_are_said(
+    tmp_path: Path, cells: list[str], said: str
+) -> None:
+    text = "".join(f"{n},{cell}\n" for n, cell in enumerate(cells))
+    read = read_tables(tmp_path, {"ships.csv": f"id,launched\n{text}"})
+    assert read.properties("Ship/0")["launched"] == cells[0]
+    assert any(said in note for note in read.notes)
+
+
+def test_rows_are_called_by_words_not_by_numbers_that_are_their_key(tmp_path: Path) -> None:
+    read = read_tables(
+        tmp_path,
+        {
+            "buoy.csv": "buoy,position,depth\n001,Gull Rock,12\n002,Long Sand,30\n",
+            "ward.csv": "ward,description\nW-7,Cardiology\nW-9,Surgery\n",
+            "machine.csv": "machine,operator\nA-1,Ida Lorn\nB-2,Jon Arden\n",
+            "station.csv": "code,station\nS1,Old Quay\nS2,Hartley\n",
+            "line.csv": "line,from_station\nRed,S1\nBlue,S2\nGold,S1\n",
+        },
+    )
+    assert read.names("Buoy") == {"Gull Rock", "Long Sand"}
+    assert read.names("Ward") == {"Cardiology", "Surgery"}
+    assert read.names("Machine") == {"A-1", "B-2"}
+    assert ("Blue", "Hartley") in read.triples("from station")
+
+
+@pytest.mark.parametrize(
+    "rows",
+    ["Otter,Weasels\nLynx,Cats\nCats,Beasts\n", "Otter,Weasels\nOtter,Swimmers\nLynx,Cats\n"],
+)
+def test_what_is_above_all_rows_is_of_their_kind(tmp_path: Path, rows: str) -> None:
+    read = read_tables(tmp_path, {"taxon.csv": f"child,parent\n{rows}"})
+    pairs = {tuple(row.split(",")) for row in rows.splitlines()}
+    assert read.triples("parent") == pairs
+    assert read.names("Taxon") == {name for pair in pairs for name in pair}
+    assert len(read.entities) == len(read.names("Taxon"))
+
+
+def test_edges_keep_their_columns_and_few_nodes_their_kinds(tmp_path: Path) -> None:
+    read = read_tables(
+        tmp_path,
+        {
+            "nodes.tsv": "id\tname\tkind\nG1\tSOX\tGene\nD1\tgout\tDisease\nC1\tZinc\tCompound\n",
+            "edges.tsv": "source\trelation\ttarget\tevidence\tsince\nC1\ttreats\tD1\ttrial\t2010\n"
+            "G1\tcauses\tD1\ttrial\t2012\n",
+        },
+    )
+    assert read.entities["G1"]["types"] == ["Gene"]
+    assert [(about["evidence"], about["since"]) for *_, about in read.edges] == [
+        ("trial", 2010),
+        ("trial", 2012),
+    ]
+
+
+def test_people_have_two_names_under_headers_of_other_languages(tmp_path: Path) -> None:
+    read = read_tables(
+        tmp_path, {"kunden.csv": "Kundennr;Vorname;Nachname;Ort\n1;Grete;Amsel;Ulm\n"}
+    )
+    assert {row["name"] for row in read.entities.values()} == {"Grete Amsel"}

@@ -18,6 +18,7 @@ from kgqa.loaders.tabular_values import (
     amounts_of,
     as_cells,
     as_json,
+    date_form,
     separator,
     value_type,
 )
@@ -137,6 +138,19 @@ def test_lists_in_cells_are_found_and_prose_is_not() -> None:
             "",
             ["2024-03-01T10:00:00+02:00", "2024-03-01T09:30:00-05:30"],
         ),
+        (
+            ["2015/01/01 01:00:00", "2014/12/31 23:30:00"],
+            "datetime",
+            "",
+            ["2015-01-01T01:00:00", "2014-12-31T23:30:00"],
+        ),
+        (
+            ["3/14/2022 9:05 AM", "12/30/2021 11:45 PM"],
+            "datetime",
+            "",
+            ["2022-03-14T09:05:00", "2021-12-30T23:45:00"],
+        ),
+        (["1/2/2015 0:00", "13/1/2015 0:00"], "date", "", ["2015-02-01", "2015-01-13"]),
         (["-0044-03-15", "0014-08-19"], "date", "", ["-0044-03-15", "0014-08-19"]),
     ],
 )
@@ -147,7 +161,9 @@ def test_amounts_and_missing_values_of_a_column(
     assert value_type(texts) == kind
     amounts = amounts_of(texts)
     assert (amounts.unit if amounts else "") == unit
-    column, lost = as_json(texts, kind, "," if amounts and amounts.decimal == "," else "")
+    column, lost = as_json(
+        texts, kind, "," if amounts and amounts.decimal == "," else "", date_form(texts)
+    )
     assert [None if one is None else json.loads(one) for one in column.to_pylist()] == numbers
     assert not lost.any()
 
@@ -172,7 +188,7 @@ def test_integers_of_any_size_are_exact(numbers: list[int]) -> None:
 def test_each_cell_is_kept_missing_or_counted(cells: list[str]) -> None:
     texts = as_cells(pa.chunked_array([cells])).combine_chunks()  # type: ignore[union-attr]
     kind = value_type(pc.unique(texts).drop_null())
-    column, lost = as_json(texts, kind)
+    column, lost = as_json(texts, kind, form=date_form(texts))
     for text, value, is_lost in zip(texts.to_pylist(), column.to_pylist(), lost, strict=True):
         missing = text is None or (kind != "text" and text.lower() in MISSING)
         assert (value is not None) + is_lost + missing == 1

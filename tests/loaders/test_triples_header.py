@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         "Start ID,end_id,rel_type",
         ":START_ID,:END_ID,:TYPE",
         "subject,object,predicate",
+        "node1,node2,interaction",
     ],
 )
 def test_usual_names_are_known_in_any_order(
