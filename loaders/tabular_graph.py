@@ -15,7 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgqa.lexicon.english import says_relation
-from kgqa.loaders.tabular_mapping import ColumnMapping, EdgeMapping, TableMapping, words
+from kgqa.loaders.tabular_mapping import (
+    ColumnMapping,
+    EdgeMapping,
+    TableMapping,
+    from_header,
+    words,
+)
 from kgqa.loaders.tabular_table import Table
 
 if TYPE_CHECKING:
@@ -45,12 +51,23 @@ def as_graph(tables: Sequence[Table]) -> tuple[list[Table], dict[str, TableMappi
     """Return the tables, and what those mean that hold the nodes and edges of a graph.
 
     A table that has the attributes of both ends beside them (PrimeKG's ``x_id, x_name, …``) is
-    parted into one of nodes and one of edges.
+    parted into one of nodes and one of edges. Tables whose headers say all, neo4j-admin's and
+    APOC's, are left to those.
     """
     found: dict[str, TableMapping] = {}
     made: list[Table] = []
+    stated: list[Table] = []
     for table in tables:
-        made += _parted(table) or [table]
+        if (mapping := from_header(table.name, list(table.columns))) is None:
+            made += _parted(table) or [table]
+            continue
+        stated.append(table)
+        if mapping.edge is not None and (types := mapping.edge.types):
+            relation = _said_by_property(table, types)
+            if relation != types:
+                mapping.columns.update({types: ColumnMapping(skip=True), relation: ColumnMapping()})
+                edge = mapping.edge.model_copy(update={"types": relation})
+                found[table.name] = mapping.model_copy(update={"edge": edge})
     for table in made:
         for relation in _relation_columns(table):
             if (ends := _ends(table, relation, made)) is not None:
@@ -59,7 +76,7 @@ def as_graph(tables: Sequence[Table]) -> tuple[list[Table], dict[str, TableMappi
                 found[nodes.name] = _nodes_mapping(nodes, key)
                 found[table.name] = _edges_mapping(table, relation, head, tail, nodes, key)
                 break
-    return made, found
+    return [*made, *stated], found
 
 
 def _plain(name: str) -> str:

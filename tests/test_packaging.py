@@ -140,7 +140,8 @@ def test_the_version_is_one_and_the_changelog_begins_with_it() -> None:
     assert project["dynamic"] == ["version"]
     assert f"\nversion: {__version__}\n" in (CHECKOUT / "CITATION.cff").read_text("utf-8")
     newest = re.search(r"^## (.*)$", (CHECKOUT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
-    assert newest and newest[1] == __version__
+    assert newest is not None
+    assert newest[1] == __version__
 
 
 def test_the_image_is_built_from_what_is_pinned() -> None:

@@ -368,6 +368,25 @@ def test_headers_of_neo4j_admin_are_obeyed(tmp_path: Path) -> None:
     assert "'p9'" in reject[2]
 
 
+def test_headers_of_neo4j_admin_are_obeyed_where_a_relation_joins_things_of_one_table(
+    tmp_path: Path,
+) -> None:
+    graph = read_tables(
+        tmp_path,
+        {
+            "people.csv": ":ID,:LABEL,name:string,born:int\nP1,Person,Ann,1970\nP2,Person,Bo,\n",
+            "firms.csv": ":ID,:LABEL,name:string\nF1,Firm,Acme\nF2,Firm,Bolt\n",
+            "children.csv": ":START_ID,:END_ID,:TYPE\nP1,P2,HAS_CHILD\n",
+            "owners.csv": ":START_ID,:END_ID,:TYPE\nF1,F2,OWNS\n",
+        },
+    )
+    assert graph.names("Person") == {"Ann", "Bo"}
+    assert graph.names("Firm") == {"Acme", "Bolt"}
+    assert graph.triples("HAS_CHILD") == {("Ann", "Bo")}
+    assert graph.triples("OWNS") == {("Acme", "Bolt")}
+    assert graph.properties("P1")["born"] == 1970
+
+
 def test_tables_of_labels_and_of_relations_as_graph_databases_export_them(tmp_path: Path) -> None:
     graph = read_tables(
         tmp_path,
