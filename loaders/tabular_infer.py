@@ -308,7 +308,7 @@ def _is_pointed_at(column: _Column, plan: _Plan, plans: dict[str, _Plan]) -> boo
         for to in plans.values()
         if to is not plan
         for other in to.columns.values()
-        if not other.unique
+        if not other.unique or column.is_coded()
     )
 
 

@@ -42,6 +42,11 @@ OTHERS: dict[str, tuple[str | bytes, str]] = {
     "a.ipynb": ('{"cells": [], "nbformat": 4}', "notebook"),
     "a.geojson": ('{"type": "FeatureCollection", "features": []}', "GeoJSON"),
     "a.fasta": (">seq1\nACGTACGT\n", "FASTA"),
+    "a.bib": ("@book{ray2001,\n  title = {Salt},\n}\n", "BibTeX"),
+    "a.ris": ("TY  - BOOK\nTI  - Salt\nER  - \n", "RIS"),
+    "a.ged": ("0 HEAD\n1 SOUR x\n0 @I1@ INDI\n", "GEDCOM"),
+    "a.mmd": ("graph TD\n  A --> B\n", "Mermaid"),
+    "a.puml": ("@startuml\nA -> B\n@enduml\n", "PlantUML"),
 }
 
 

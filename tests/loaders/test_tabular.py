@@ -555,6 +555,17 @@ def test_the_key_is_the_text_that_others_point_to_by_another_name(tmp_path: Path
     assert ("Trip 1", "Alder") in read.triples("origin")
 
 
+def test_codes_point_to_their_table_where_each_is_used_once(tmp_path: Path) -> None:
+    read = read_tables(
+        tmp_path,
+        {
+            "fields.csv": "icao,name\nEX01,Marsh Field\nEX02,High Moor\n",
+            "hops.csv": "hop_id,dep\n1,EX01\n2,EX02\n",
+        },
+    )
+    assert ("Hop 1", "Marsh Field") in read.triples("dep")
+
+
 def test_years_before_and_after_the_year_1_are_numbers(tmp_path: Path) -> None:
     text = "name,year\nHill,44 BC\nFord,218 B.C.\nGate,AD 9\nPass,451\n"
     read = read_tables(tmp_path, {"battles.csv": text})
