@@ -30,7 +30,7 @@ FILES = {"phone_calls": CALLS, "cars": CARS, "crimes": CRIMES, "zones": ZONES}
         ("How many robberies were there?", ["robberies"]),
         ("Which zone has the post code 0417?", ["0417"]),
         ("Which zone has the post code 5066?", ["5066"]),
-        ("Which zones have more than 5066 calls?", []),  # a number
+        ("Which zones have more than 5066 trees?", []),  # a number
     ],
 )
 def test_values_are_found_in_other_numbers(tmp_path: Path, question: str, found: list[str]) -> None:
