@@ -7,9 +7,9 @@
 # subset or property value, no logical definition, no equivalence, and "deprecated": false for a
 # term with `is_obsolete: true`. An empty list and a false are statements in this format, and pronto
 # raises and warns of nothing. In a graph built from such a file, retired terms come up as answers,
-# and whoever asks by a synonym finds nothing. The reader is right: pronto and fastobo read all of it
-# from the JSON of others. The form "obo" keeps it, but for the sources of single statements (trailing
-# modifiers such as {source="PMID:1"}), which pronto drops on reading.
+# and whoever asks by a synonym finds nothing. The reader has no part in it: of the JSON of others,
+# pronto reads synonyms, comments, subsets and "deprecated". The form "obo" keeps all of this, but not
+# the sources of single statements (modifiers such as {source="PMID:1"}), which pronto does not read.
 set -euo pipefail
 temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT
