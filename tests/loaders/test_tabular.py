@@ -711,3 +711,21 @@ def test_people_have_two_names_under_headers_of_other_languages(tmp_path: Path) 
         tmp_path, {"kunden.csv": "Kundennr;Vorname;Nachname;Ort\n1;Grete;Amsel;Ulm\n"}
     )
     assert {row["name"] for row in read.entities.values()} == {"Grete Amsel"}
+
+
+def test_a_measure_called_as_its_table_is_no_key(tmp_path: Path) -> None:
+    read = read_tables(tmp_path, {"scores.csv": "team,score\nFoxes,3\nHares,4\n"})
+    assert read.names("Score") == {"Foxes", "Hares"}
+    assert read.properties("Score/Hares")["score"] == 4
+
+
+def test_edges_without_a_relation_join_the_numbers_of_a_list_of_nodes(tmp_path: Path) -> None:
+    read = read_tables(
+        tmp_path,
+        {
+            "nodes.csv": "Id,Label\n1,Ada\n2,Bea\n3,Cleo\n",
+            "edges.csv": "Source,Target,Type,Weight\n1,2,Undirected,3\n2,3,Undirected,1\n",
+        },
+    )
+    assert read.triples("edge") == {("Ada", "Bea"), ("Bea", "Cleo")}
+    assert [about["Weight"] for *_, about in read.edges] == [3, 1]
