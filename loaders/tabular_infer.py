@@ -76,6 +76,8 @@ _PERSON = r"^\p{Lu}[\p{L}\p{M}.'’-]*( \p{Lu}[\p{L}\p{M}.'’-]*){1,3}$"
 _FLAGGED = 10  # rows, from which a column of 0 and 1 alone says yes and no
 _MOSTLY = 0.8
 _MOST_DESCRIBED = 10_000  # rows of a data dictionary
+_ENDS = {"source": "target", "from": "to", "start": "end", "head": "tail", "src": "dst"}
+_ENDS |= {tail: head for head, tail in _ENDS.items()}
 _TIMES = frozenset({"year", "month", "week", "day", "hour", "season"})
 
 
@@ -236,6 +238,7 @@ def _find_key(plan: _Plan, plans: dict[str, _Plan]) -> None:
         plan.key, plan.strong = plan.table.key, True
         return
     own = plan.called
+    first = next(iter(plan.columns.values()))
     # a column called as the table is its key where no other is: the names of countries are not,
     # beside their codes
     for column in sorted(plan.columns.values(), key=lambda column: column.words == plan.words):
@@ -250,6 +253,9 @@ def _find_key(plan: _Plan, plans: dict[str, _Plan]) -> None:
         )
         if base != own and is_id and _is_called(base, plan, plans):
             continue  # ``film_id`` of a table ``film_category`` is of films
+        is_measure = joined == own and column is not first and not column.wordy()
+        if is_measure and first.unique and first.wordy():
+            continue  # the ``score`` of a team in a table of scores
         if is_id and column.unique and column.kind not in ("float", "boolean"):
             plan.key, plan.strong = (column.name,), True
             return
@@ -277,7 +283,7 @@ def _find_weak_key(plan: _Plan, plans: dict[str, _Plan]) -> None:
     for place, column in enumerate(plan.columns.values()):
         if not column.unique or column.kind not in ("text", "integer") or len(column.values) < 2:
             continue
-        if column.length > _SHORT or _is_other(column, plan, plans):
+        if column.length > _SHORT or _is_other(column, plan, plans) or _is_end(column, plan, plans):
             continue
         code = column.words[-1] in ID_WORDS or column.words[-1] in ("isbn", "sku", "slug", "iban")
         named = column.words[-1] in ("name", "title")
@@ -305,7 +311,7 @@ def _is_pointed_at(column: _Column, plan: _Plan, plans: dict[str, _Plan]) -> boo
         for to in plans.values()
         if to is not plan
         for other in to.columns.values()
-        if not other.unique
+        if not other.unique or column.is_coded()
     )
 
 
@@ -381,7 +387,7 @@ def _find_links(plan: _Plan, plans: dict[str, _Plan]) -> None:
             for to in plans.values()
             for at in dict.fromkeys((*to.key[: len(to.key) == 1], *to.name[: len(to.name) == 1]))
             if (to is not plan or at != column.name)
-            and (score := _link(column, plan, to, to.columns[at]))
+            and (score := _link(column, plan, to, to.columns[at], plans))
         ]
         if _is_level(column, plan) and (not ranked or max(ranked)[1] == plan.table.name):
             plan.untold[column.name] = type_name(plan.words)
@@ -508,10 +514,10 @@ def _has_all(column: _Column, of: _Column) -> bool:
 
 
 def _link(
-    column: _Column, plan: _Plan, to: _Plan, target: _Column
+    column: _Column, plan: _Plan, to: _Plan, target: _Column, plans: dict[str, _Plan]
 ) -> tuple[float, float, float] | None:
     """Return how well a column points to another one: by name, shares of values there and used."""
-    hint = _hint(column, plan, to, target)
+    hint = _hint(column, plan, to, target, plans)
     own = (*plan.key, *plan.name)
     if column.name in own and (hint < 3 or to is plan):
         return None
@@ -534,16 +540,21 @@ def _link(
     return (hint, share, coverage) if share >= least else None
 
 
-def _hint(column: _Column, plan: _Plan, to: _Plan, target: _Column) -> float:
+def _hint(
+    column: _Column, plan: _Plan, to: _Plan, target: _Column, plans: dict[str, _Plan]
+) -> float:
     """Return how far the names say that a column points to a table: 3 by itself, 0 not at all."""
     base = relation_of(column.name).replace(" ", "")
     joined = "".join(column.words)
     same = joined == "".join(target.words) and joined not in _GENERIC
     if to is plan:
-        return 2 if SELF_WORDS.intersection(column.words) else 0
+        is_own = column.words[-1] in ID_WORDS and {*to.words} < {*column.words[:-1]}
+        return 2 if is_own or SELF_WORDS.intersection(column.words) else 0  # ``part_of_id``
     if (column.name,) == plan.key and (target.name,) == to.key and plan.words[0] == to.words[0]:
         once = to.links.get(target.name) != (plan.table.name, column.name)
         return 3 * (once and column.values.sort() == target.values.sort())  # a row in two tables
+    if (target.name,) == to.key and _is_end(column, plan, plans):
+        return 2
     if base == to.called or joined == f"{to.called}id" or (same and to.strong):
         return 3
     if same and (target.name,) == to.key and column.words[-1] in ID_WORDS:
@@ -560,6 +571,12 @@ def _hint(column: _Column, plan: _Plan, to: _Plan, target: _Column) -> float:
     if column.words[-1] in ID_WORDS and column.kind == "integer" and len(column.words) > 1:
         return 1 if base[:4] == to.called[:4] else 0
     return 0
+
+
+def _is_end(column: _Column, plan: _Plan, plans: dict[str, _Plan]) -> bool:
+    """Return whether a column is an end of edges, beside the other end and one table of nodes."""
+    other = _ENDS.get(relation_of(column.name))
+    return len(plans) == 2 and other in [relation_of(name) for name in plan.columns]
 
 
 def _is_join(plan: _Plan, plans: dict[str, _Plan]) -> bool:

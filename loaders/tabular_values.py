@@ -39,6 +39,7 @@ _NUMBER_LIKE = r"^[+-]?0[0-9]|[A-DF-Za-df-z_]"  # a code, or a word that Arrow r
 _DAY_BEFORE = r"^-?\d{4,6}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])$"
 _DATE = r"^\d{4}-\d{2}-\d{2}([ T]00:00(:00(\.0+)?)?)?$"
 _TIME = r"^([01]?\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d+)?)?$"
+_CLOCKED = r"^(\d+):([0-5]\d):([0-5]\d(\.\d+)?)$"
 _DURATION = r"^-?P(\d+[YMWD])*(T(\d+(\.\d+)?[HMS])+)?$"
 _HOURS = (
     r"^(?:\d+ ?(?:d|days?))?,? ?(?:\d+ ?(?:h|hrs?|hours?))?,? ?(?:\d+ ?(?:m|mins?|minutes?))?,? ?"
@@ -251,6 +252,8 @@ def _type_of(texts: pa.Array) -> ValueType:
             return "date" if midnight else "datetime"
         if _all(texts, _TIME):
             return "time"
+        if _all(texts, _CLOCKED):  # 26:10:05, beyond a day
+            return "duration"
         if _all(texts, _DURATION) and not pc.any(pc.equal(texts, "P")).as_py():
             return "duration"
         if _all(texts, _HOURS) and _any(texts, r"[a-z],? ?\d"):  # 1h 30m; 30m alone are metres
@@ -439,6 +442,7 @@ def _durations(texts: pa.Array) -> pa.Array:
         parts = pc.replace_substring_regex(parts, rf"(\d) ?({unit})[a-z]*,? ?", r"\1\2")
     parts = pc.replace_substring_regex(pc.utf8_upper(parts), r"^(\d+D)?(.*)$", r"P\1T\2")
     iso = pc.utf8_rtrim(parts, "T")
+    texts = pc.replace_substring_regex(texts, _CLOCKED, r"PT\1H\2M\3S")
     return _matching(_DURATION)(pc.if_else(spoken, iso, texts))
 
 

@@ -5,6 +5,7 @@ Nothing heavy is imported before a test asks for it.
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import re
@@ -22,7 +23,7 @@ from hypothesis import is_hypothesis_test, settings
 from tests.tiny import tiny
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     from kgqa.models.kg_llm import KgLLM
 
@@ -108,6 +109,21 @@ def _draw_fewer(items: list[pytest.Item], share: float, least: int) -> None:
 
 def _is_drawn(item: pytest.Item) -> bool:
     return isinstance(item, pytest.Function) and is_hypothesis_test(item.obj)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect without looking for garbage: what is imported and collected stays to the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()  # nor is it looked through while tests run
+        gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # else some libraries complain that their objects are left at the end
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

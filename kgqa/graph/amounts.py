@@ -49,6 +49,8 @@ _BLANKS = re.compile(r"(?<=\d)['\u2019\u00a0\u202f ](?=\d{3}(?!\d))")
 _POINT = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?")
 _COMMA = re.compile(r"\d{1,3}(?:\.\d{3})+(?:,\d+)?|\d+(?:,\d+)?")
 _CODE = re.compile(r"[+-]?0\d+|\d+[eE]\d+|\d+(?:\.\d+){2,}")
+_RANGE = re.compile(r"[~<>≈]?\d[\d.,]*(?:[-\u2013:/~]\d|st$|nd$|rd$|th$|$)")
+_PART_OF_DATE = re.compile(r"\d{4}-\d{2}.*")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 
 
@@ -163,6 +165,7 @@ class NumberTexts:
     parts: int = 0  # with a fraction
     wide: bool = False
     losses: int = 0  # in parentheses
+    ranges: int = 0  # that begin with another number: 10-20, 61:10, 3rd
     codes: int = 0  # as nobody writes a number: 007, 1E5, 1.2.3
     powers: bool = False  # as only numbers are written: 1.5, 1e-3
     twice: bool = False  # two texts are one number: 1.1, 1.10
@@ -193,6 +196,7 @@ class NumberTexts:
             digits, unit = parts[0].removeprefix("-"), parts[2]
             self.losses += times * bool(_LOSS.fullmatch(text))
         else:
+            self.ranges += times * bool(_RANGE.match(text) and not _PART_OF_DATE.fullmatch(text))
             return
         self.amounts[unit] += times
         as_point = _POINT.fullmatch(digits)
@@ -208,7 +212,7 @@ class NumberTexts:
 
     def merge(self, other: NumberTexts) -> None:
         """Take what is known of other texts of the property."""
-        for name in ("texts", "missing", "point", "comma", "parts", "codes", "losses"):
+        for name in ("texts", "missing", "point", "comma", "parts", "codes", "losses", "ranges"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for name in ("wide", "powers", "twice"):
             setattr(self, name, getattr(self, name) or getattr(other, name))
@@ -254,8 +258,8 @@ class NumberTexts:
     @property
     def unordered(self) -> bool:
         """Whether these texts, if no numbers as a whole, hold numbers that text does not order."""
-        numbers = max(self.amounts.total(), self.codes)
-        return numbers > _HALF * self.said and len(self.lengths) > 1
+        numbers = max(self.amounts.total() + self.ranges, self.codes)
+        return numbers > _HALF * self.said and max(len(self.lengths), len(self.amounts)) > 1
 
 
 @dataclass(frozen=True, slots=True)

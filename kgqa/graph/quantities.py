@@ -45,6 +45,9 @@ BASES: dict[str, dict[str, float]] = {
           "h hr hrs hour hours": 3600, "d day days": 86400, "week weeks": 604800,
           "month months": 2629746, "year years yr yrs": 31556952},
     "ha": {"ha hectare hectares": 1, "acre acres": 0.4047}, "%": {"% percent %vol": 1},
+    "byte": {"byte bytes": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12, "kib": 1024,
+             "mib": 1048576, "gib": 1073741824, "tib": 1099511627776},
+    "hz": {"hz hertz": 1, "khz": 1e3, "mhz": 1e6, "ghz": 1e9},
     "€": {"€ eur euro euros": 1}, "$": {"$ usd dollar dollars": 1}, "£": {"£ gbp": 1},
 }  # fmt: skip
 UNITS = {

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 ROW = ("_file", "_row")  # of a table: where an entity or a fact stood
 PROVENANCE = frozenset({*ROW, "source", "url"})
-"""Properties that say where an entity or a fact came from: never walked, no part of a fact's id."""
+"""Properties of a fact that say where it came from: never walked, no part of its id."""
 
 ValueType: TypeAlias = Literal[
     "integer", "float", "boolean", "date", "time", "datetime", "duration", "point", "text"

@@ -53,6 +53,7 @@ def reified(batch: EdgeBatch) -> set[str]:
 def fact_batches(rows: pa.RecordBatch, walked: Set[str]) -> Iterator[Batch]:
     """Yield the mediators of facts, rows of ``EDGE_SCHEMA``, with their edges and values."""
     made = _Made()
+    walked = walked - PROVENANCE  # of a thing, its source and url are facts
     columns = (rows.column(name).to_pylist() for name in EDGE_SCHEMA.names)
     for head, relation, tail, text in zip(*columns, strict=True):
         properties = orjson.loads(text) if text else {}
@@ -112,7 +113,7 @@ class _Made:
 
     def values(self, owner: str, properties: dict[str, Any], walked: Set[str]) -> None:
         for name, value in properties.items():
-            if name in walked and name not in PROVENANCE and is_walked(value):
+            if name in walked and is_walked(value):
                 for member in members(value):
                     id_, text = value_node(member)
                     self._values[id_] = text

@@ -134,6 +134,9 @@ class WholeSearch:
         near = self._read.mentions.of_best if ORDERED.search(self._read.question) else set()
         known = self._known.of(places)
         ordered = bool(near & known.said)
+        # what is asked for by a property that has no order is not what there is most of
+        best = self._read.mentions.of_best
+        barred = any(p.property.unordered and best & {*self._read.words_of(p)} for p in places)
         by_nothing = not self._read.plain and ranks_by_nothing(self._read.question)
         for aggregate, odds in self._aggregates(pattern, places, state):
             plain = isinstance(aggregate, NodeRef)
@@ -145,7 +148,7 @@ class WholeSearch:
                 logp = self._read.whole["direction"][name]
                 if ordered and not descending and not _DOWN.search(self._read.question):
                     logp += _RISING
-                if grouped:
+                if grouped and not barred:
                     orders.append((aggregate.item, descending, logp + 0.5))  # type: ignore[union-attr]
                 if plain:
                     for place in places:

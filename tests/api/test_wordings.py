@@ -51,3 +51,11 @@ def test_the_answer_says_how_the_question_was_read(shop) -> None:
 
 def test_novels_are_left_out_where_a_book_has_two_genres(shop) -> None:
     assert "Letters to a Lighthouse" not in names(shop, "books apart from novels")
+
+
+def test_nothing_is_the_most_of_what_has_no_order(tmp_path) -> None:
+    (tmp_path / "paint.csv").write_text("paint,price\nRed,10-20\nBlue,5-8\nGreen,100-120\n")
+    with kgqa.ingest("tables", tmp_path / "paint.csv", home=tmp_path / "home") as kg:
+        answer = kg.ask("Which paint has the highest price?")
+    assert not answer.answers
+    assert any("nothing says which" in note for note in answer.notes)

@@ -24,6 +24,8 @@ from __future__ import annotations
 import ctypes
 import errno
 import functools
+import gc
+import importlib
 import json
 import os
 import resource
@@ -35,6 +37,17 @@ from pathlib import Path
 from typing import Any
 
 _CHANGES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "sqlite3.connect")
+_EVERY = (  # what commands import while they run; torch imports torch._dynamo to optimise
+    *("numpy.ma", "pyarrow.dataset", "pyarrow.feather", "pyarrow.parquet", "rich.progress"),
+    *("rich.table", "safetensors.numpy", "tokenizers", "torch._dynamo", "transformers"),
+    *(f"kgqa.cli.{name}" for name in ("app", "eval", "ingest", "learn", "precompute_tries")),
+    *(f"kgqa.cli.{name}" for name in ("terminal", "train", "update")),
+    *("kgqa.api.index", "kgqa.api.training", "kgqa.api.update", "kgqa.evaluation.query_run"),
+    *("kgqa.evaluation.run", "kgqa.graph.open", "kgqa.loading.update", "kgqa.methods.rank"),
+    *(f"kgqa.loaders.{name}" for name in ("freebase", "tabular", "text", "triples", "umls")),
+    *(f"kgqa.training.{name}" for name in ("adapters", "rankers", "reasoners")),
+    *("kgqa.questions.jsonl", "kgqa.trie.precompute"),
+)
 _MAKES = ("open", "os.mkdir", "os.rename")
 
 
@@ -186,19 +199,10 @@ def run(spec: dict[str, Any]) -> None:
 
 def main() -> None:
     """Serve."""
-    import pyarrow.parquet
-    import tokenizers
-    import torch
-    import transformers
-
-    import kgqa.cli.eval
-    import kgqa.training.adapters
-    import kgqa.training.rankers
-    import kgqa.training.reasoners
-    import kgqa.trie.precompute
-
-    del pyarrow, tokenizers, transformers, kgqa
-    torch.set_num_threads(1)
+    for name in _EVERY:
+        importlib.import_module(name)
+    sys.modules["torch"].set_num_threads(1)
+    gc.freeze()  # or each process would copy what it looks through for garbage
     for line in sys.stdin:
         spec = json.loads(line)
         if "wait" in spec:

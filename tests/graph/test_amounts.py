@@ -79,6 +79,11 @@ def test_a_version_is_a_code_by_its_name() -> None:
         (["12", "9 kg", "30"], True),
         (["12a", "3", "170", "4"], True),
         (["10115", "01067", "80331"], False),  # of one length: their order is that of the text
+        (["$40", "€30", "£50"], True),
+        (["10-20", "5-8", "100-120"], True),
+        (["3:45", "61:10", "120:00"], True),
+        (["2nd", "10th", "1st"], True),
+        (["2020-11", "2021-03", "2019"], False),
         (["Oak", "Elm", "3"], False),
     ],
 )
@@ -104,7 +109,9 @@ def test_thousands_do_not_change_a_number(amounts: list[Decimal], currency: str)
     assert [form.read(text) for text in texts] == [float(amount) for amount in amounts]
 
 
-@given(st.lists(st.sampled_from(["1.5", "1,250", "9,5", "12 kg", "NA", "007", "1.10", "x"])))
+@given(
+    st.lists(st.sampled_from(["1.5", "1,250", "9,5", "12 kg", "NA", "007", "1.10", "10-20", "x"]))
+)
 def test_two_parts_together_are_the_whole(texts: list[str]) -> None:
     whole, half = read_as(texts), len(texts) // 2
     together = read_as(texts[:half])

@@ -16,6 +16,7 @@ from kgqa.api.check import check
 from kgqa.graph.model import EDGE_SCHEMA, ENTITY_SCHEMA, EdgeBatch, EntityBatch, Kind, keys_array
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.graph.sqlite_write import SqliteChanger, SqliteWriter
+from kgqa.loading.facts import entity_values
 from kgqa.loading.pipeline import assemble
 from kgqa.loading.update import update
 from kgqa.paths.format import PathFormat
@@ -151,6 +152,16 @@ def test_walks_see_properties_and_facts(store: Store) -> None:
         "The Matrix -> tags -> action",
         "The Matrix -> tags -> sf",
     ]
+
+
+def test_the_source_of_a_thing_is_a_fact() -> None:
+    given = [entity("tarn", "Tarn", properties={"source": "Mount Ulf"})]
+    rows = pa.RecordBatch.from_pylist(given, schema=ENTITY_SCHEMA)
+    made = entity_values(EntityBatch(rows, frozenset({"source"})))
+    edges = [
+        row for batch in made if isinstance(batch, EdgeBatch) for row in batch.rows.to_pylist()
+    ]
+    assert [(row["head"], row["relation"]) for row in edges] == [("tarn", "source")]
 
 
 def test_a_fact_is_shown_as_it_was_given(store: Store) -> None:
