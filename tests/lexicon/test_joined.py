@@ -42,9 +42,7 @@ def test_words_that_could_be_split_are_not(name: str) -> None:
     assert split_joined(f"{name}s") == (f"{name}s",)
 
 
-@pytest.mark.parametrize(
-    "name", ["nationality", "discovered", "commander", "", "a", "größe", "x9"]
-)
+@pytest.mark.parametrize("name", ["nationality", "discovered", "commander", "", "a", "größe", "x9"])
 def test_what_is_not_all_of_known_words_stays_as_it_is(name: str) -> None:
     assert split_joined(name) == (name,)
 
