@@ -89,6 +89,12 @@ _OPENINGS: tuple[tuple[str, Form], ...] = (
     (r"graph\s*\[|Creator\s+\"[^\"]*\"\s+(?:Version \d+\s+)?graph\s*\[", Form("a GML file")),
     (r"(?:strict\s+)?(?:di)?graph\b[^\[\n]{0,80}\{", Form("a DOT file of Graphviz")),
     (r"(?:format-version|data-version|ontology):\s|\[Term\]", OBO),
+    (r"@\w+\s*\{[^,{}]*,\s*\n", Form("a BibTeX file")),
+    (r"#NEXUS\b", Form("a NEXUS file")),
+    (r"TY  - \w+\s*\n", Form("a RIS file")),
+    (r"0 HEAD\s*\n1 ", Form("a GEDCOM file")),
+    (r"(?:graph|flowchart) (?:TB|TD|BT|LR|RL)\b", Form("a Mermaid diagram")),
+    (r"@startuml\b", Form("a PlantUML diagram")),
     (r"\\documentclass\b", Form("a LaTeX document")),
     (r"#!", Form("a script")),
     (r"(?:From|Received|Return-Path): ", Form("an e-mail")),
@@ -118,6 +124,7 @@ _KEYED = re.compile(r"\s*(?:- )?[\w .-]{1,40}:(?: .*|)$|\s*- \S.*$")
 _SETTING = re.compile(r"\[[\w.\" -]+\]$|[\w.\"-]+\s*=\s*\S.*$")
 _SQL = re.compile(r"(?:CREATE TABLE|INSERT INTO|DROP TABLE|PRAGMA|BEGIN TRANSACTION)\b", re.I)
 _CYPHER = re.compile(r"(?:CREATE|MERGE|MATCH)\s*\(|UNWIND\b|:begin\b", re.I)
+_STATEMENT = re.compile(r"(?:;|\{|(?<!\{)\})\s*$")  # how its lines end
 _DELIMITERS = "\t,;|"
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?", re.IGNORECASE)
 _FUNCTION_WORDS = {
@@ -327,6 +334,14 @@ def _form_of_lines(lines: Sequence[str], ending: str) -> Form | None:
         return Form("a YAML file, not a table")
     if len(lines) > 1 and lines[0].startswith("[") and _settings(lines) >= _MANY:
         return Form("a file of settings, not a table")
+    ends = sum(bool(_STATEMENT.search(line)) for line in lines)
+    bare = [line.rstrip().rstrip(";") for line in lines]
+    inner = any(";" in line for line in bare) or _is_delimited(bare)
+    if ends >= _MANY * len(lines) > 2 and not inner and ending != ".csv":
+        return Form("a file of statements, not a table")
+    is_table = ending in (".csv", ".tsv", ".tab", ".psv")  # of one column
+    if not is_table and _is_punctuated(lines):
+        return PROSE
     if _is_delimited(lines):
         return None
     words = [line.split() for line in lines]
@@ -341,8 +356,17 @@ def _form_of_lines(lines: Sequence[str], ending: str) -> Form | None:
     count, often = Counter(map(len, words)).most_common(1)[0]
     if count > 2 and often >= _MANY * len(lines):
         return None  # columns that blanks part
-    is_table = ending in (".csv", ".tsv", ".tab", ".psv")  # of one column
     return PROSE if sum(map(len, words)) >= 3 * len(words) and not is_table else None
+
+
+def _is_punctuated(lines: Sequence[str]) -> bool:
+    """Whether commas and semicolons are those of sentences: a blank after each, or a line end."""
+    text = "\n".join(line.strip() for line in lines)
+    if len(lines) < 2 or re.search(r"[,;]\S|[\t|]", text):
+        return False
+    pieces = [piece.split() for piece in re.split(r"[,;]\s|\n", text) if piece.strip()]
+    ends = sum(line.strip()[-1] in ",.;:!?" for line in lines)
+    return 2 * ends >= len(lines) and sum(map(len, pieces)) >= 3 * len(pieces)
 
 
 def _is_weighted(rows: Sequence[Sequence[str]], ending: str) -> bool:

@@ -42,6 +42,7 @@ _ONCE = 0.9  # share of the keys of nodes that differ; a key that comes again is
 _PREFIX = r"(^|\|)[A-Za-z][\w.-]*:"
 _ALL_PREFIXED = r"^[A-Za-z][\w.-]*:[^|]*(\|[A-Za-z][\w.-]*:[^|]*)*$"
 _ALL_CODES = r"^[A-Za-z][\w.-]*:[A-Z]*\d+$"
+_IN_WORDS = r"^\p{Ll}[\p{L} _-]+$"  # as relations are, and names are not
 _MANY = 200  # relations; more are values
 _FEW_CLASSES = 10  # kinds of nodes that a short list of them may have
 _GENERAL = 5  # types that may say only that there is a relation
@@ -106,6 +107,14 @@ def _relation_columns(table: Table) -> Iterator[str]:
         if len(values) <= _MANY and (said or not len(values)):
             yield name
     yield from codes
+    ends = [_called(list(table.columns), by_name, said) for said in (_HEADS, _TAILS)]
+    if len(table.columns) == 3 and None not in ends:  # whatever it is called
+        between = next(name for name in table.columns if name not in ends)
+        column = table.columns[between]
+        if pa.types.is_string(column.type):
+            values = pc.unique(column).drop_null()
+            if len(values) <= _MANY and _share(values, _IN_WORDS) == 1.0:
+                yield between
 
 
 def _said_by_property(table: Table, relation: str) -> str:
@@ -161,7 +170,8 @@ def _ends(
 def _called(columns: Sequence[str], named: Mapping[str, str], names: Sequence[str]) -> str | None:
     for name in names:
         for plain, column in named.items():
-            if column in columns and (plain == name or plain in (f"{name}id", f"{name}index")):
+            is_called = plain in (name, f"{name}id", f"{name}index") or name in words(column)[-1:]
+            if column in columns and is_called:
                 return column
     return None
 

@@ -308,7 +308,7 @@ def _is_pointed_at(column: _Column, plan: _Plan, plans: dict[str, _Plan]) -> boo
         for to in plans.values()
         if to is not plan
         for other in to.columns.values()
-        if not other.unique
+        if not other.unique or column.is_coded()
     )
 
 
@@ -545,7 +545,8 @@ def _hint(
     joined = "".join(column.words)
     same = joined == "".join(target.words) and joined not in _GENERIC
     if to is plan:
-        return 2 if SELF_WORDS.intersection(column.words) else 0
+        is_own = column.words[-1] in ID_WORDS and {*to.words} < {*column.words[:-1]}
+        return 2 if is_own or SELF_WORDS.intersection(column.words) else 0  # ``part_of_id``
     if (column.name,) == plan.key and (target.name,) == to.key and plan.words[0] == to.words[0]:
         once = to.links.get(target.name) != (plan.table.name, column.name)
         return 3 * (once and column.values.sort() == target.values.sort())  # a row in two tables

@@ -186,7 +186,10 @@ class ValueIndex:
                     and self._is_class(words[at + size : at + size + 2])
                 ):
                     fields = self._unnamed([f"{bare}s"])  # "drug crimes", of the kind "Drugs"
-                if not fields or key in _COMMON or key.isdigit() or (len(key) < 2):
+                if key.isdigit() and not key.startswith("0"):  # a number, but for "zip 50667"
+                    said = stem(words[at - 1][0].lower()) if at else ""
+                    fields = {of: some for of, some in fields.items() if said in stems(of[2])}
+                if not fields or key in _COMMON or len(key) < 2:
                     continue
                 if size == 1 and (text.islower() or at == 0) and not _looks_meant(text, fields):
                     continue

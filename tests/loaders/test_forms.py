@@ -42,6 +42,18 @@ OTHERS: dict[str, tuple[str | bytes, str]] = {
     "a.ipynb": ('{"cells": [], "nbformat": 4}', "notebook"),
     "a.geojson": ('{"type": "FeatureCollection", "features": []}', "GeoJSON"),
     "a.fasta": (">seq1\nACGTACGT\n", "FASTA"),
+    "verse.txt": (
+        "O harbour light, O harbour light,\nyou burn so low, you burn so bright;\n"
+        "the nets are dry, the sails are white.\nThe gulls sleep on, the tide is late,\n",
+        "prose",
+    ),
+    "a.nex": ("#NEXUS\nBEGIN TAXA;\n  DIMENSIONS NTAX=2;\nEND;\n", "NEXUS"),
+    "a.css": ("p {\n  color: red;\n}\nb {\n  top: 0;\n}\n", "statements"),
+    "a.bib": ("@book{ray2001,\n  title = {Salt},\n}\n", "BibTeX"),
+    "a.ris": ("TY  - BOOK\nTI  - Salt\nER  - \n", "RIS"),
+    "a.ged": ("0 HEAD\n1 SOUR x\n0 @I1@ INDI\n", "GEDCOM"),
+    "a.mmd": ("graph TD\n  A --> B\n", "Mermaid"),
+    "a.puml": ("@startuml\nA -> B\n@enduml\n", "PlantUML"),
 }
 
 

@@ -555,6 +555,17 @@ def test_the_key_is_the_text_that_others_point_to_by_another_name(tmp_path: Path
     assert ("Trip 1", "Alder") in read.triples("origin")
 
 
+def test_codes_point_to_their_table_where_each_is_used_once(tmp_path: Path) -> None:
+    read = read_tables(
+        tmp_path,
+        {
+            "fields.csv": "icao,name\nEX01,Marsh Field\nEX02,High Moor\n",
+            "hops.csv": "hop_id,dep\n1,EX01\n2,EX02\n",
+        },
+    )
+    assert ("Hop 1", "Marsh Field") in read.triples("dep")
+
+
 def test_years_before_and_after_the_year_1_are_numbers(tmp_path: Path) -> None:
     text = "name,year\nHill,44 BC\nFord,218 B.C.\nGate,AD 9\nPass,451\n"
     read = read_tables(tmp_path, {"battles.csv": text})
@@ -729,3 +740,21 @@ def test_edges_without_a_relation_join_the_numbers_of_a_list_of_nodes(tmp_path: 
     )
     assert read.triples("edge") == {("Ada", "Bea"), ("Bea", "Cleo")}
     assert [about["Weight"] for *_, about in read.edges] == [3, 1]
+
+
+def test_ids_of_the_same_table_are_links_by_its_name(tmp_path: Path) -> None:
+    rows = "10;Engine;\n11;Piston;10\n12;Ring;11\n"
+    read = read_tables(tmp_path, {"parts.csv": f"part_id;part_name;part_of_id\n{rows}"})
+    assert read.triples("part of") == {("Piston", "Engine"), ("Ring", "Piston")}
+
+
+def test_the_third_column_of_edges_is_their_relation_whatever_it_is_called(tmp_path: Path) -> None:
+    read = read_tables(
+        tmp_path,
+        {
+            "vertices.csv": "vid,vname\n1,Lord Eck\n2,Castle Rho\n3,Dame Ivy\n",
+            "ties.csv": "vid_from,tie,vid_to\n1,rules,2\n3,visited,2\n3,married,1\n",
+        },
+    )
+    assert read.triples("rules") == {("Lord Eck", "Castle Rho")}
+    assert read.triples("married") == {("Dame Ivy", "Lord Eck")}

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 CALLS = "call_id,call_type,minutes\n1,CALL,3\n2,SMS,1\n3,CALL,9\n"
 CARS = "reg,make,colour\nAB1,Toyota,red\nAB2,Toyota,blue\nAB3,Adam,red\n"
 CRIMES = "ref,offence,street\nC-1,Drugs,Low Row\nC-2,Drugs,High Row\nC-3,Robbery,Low Row\n"
+ZONES = "zone,post_code\nMitte,0417\nWest,5066\n"
+FILES = {"phone_calls": CALLS, "cars": CARS, "crimes": CRIMES, "zones": ZONES}
 
 
 @pytest.mark.parametrize(
@@ -26,10 +28,13 @@ CRIMES = "ref,offence,street\nC-1,Drugs,Low Row\nC-2,Drugs,High Row\nC-3,Robbery
         ("Which drug was it?", []),  # a kind, only before what is of it
         ("How many phone calls were there?", []),  # the class, and not those of the kind CALL
         ("How many robberies were there?", ["robberies"]),
+        ("Which zone has the post code 0417?", ["0417"]),
+        ("Which zone has the post code 5066?", ["5066"]),
+        ("Which zones have more than 5066 trees?", []),  # a number
     ],
 )
 def test_values_are_found_in_other_numbers(tmp_path: Path, question: str, found: list[str]) -> None:
-    for name, text in (("phone_calls", CALLS), ("cars", CARS), ("crimes", CRIMES)):
+    for name, text in FILES.items():
         (tmp_path / f"{name}.csv").write_text(text)
     with kgqa.ingest("tables", tmp_path, kg="case", home=tmp_path / "home") as kg:
         index = ValueIndex(kg.store, kg.store.schema())
