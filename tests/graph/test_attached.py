@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import shutil
 import tomllib
 from collections import Counter
 from contextlib import contextmanager
@@ -112,13 +113,37 @@ def clean(server: Neo4jServer) -> None:
         run(server, f"DROP INDEX {quoted(row['name'])}")
 
 
+@contextmanager
+def filled(server: Neo4jServer, text: str, **parameters: Any) -> Iterator[Neo4jServer]:
+    clean(server)
+    run(server, text, **parameters)
+    yield server
+    clean(server)
+
+
 @pytest.fixture
 def films(neo4j_server: Neo4jServer) -> Iterator[Neo4jServer]:
     """A small graph that somebody else wrote."""
-    clean(neo4j_server)
-    run(neo4j_server, FILMS, long="x" * 5000)
-    yield neo4j_server
-    clean(neo4j_server)
+    with filled(neo4j_server, FILMS, long="x" * 5000):
+        yield neo4j_server
+
+
+class OneGraph:
+    """Tests that change nothing, of which a class has the films once."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def films(cls, neo4j_server: Neo4jServer) -> Iterator[Neo4jServer]:
+        with filled(neo4j_server, FILMS, long="x" * 5000):
+            yield neo4j_server
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def store(
+        cls, films: Neo4jServer, tmp_path_factory: pytest.TempPathFactory
+    ) -> Iterator[AttachedStore]:
+        with opened(films, tmp_path_factory.mktemp("films")) as store:
+            yield store
 
 
 @contextmanager
@@ -167,61 +192,104 @@ def use(store: AttachedStore) -> None:
 class TestSuite(AttachedConformance):
     """What every attached database must do."""
 
-    @pytest.fixture
-    def attached(self, neo4j_server: Neo4jServer, tmp_path: Path) -> Iterator[AttachedStore]:
-        clean(neo4j_server)
-        run(neo4j_server, CYPHER, hostile=HOSTILE)
-        with opened(neo4j_server, tmp_path) as store:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def attached(
+        cls, neo4j_server: Neo4jServer, tmp_path_factory: pytest.TempPathFactory
+    ) -> Iterator[AttachedStore]:
+        with (
+            filled(neo4j_server, CYPHER, hostile=HOSTILE),
+            opened(neo4j_server, tmp_path_factory.mktemp("attached")) as store,
+        ):
             yield store
-        clean(neo4j_server)
 
 
 @neo4j_test
-class TestAsItIs:
+class TestAsItIs(OneGraph):
     """Labels, names, properties and relationships as they lie there."""
 
-    def test_ids_and_names_by_label(self, films: Neo4jServer, tmp_path: Path) -> None:
-        with opened(films, tmp_path) as store:
-            ids = ["Film:2", "Shot:12"]
-            found = store.entities(store.keys_of(ids))
-            assert (found.ids, found.names) == (ids, ["Apollo 13", "Shot 12"])
-            names = ["tom HANKS", "Tommy", "Ron Howard", "no label but the mark", "Shot 12"]
-            positions, keys = store.find_names(names)
-            assert positions.tolist() == [0, 1, 2, 3, 4]
-            assert store.entities(keys).names == ["Tom Hanks", "Tom Hanks", *names[2:]]
-            assert all(id_.startswith("#") or ":" in id_ for id_ in store.entities(keys).ids)
-            assert isinstance(store, GraphStore)
-            assert isinstance(store, PropertyGraph)
+    def test_ids_and_names_by_label(self, store: AttachedStore) -> None:
+        ids = ["Film:2", "Shot:12"]
+        found = store.entities(store.keys_of(ids))
+        assert (found.ids, found.names) == (ids, ["Apollo 13", "Shot 12"])
+        names = ["tom HANKS", "Tommy", "Ron Howard", "no label but the mark", "Shot 12"]
+        positions, keys = store.find_names(names)
+        assert positions.tolist() == [0, 1, 2, 3, 4]
+        assert store.entities(keys).names == ["Tom Hanks", "Tom Hanks", *names[2:]]
+        assert all(id_.startswith("#") or ":" in id_ for id_ in store.entities(keys).ids)
+        assert isinstance(store, GraphStore)
+        assert isinstance(store, PropertyGraph)
 
     def test_properties_are_edges_and_relationships_with_properties_are_facts(
-        self, films: Neo4jServer, tmp_path: Path
+        self, store: AttachedStore
     ) -> None:
-        with opened(films, tmp_path) as store:
-            assert edges(store, "Film:2") == {
-                ("Apollo 13", "^DIRECTED", "Ron Howard"),
-                ("Apollo 13", "^PLAYED", "fact"),
-                ("Apollo 13", "HAS `SHOT", "Shot 12"),
-                ("Apollo 13", "year", "1995"),
-                ("Apollo 13", "released", "1995-06-30"),
-                ("Apollo 13", "rating", "7.7"),
-                ("Apollo 13", "tags", "space"),
-                ("Apollo 13", "tags", "NASA"),
-            }  # no long text, no text that stands for null, not its own name or id
-            near = store.neighbours(store.keys_of(["Film:2"]), "in")
-            facts = near.target[near.kind == Kind.MEDIATOR]
-            assert len(facts) == 2, "parallel relationships stay apart"
-            ids = store.entities(facts).ids
-            assert store.keys_of(ids).tolist() == facts.tolist()
-            found = {edge for id_ in ids for edge in edges(store, id_)}
-            assert found == {
-                ("fact", "PLAYED", "Apollo 13"),
-                ("fact", "^PLAYED", "Tom Hanks"),
-                ("fact", "role", "Jim Lovell"),
-                ("fact", "role", "Narrator"),
-                ("fact", "scenes", "40"),
-            }
-            values = store.property_values(facts, "scenes")
-            assert (values[0].tolist(), values[1]) == ([0], [40])
+        assert edges(store, "Film:2") == {
+            ("Apollo 13", "^DIRECTED", "Ron Howard"),
+            ("Apollo 13", "^PLAYED", "fact"),
+            ("Apollo 13", "HAS `SHOT", "Shot 12"),
+            ("Apollo 13", "year", "1995"),
+            ("Apollo 13", "released", "1995-06-30"),
+            ("Apollo 13", "rating", "7.7"),
+            ("Apollo 13", "tags", "space"),
+            ("Apollo 13", "tags", "NASA"),
+        }  # no long text, no text that stands for null, not its own name or id
+        near = store.neighbours(store.keys_of(["Film:2"]), "in")
+        facts = near.target[near.kind == Kind.MEDIATOR]
+        assert len(facts) == 2, "parallel relationships stay apart"
+        ids = store.entities(facts).ids
+        assert store.keys_of(ids).tolist() == facts.tolist()
+        found = {edge for id_ in ids for edge in edges(store, id_)}
+        assert found == {
+            ("fact", "PLAYED", "Apollo 13"),
+            ("fact", "^PLAYED", "Tom Hanks"),
+            ("fact", "role", "Jim Lovell"),
+            ("fact", "role", "Narrator"),
+            ("fact", "scenes", "40"),
+        }
+        (row,), scenes = store.property_values(facts, "scenes")
+        assert scenes == [40]
+        assert ("fact", "role", "Jim Lovell") in edges(store, ids[row])
+
+    def test_the_schema(self, store: AttachedStore) -> None:
+        schema = store.schema()
+        film = next(type_ for type_ in schema.types if type_.name == "Film")
+        assert (film.count, film.id_property, film.names) == (1, "uid", ("title",))
+        held = {
+            property_.name: (property_.type, property_.many, property_.walked)
+            for property_ in film.properties
+        }
+        assert held["released"] == ("date", False, True)
+        assert held["tags"] == ("text", True, True)
+        assert not held["plot"][2]
+        played = {
+            (relation.head, relation.tail): [each.name for each in relation.properties]
+            for relation in schema.relations
+            if relation.relation == "PLAYED"
+        }
+        assert played["Actor", "Film"] == ["role", "scenes"]
+        joins = {(each.head, each.relation, each.tail) for each in schema.relations}
+        assert joins >= {
+            ("Actor", "KNOWS", "Director"),
+            ("Director", "DIRECTED", "Film"),
+        }
+        assert len(store.instances("Actor")) == 2
+        knows = store.relations().ids.index("KNOWS")
+        facts = store.facts(store.instances("Director"), [knows], inverse=True)
+        assert (facts.row.tolist(), facts.fact.tolist()) == ([0], [-1])
+
+    def test_details_have_labels_and_all_properties(self, store: AttachedStore) -> None:
+        details = store.details(int(store.keys_of(["Film:2"])[0]))
+        assert (details.types, details.properties["released"]) == (
+            ["Film", MARK],
+            "1995-06-30",
+        )
+        assert len(details.properties["plot"]) == 5000
+        json.dumps(details.properties)
+
+
+@neo4j_test
+class TestAsItIsTaken:
+    """The same after a change of the graph, or of what is taken of it."""
 
     def test_every_edge_is_looked_up_on_the_server(
         self, films: Neo4jServer, tmp_path: Path
@@ -244,46 +312,6 @@ class TestAsItIs:
                 "released",
                 "rating",
             }
-
-    def test_the_schema(self, films: Neo4jServer, tmp_path: Path) -> None:
-        with opened(films, tmp_path) as store:
-            schema = store.schema()
-            film = next(type_ for type_ in schema.types if type_.name == "Film")
-            assert (film.count, film.id_property, film.names) == (1, "uid", ("title",))
-            held = {
-                property_.name: (property_.type, property_.many, property_.walked)
-                for property_ in film.properties
-            }
-            assert held["released"] == ("date", False, True)
-            assert held["tags"] == ("text", True, True)
-            assert not held["plot"][2]
-            played = {
-                (relation.head, relation.tail): [each.name for each in relation.properties]
-                for relation in schema.relations
-                if relation.relation == "PLAYED"
-            }
-            assert played["Actor", "Film"] == ["role", "scenes"]
-            joins = {(each.head, each.relation, each.tail) for each in schema.relations}
-            assert joins >= {
-                ("Actor", "KNOWS", "Director"),
-                ("Director", "DIRECTED", "Film"),
-            }
-            assert len(store.instances("Actor")) == 2
-            knows = store.relations().ids.index("KNOWS")
-            facts = store.facts(store.instances("Director"), [knows], inverse=True)
-            assert (facts.row.tolist(), facts.fact.tolist()) == ([0], [-1])
-
-    def test_details_have_labels_and_all_properties(
-        self, films: Neo4jServer, tmp_path: Path
-    ) -> None:
-        with opened(films, tmp_path) as store:
-            details = store.details(int(store.keys_of(["Film:2"])[0]))
-            assert (details.types, details.properties["released"]) == (
-                ["Film", MARK],
-                "1995-06-30",
-            )
-            assert len(details.properties["plot"]) == 5000
-            json.dumps(details.properties)
 
     def test_what_is_skipped_is_shown_nowhere(self, films: Neo4jServer, tmp_path: Path) -> None:
         taken = Taken(
@@ -705,7 +733,7 @@ def test_plans_over_a_hostile_schema_give_nothing_but_data(
 
 
 @neo4j_test
-class TestNothingIsWritten:
+class TestNothingIsWritten(OneGraph):
     """The database is the same before and after, and the server itself would refuse."""
 
     def test_the_database_is_the_same_after_attach_and_use(
@@ -792,7 +820,7 @@ def operators(plan: dict[str, Any]) -> set[str]:
 
 
 @neo4j_test
-class TestStatements:
+class TestStatements(OneGraph):
     """Odd names cannot be read as Cypher, and look-ups do not scan."""
 
     @pytest.mark.parametrize(
@@ -908,14 +936,20 @@ class TestLive:
 
 
 @neo4j_test
-class TestOpening:
+class TestOpening(OneGraph):
     """An attached KG is found by its name, and its record tells no secret."""
 
-    @pytest.fixture
-    def home(self, films: Neo4jServer, tmp_path: Path) -> Path:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def attached_home(cls, films: Neo4jServer, tmp_path_factory: pytest.TempPathFactory) -> Path:
+        home = tmp_path_factory.mktemp("attached")
         with connect(films) as connection:
-            attach(connection, tmp_path, "films", TAKEN, Silent())
-        return tmp_path
+            attach(connection, home, "films", TAKEN, Silent())
+        return home
+
+    @pytest.fixture
+    def home(self, attached_home: Path, tmp_path: Path) -> Path:
+        return shutil.copytree(attached_home, tmp_path / "home")
 
     def account(self, server: Neo4jServer) -> dict[str, str]:
         return {"username": server.username, "password": server.password}

@@ -119,17 +119,22 @@ def test_damage_that_is_met_while_decoding_is_answered_around(
     assert "on the fly" in answer.notes[0]
 
 
-def test_scores_are_sums_of_log_probabilities_best_first(sample, kg_llm) -> None:
-    answer = ask(sample, kg_llm, TOLKIEN, k=10)
-    scores = [path.score for path in answer.paths]
+@pytest.fixture(scope="module")
+def ten(sample, kg_llm) -> Answer:
+    """An answer of the real model by ten paths."""
+    return ask(sample, kg_llm, TOLKIEN, k=10)
+
+
+def test_scores_are_sums_of_log_probabilities_best_first(ten: Answer) -> None:
+    answer, scores = ten, [path.score for path in ten.paths]
     assert scores == sorted(scores, reverse=True)
     assert all(score < 0 for score in scores)
     assert len(scores) == 10
     assert answer.forward_passes < sum(path.text.count(" ") for path in answer.paths)
 
 
-def test_votes_add_up_the_probabilities_of_paths(sample, kg_llm) -> None:
-    answer = ask(sample, kg_llm, TOLKIEN, k=10)
+def test_votes_add_up_the_probabilities_of_paths(ten: Answer) -> None:
+    answer = ten
     assert sum(ranked.score for ranked in answer.answers) == pytest.approx(1.0)
     total = sum(
         math.exp(path.score) * len({grounding.tail.id for grounding in path.groundings})
@@ -164,8 +169,8 @@ def test_a_general_llm_answers_from_the_paths(sample, kg_llm, openai_server) -> 
         assert ranked.id in nodes
 
 
-def test_the_json_is_the_contract(sample, kg_llm) -> None:
-    given = ask(sample, kg_llm, TOLKIEN, k=2).to_dict()
+def test_the_json_is_the_contract(ten: Answer) -> None:
+    given = ten.to_dict()
     assert set(given) == {
         "question",
         "method",
