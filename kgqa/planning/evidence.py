@@ -50,6 +50,7 @@ _CHOICE = re.compile(r"[,:;] [^,:;?]+(?:, [^,:;?]+)*,? or [^?]+\W*$", re.IGNOREC
 _OTHER = re.compile(r"(?:an)?other")
 _OF_PLAIN = 0.4  # what the odds of a class count if it has no name of its own
 _HELD = -0.5  # least odds of a class that has an entity which the question may name
+_OF_ROWS = 1.0  # least odds of the class of a table's rows, where the noun asked for is no name
 _SAID, _UNSAID = 1.0, -4.0  # a relation whose words the question has, beside one that has none
 _OF_WORD = 2.0  # a relation that the question has a word of, between classes without a name
 _OF_NOUN = 2.0  # and if the question names its answers by it: "the sponsors"
@@ -134,6 +135,8 @@ class Reading:
             self.whole = {**self.whole, "aggregate": {**kinds, "none": most, "avg": -MOST_ODDS}}
         if not self.plain:
             self._weigh_classes()
+        if self.of_rows in self.classes:
+            self.classes[self.of_rows] = [max(one, _OF_ROWS) for one in self.classes[self.of_rows]]
         self.columns |= self.parts.value_nodes.keys()
         self._weigh_parallel()
 
@@ -351,6 +354,21 @@ class Reading:
         return [*self.class_mentions.values(), *filter(None, said)]
 
     @cached_property
+    def of_rows(self) -> str:
+        """The class of a table's rows, if the question asks for things that nothing is called.
+
+        All other classes are values of the table's columns: passengers are the rows of ``titanic``.
+        """
+        index = self.parts.index
+        heads = {one.head for one in index.schema.relations}
+        others = index.types.keys() - heads
+        heads -= self.parts.subclasses
+        if self.plain or len(heads) != 1 or any(index.types[one].properties for one in others):
+            return ""
+        known = [*index.types, *index.relations, *(name for *_, name in self.properties)]
+        return "" if any(names_class(self.question, one) for one in known) else min(heads)
+
+    @cached_property
     def mentioned(self) -> set[str]:
         """The classes that the question mentions, or a value of."""
         if self.plain or self.parts.is_large:
@@ -392,5 +410,5 @@ class Reading:
 
 
 def is_id(place: Place) -> bool:
-    """Return whether a property is a key: a number that is never compared."""
-    return stems(place.property.name)[-1:] == ["id"]
+    """Return whether a property is a key or a code: a number that is never compared."""
+    return stems(place.property.name)[-1:] in (["id"], ["code"])

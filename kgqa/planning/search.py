@@ -9,6 +9,7 @@ aggregate, order, limit and what is given.
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from kgqa.planning.evidence import Reading
 
 PLANS = 12
+_WHAT = re.compile(r"\W*what(?:'s| is| was| are| were)\b(?! the name)", re.IGNORECASE)
 _WHOLE_END = 0.8  # of a relation's facts that end in one class, so that others are of it, too
 _DENIED = ("<>", "missing", NOT_OF_CLASS)  # and what begins with "not", if a value follows
 _IDLE = -2.5  # a hop that the question has no word of, and nothing is asked about
@@ -86,7 +88,7 @@ class PlanSearch:
             if self._read.plain:
                 wide = replace(one, plan=self._widened(one.plan), nouns=self._nouns(one.plan))
             else:
-                wide = replace(one, plan=self._open_ended(one.plan))
+                wide = replace(one, plan=self._valued(self._open_ended(one.plan)))
             if wide.plan not in unique and self._fits(wide.plan):
                 unique[wide.plan] = wide
                 if len(unique) == most:
@@ -163,6 +165,20 @@ class PlanSearch:
                 nodes[hop.target] = ""
         wide = replace(plan, nodes=tuple(nodes)) if nodes != list(plan.nodes) else plan
         return wide if self._fits(wide) else plan
+
+    def _valued(self, plan: Plan) -> Plan:
+        """Return a plan that gives a requested value before its owner, where that has no name."""
+        type_ = self._read.parts.index.types.get(plan.nodes[0])
+        if type_ is None or type_.names or len(plan.give) < 2 or plan.first is not None:
+            return plan
+        owner, value, *rest = plan.give
+        if owner != NodeRef(0) or not isinstance(value, PropertyRef) or value.owner != owner:
+            return plan
+        property_ = self._read.parts.index.properties(plan.nodes[0]).get(value.name)
+        when = asks_when(self._read.question) and property_ is not None and is_dated(property_)
+        if when or _WHAT.match(self._read.question):
+            return replace(plan, give=(value, owner, *rest))
+        return plan
 
     def _in_vain(self, plan: Plan, denied: int = 0) -> float:
         """Penalty for cues that the plan does not realise."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgqa.graph.names import normalise
+from kgqa.lexicon.english import english
 from kgqa.lexicon.english import words as english_words
 from kgqa.lexicon.lemmas import stem
 from kgqa.lexicon.vocabulary import FUNCTION
@@ -255,9 +256,11 @@ def _ids(value: FoundValue) -> list[str]:
 def _singulars(text: str) -> list[str]:
     """Return the possible singulars of a text.
 
-    >>> _singulars("smart TVs"), _singulars("comedies"), _singulars("glass")
-    (['smart TV'], ['comedie', 'comedy'], [])
+    >>> _singulars("smart TVs"), _singulars("comedies"), _singulars("glass"), _singulars("women")
+    (['smart TV'], ['comedie', 'comedy'], [], ['woman'])
     """
+    if (single := english()["plurals"].get(text)) is not None:
+        return [single]
     if not text.endswith("s") or text.endswith("ss"):
         return []
     others = {"ies": ("y",), "ves": ("f", "fe")}.get(text[-3:], ())
