@@ -176,7 +176,8 @@ class PlanSearch:
             return plan
         property_ = self._read.parts.index.properties(plan.nodes[0]).get(value.name)
         when = asks_when(self._read.question) and property_ is not None and is_dated(property_)
-        if when or _WHAT.match(self._read.question):
+        said = self._read.mentions.of(value.name) and not self._read.class_words(plan.nodes[0])
+        if when or (said and _WHAT.match(self._read.question)):
             return replace(plan, give=(value, owner, *rest))
         return plan
 
