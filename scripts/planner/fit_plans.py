@@ -1,13 +1,15 @@
 """Fit a ranker of whole plans: low-rank changes of its encoder and a small head.
 
-    python -m scripts.planner.fit_plans --data DIR --out FOLDER [--seconds N] [--device cuda]
-                                        [--seed N]
+    python -m scripts.planner.fit_plans --data DIR --proposals FILE … --out FOLDER [--seconds N]
+                                        [--device cuda] [--seed N]
 
-DIR has ``train.jsonl`` and ``schemas.json`` of the Neo4j Labs text2cypher collection. A list is a
-question with plans, gold first; the loss is that of a softmax over the list. It starts from the
-bundled plan scorer, which knows what parts of a schema a question uses; two databases and eight
-domains are never trained on, and what is right of their lists is printed as it goes. Every four
-minutes the ranker is written into FOLDER, so that a run that is stopped leaves one.
+DIR has ``train.jsonl`` and ``schemas.json`` of the Neo4j Labs text2cypher collection, each FILE
+lists of what the planner proposed (:mod:`scripts.planner.proposals`). A list is a question with
+plans, gold first; the loss is that of a softmax over the list. It starts from the bundled plan
+scorer, which knows what parts of a schema a question uses; two databases and eight domains are
+never trained on, and what is right first of their lists is printed as it goes: by the planner's own
+score, by the ranker, and by both, each weight of :data:`WEIGHTS`. Every four minutes the ranker is
+written into FOLDER with the best weight, so that a run that is stopped leaves one.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ from kgqa.models.plan_scorer import SCORERS, UNIVERSAL
 from kgqa.models.pretrained import quiet
 from scripts.planner.examples import ASIDE
 from scripts.planner.plan_lists import Listed, PlanLists
+from scripts.planner.proposed import Proposals, Proposed
 from scripts.universal.ranker import lora_changes
 
 if TYPE_CHECKING:
@@ -47,8 +50,9 @@ if TYPE_CHECKING:
 _RANK, _RATE, _HEAD_RATE = 32, 8e-4, 1.5e-3
 _LAYERS = [2, 3, 4, 5]  # those below stay as they are: half of the time
 _HIDDEN = 128
-_LISTS, _SORTED = 8, 12  # lists of a step; steps whose lists are sorted by length
-_WARM_UP, _SAVED = 25, 240.0  # steps, seconds
+_LISTS, _SORTED = 6, 16  # lists of a step; steps whose lists are sorted by length
+_WARM_UP, _SAVED = 25, 300.0  # steps, seconds
+WEIGHTS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 1000.0)  # of the ranker's log-odds beside the scorer's
 
 
 class PlansFit:
@@ -107,18 +111,35 @@ class PlansFit:
         return ids
 
     @torch.no_grad()
-    def right(self, lists: Sequence[Listed]) -> float:
-        """Return for how many lists, in per cent, gold has the highest logit."""
-        return 100 * float(np.mean([int(self.logits([one])[0].argmax()) == 0 for one in lists]))
+    def right_of(self, proposed: Sequence[Proposed]) -> dict[float, float]:
+        """Return for how many lists, in per cent, gold is first by each of :data:`WEIGHTS`."""
+        odds = [
+            torch.log_softmax(self.logits([Listed(one.question, one.plans)])[0], 0).cpu().numpy()
+            for one in proposed
+        ]
+        return {
+            weight: 100 * float(np.mean([
+                int(np.argmax(np.array(one.scores) + weight * odd)) in one.right
+                for one, odd in zip(proposed, odds, strict=True)
+            ]))
+            for weight in WEIGHTS
+        }  # fmt: skip
 
-    def fit(self, lists: PlanLists, out: Path, seconds: float, described: dict[str, Any]) -> None:
+    def fit(
+        self,
+        lists: PlanLists,
+        proposed: Proposals,
+        out: Path,
+        seconds: float,
+        described: dict[str, Any],
+    ) -> None:
         """Take steps for so many seconds, and write the ranker. Raises ModelError."""
         weights = [weight for weight in self.model.parameters() if weight.requires_grad]
         groups = [{"params": weights}, {"params": list(self.head.parameters())}]
         optimizer = torch.optim.AdamW(groups, lr=0.0, weight_decay=0.01)
         began = saved = time.monotonic()
         losses: list[float] = []
-        for batch in _batches(lists.lists(), Random(1)):
+        for batch in _batches(proposed.lists(lists), Random(1)):
             done = (time.monotonic() - began) / seconds
             if done >= 1:
                 break
@@ -126,7 +147,10 @@ class PlansFit:
             factor = rise * (0.5 + 0.5 * math.cos(math.pi * done))
             for group, rate in zip(optimizer.param_groups, (_RATE, _HEAD_RATE), strict=True):
                 group["lr"] = rate * factor
-            each = [torch.log_softmax(one, 0)[0] for one in self.logits(batch)]
+            each = [
+                torch.logsumexp(torch.log_softmax(logits, 0)[: one.right], 0)
+                for one, logits in zip(batch, self.logits(batch), strict=True)
+            ]
             loss = -torch.stack(each).mean()
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
@@ -135,16 +159,23 @@ class PlansFit:
             losses.append(float(loss.detach()))
             if time.monotonic() - saved > _SAVED:
                 saved = time.monotonic()
-                self.save(lists, out, losses, described)
-        self.save(lists, out, losses, described)
+                self.save(proposed, out, losses, described)
+        self.save(proposed, out, losses, described)
 
     def save(
-        self, lists: PlanLists, out: Path, losses: Sequence[float], described: dict[str, Any]
+        self, proposed: Proposals, out: Path, losses: Sequence[float], described: dict[str, Any]
     ) -> None:
         """Write the ranker with its figures of what is never trained on. Raises ModelError."""
-        figures = {name: round(self.right(some), 1) for name, some in lists.checks.items()}
-        loss = round(float(np.mean(losses[-20:])), 3) if losses else None
-        print(f"step {len(losses)}, loss {loss}, right of those left out: {figures}", flush=True)
+        figures = {name: self.right_of(some) for name, some in proposed.checks.items()}
+        sums = {
+            weight: sum(len(some) * figures[name][weight] for name, some in proposed.checks.items())
+            for weight in WEIGHTS
+        }
+        best = max(WEIGHTS, key=lambda weight: (sums[weight], -weight))
+        loss = round(float(np.mean(losses[-50:])), 3) if losses else None
+        print(f"step {len(losses)}, loss {loss}, weight {best}", flush=True)
+        for name, by_weight in figures.items():
+            print(f"  right of {name}:", {w: round(one, 1) for w, one in by_weight.items()})
         changes = dict(self._start)
         for name, (down, up) in lora_changes(self.model).items():
             if name in changes:  # two changes of one weight are one of both ranks
@@ -155,8 +186,9 @@ class PlansFit:
             f"head.{name}": weight.detach().cpu().numpy()
             for name, weight in self.head.state_dict().items()
         }
-        described = {**described, "steps": len(losses), "right": figures}
-        card = PlanRankerCard(encoder="all-MiniLM-L6-v2", described=described)
+        shown = {name: round(by_weight[best], 1) for name, by_weight in figures.items()}
+        described = {**described, "steps": len(losses), "right": shown}
+        card = PlanRankerCard(encoder="all-MiniLM-L6-v2", new=best, described=described)
         PLAN_RANKERS.save(out, card, head, changes)
 
 
@@ -172,16 +204,19 @@ def _batches(lists: Iterator[Listed], random: Random) -> Iterator[list[Listed]]:
         yield from groups
 
 
-def train(data: Path, out: Path, seconds: float, device: str, seed: int) -> None:
+def train(
+    data: Path, files: Sequence[Path], out: Path, seconds: float, device: str, seed: int
+) -> None:
     """Fit a ranker in so many seconds, and write it into ``out``. Raises ModelError."""
     torch.manual_seed(seed)
     lists = PlanLists(data, ASIDE, Random(seed))
+    proposed = Proposals(files, ASIDE, Random(seed))
     print(f"questions whose query is one chain: {lists.counts}", flush=True)
     described = {
         "data": "text2cypher collection of Neo4j Labs (CC0 1.0), invented domains",
         "held_out": [*ASIDE], "seconds": seconds, "device": device, "seed": seed,
     }  # fmt: skip
-    PlansFit(device).fit(lists, out, seconds, described)
+    PlansFit(device).fit(lists, proposed, out, seconds, described)
 
 
 def main() -> None:
@@ -190,12 +225,13 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--data", type=Path, required=True, metavar="DIR")
+    parser.add_argument("--proposals", type=Path, nargs="+", required=True, metavar="FILE")
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER")
     parser.add_argument("--seconds", type=float, default=3600.0)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
-    train(given.data, given.out, given.seconds, given.device, given.seed)
+    train(given.data, given.proposals, given.out, given.seconds, given.device, given.seed)
 
 
 if __name__ == "__main__":

@@ -66,10 +66,11 @@ _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 
 
 class Listed(NamedTuple):
-    """A question with plans in words, gold first."""
+    """A question with plans in words, of which the first ``right`` are gold."""
 
     question: str
     plans: list[str]
+    right: int = 1
 
 
 class PlanLists:
@@ -111,7 +112,7 @@ class PlanLists:
             for asked in self._learnt:
                 listed = self._list(asked, _OTHERS)
                 if random.random() < _RENAMED:
-                    listed = self._renamed(listed)
+                    listed = self.renamed(listed)
                 if len({*listed.plans}) == len(listed.plans) > 2:
                     yield listed
                 if random.random() < _MADE:
@@ -145,7 +146,8 @@ class PlanLists:
         texts = dict.fromkeys([chain.words(), *(one.words() for one in first + rest)])
         return Listed(question, list(texts)[: most + 1])
 
-    def _renamed(self, listed: Listed) -> Listed:
+    def renamed(self, listed: Listed) -> Listed:
+        """Return a list whose schema is called otherwise, in its question and plans alike."""
         text = " ".join(listed.plans)
         values = " ".join(re.findall(r"(?:=|contains|starts with|<>) ([^;]+)", text)).lower()
         words = {*re.findall(r"[a-z]{4,}", text)} - _KEYWORDS - GENERIC
@@ -158,7 +160,9 @@ class PlanLists:
         for word in _KEYWORDS:
             other.pop(stem(word), None)
         return Listed(
-            exchanged(listed.question, other), [exchanged(one, other) for one in listed.plans]
+            exchanged(listed.question, other),
+            [exchanged(one, other) for one in listed.plans],
+            listed.right,
         )
 
 
