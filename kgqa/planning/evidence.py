@@ -135,7 +135,7 @@ class Reading:
             self.whole = {**self.whole, "aggregate": {**kinds, "none": most, "avg": -MOST_ODDS}}
         if not self.plain:
             self._weigh_classes()
-        if self.of_rows in self.classes:
+        if self.of_rows and self.of_rows in self.classes:
             self.classes[self.of_rows] = [max(one, _OF_ROWS) for one in self.classes[self.of_rows]]
         self.columns |= self.parts.value_nodes.keys()
         self._weigh_parallel()
