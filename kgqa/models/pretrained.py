@@ -5,8 +5,9 @@ This project reports progress itself; errors still come through.
 
 from __future__ import annotations
 
+import json
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from huggingface_hub.utils.tqdm import (
@@ -14,12 +15,16 @@ from huggingface_hub.utils.tqdm import (
     disable_progress_bars,
     enable_progress_bars,
 )
+from safetensors import SafetensorError, safe_open
 from transformers import modeling_gguf_pytorch_utils as gguf_reader
 from transformers.utils import logging
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+
+_LAYERS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "encoder_layers")
 
 
 def from_pretrained(kind: Any, folder: Path, **more: Any) -> Any:
@@ -32,12 +37,33 @@ def from_pretrained(kind: Any, folder: Path, **more: Any) -> Any:
     """
     if "dtype" in more and "gguf_file" not in more:  # weights
         more["use_safetensors"] = True
+        _check_layers(folder)
     try:
         return kind.from_pretrained(folder, local_files_only=True, trust_remote_code=False, **more)
     except ValueError as error:
         if "trust_remote_code" not in str(error):
             raise
         raise ValueError("it needs Python code of its own, which is never run") from None
+
+
+def _check_layers(folder: Path) -> None:
+    """Check that a model's weights can have the layers of its config, which are made first.
+
+    A config that says a thousand million layers would take all memory. Raises ValueError.
+    """
+    layers, tensors = 0, 0
+    with suppress(OSError, ValueError, RecursionError, AttributeError, SafetensorError):
+        config = json.loads((folder / "config.json").read_text("utf-8"))
+        parts = [config, *(one for one in config.values() if isinstance(one, dict))]
+        counts = [part.get(name) for part in parts for name in _LAYERS]
+        for file in folder.glob("*.safetensors"):
+            with safe_open(file, "numpy") as opened:
+                tensors += len(opened.keys())
+        layers = max((one for one in counts if isinstance(one, int)), default=0)
+    if tensors and layers > tensors:
+        raise ValueError(
+            f"its config.json has more layers than its weights have tensors ({tensors})"
+        )
 
 
 def with_adapter(model: Any, folder: Path, *, trainable: bool = False) -> Any:

@@ -217,6 +217,15 @@ def test_a_card_of_any_values(tmp_path: Path, tiny_folder: Path, kind: str, coun
         file.write_text(json.dumps(whole), "utf-8")
 
 
+def test_more_layers_than_weights_end_at_once(tiny_folder: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(tiny_folder, folder)
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    (folder / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 10**9}))
+    with pytest.raises(KgqaError, match="more layers than its weights have tensors"):
+        load_kg_llm(str(folder), "none", device="cpu", cache=tmp_path, progress=Silent())
+
+
 @pytest.mark.model
 @pytest.mark.parametrize("count", [8, pytest.param(100, marks=pytest.mark.long)])
 def test_a_gguf_file_of_any_header(tmp_path: Path, count: int) -> None:
