@@ -48,6 +48,7 @@ from kgqa.loaders.tabular_mapping import (
 )
 from kgqa.loaders.tabular_values import (
     LONG,
+    all_match,
     amounts_of,
     date_form,
     is_blob,
@@ -116,11 +117,7 @@ class _Column:
 
     def is_coded(self) -> bool:
         """Return whether all values are text with a digit and no blank: ``001``, ``A-17``."""
-        return self.kind == "text" and _all(self.values, r"^\S*\d\S*$")
-
-
-def _all(texts: pa.Array, pattern: str) -> bool:
-    return bool(pc.all(pc.match_substring_regex(texts, pattern)).as_py())
+        return self.kind == "text" and all_match(self.values, r"^\S*\d\S*$")
 
 
 def _profile(table: Table, name: str) -> _Column:
@@ -364,7 +361,7 @@ def find_name(
         if column.unique and column.wordy() and not OTHERS_WORDS.intersection(column.words)
     ]
     if len(key) == 1 and key[0] in columns and columns[key[0]].kind == "text":
-        numbered = _all(columns[key[0]].values, r"^\d+$")  # not A-17, by which people call it
+        numbered = all_match(columns[key[0]].values, r"^\d+$")  # not A-17, by which people call it
         return (unique[0].name,) if numbered and len(unique) == 1 else key
     shortest = min(unique, key=lambda column: column.length, default=None)
     return (shortest.name,) if shortest else ()

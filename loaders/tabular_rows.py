@@ -71,11 +71,13 @@ class Rows:
                 if name in self._ids:
                     yield from self._links(part, ids)
         for type_, columns in self._things.items():
-            names = pc.unique(pa.chunked_array(columns, _TEXT))
-            rows = pa.chunked_array([*self._ids.values()], _TEXT)  # some things have a row
-            ids = pc.binary_join_element_wise(f"{type_}/", names, "")
-            names = names.filter(pc.invert(pc.is_in(ids, value_set=rows)))
-            ids = pc.binary_join_element_wise(f"{type_}/", names, "")
+            prefix, names = f"{type_}/", pc.unique(pa.chunked_array(columns, _TEXT))
+            ids = pc.binary_join_element_wise(prefix, names, "")
+            alike = [row_ids for name, row_ids in self._ids.items()
+                     if prefix.startswith(self._mapping[name].prefix)]  # fmt: skip
+            if alike:  # some things have a row
+                bare = pc.invert(pc.is_in(ids, value_set=pa.chunked_array(alike, _TEXT)))
+                names, ids = names.filter(bare), ids.filter(bare)
             number = pc.match_substring_regex(names, "^[0-9]+$")  # an id, not a name
             called = pc.binary_join_element_wise(spoken(type_).capitalize(), names, " ")
             called = pc.if_else(number, called, names)

@@ -228,7 +228,7 @@ def _type_of(texts: pa.Array) -> ValueType:
         return "text"
     first = texts[0].as_py()
     if _is_plain(texts):
-        if _all(texts, r"^[+-]?[0-9]+$"):  # beyond 64 bits no store holds them exactly
+        if all_match(texts, r"^[+-]?[0-9]+$"):  # beyond 64 bits no store holds them exactly
             return "integer" if _casts(pc.utf8_ltrim(texts, "+"), pa.int64()) else "text"
         if _casts(texts, pa.float64()):
             return "float"
@@ -243,22 +243,22 @@ def _type_of(texts: pa.Array) -> ValueType:
     if set(pc.utf8_lower(texts).to_pylist() if len(texts) < 3 else ()) in ({"true"}, {"false"}):
         return "boolean"
     if first[:1].isdigit() or first[:1] in "-P+" or first[-4:].isdigit() or ":" in first:
-        if _all(texts, _DAY_BEFORE) and _any(texts, "^-"):
+        if all_match(texts, _DAY_BEFORE) and _any(texts, "^-"):
             return "date"
         if _iso(texts):
-            return "date" if _all(texts, _DATE) else "datetime"
+            return "date" if all_match(texts, _DATE) else "datetime"
         if form := date_form(texts):
-            midnight = ":" not in form or _all(texts, r"\D0?0:00(:00)?$")
+            midnight = ":" not in form or all_match(texts, r"\D0?0:00(:00)?$")
             return "date" if midnight else "datetime"
-        if _all(texts, _TIME):
+        if all_match(texts, _TIME):
             return "time"
-        if _all(texts, _CLOCKED):  # 26:10:05, beyond a day
+        if all_match(texts, _CLOCKED):  # 26:10:05, beyond a day
             return "duration"
-        if _all(texts, _DURATION) and not pc.any(pc.equal(texts, "P")).as_py():
+        if all_match(texts, _DURATION) and not pc.any(pc.equal(texts, "P")).as_py():
             return "duration"
-        if _all(texts, _HOURS) and _any(texts, r"[a-z],? ?\d"):  # 1h 30m; 30m alone are metres
+        if all_match(texts, _HOURS) and _any(texts, r"[a-z],? ?\d"):  # 1h 30m; 30m alone are metres
             return "duration"
-    return "point" if _all(texts, _POINT) else "text"
+    return "point" if all_match(texts, _POINT) else "text"
 
 
 def _is_missing(texts: pa.Array) -> pa.Array:
@@ -267,7 +267,7 @@ def _is_missing(texts: pa.Array) -> pa.Array:
 
 def _is_plain(texts: pa.Array) -> bool:
     """Return whether texts may be numbers as programs write them, and no code such as 1E5."""
-    if _any(texts, _NUMBER_LIKE) or not _all(texts, r"^[-+.0-9Ee]+$"):
+    if _any(texts, _NUMBER_LIKE) or not all_match(texts, r"^[-+.0-9Ee]+$"):
         return False
     return not _any(texts, r"^[0-9]+[Ee][0-9]+$") or _any(texts, r"\.|[Ee][-+]")
 
@@ -279,7 +279,7 @@ def _may_be_amount(text: str) -> bool:
 def amounts_of(texts: pa.Array) -> Amounts | None:
     """Return what the values of a column are as amounts, None for plain numbers and other text."""
     texts = texts.filter(pc.invert(_is_missing(texts)))
-    if not len(texts) or _is_plain(texts) or _all(texts, r"\(.*\)$"):
+    if not len(texts) or _is_plain(texts) or all_match(texts, r"\(.*\)$"):
         return None  # losses stand in parentheses, beside what is gained
     return read_amounts(texts.to_pylist())
 
@@ -289,28 +289,37 @@ def date_form(texts: pa.Array) -> str:
 
     It is written as :func:`time.strptime` takes it; "" if there is none, or two.
     """
-    forms = _date_forms(texts.filter(pc.invert(_is_missing(texts))).drop_null())
+    known = texts.filter(pc.invert(_is_missing(texts))).drop_null()
+    forms = [] if _iso(known) else _date_forms(known)
     return forms[0] if len(forms) == 1 else ""
 
 
 def why_no_date(texts: pa.Array) -> str:
     """Return why texts are not read as the dates that they seem to be, "" if they seem none."""
     known = texts.filter(pc.invert(_is_missing(texts))).drop_null()
-    shown = f'("{known[0].as_py()}")' if len(known) else ""
-    if shown and _all(pc.replace_substring_regex(known, _CLOCK, ""), _SHORT_YEAR):
+    first = known.slice(0, 1)
+    if not (_has_short_years(first) or _date_forms(first)):
+        return ""  # so not all do
+    shown = f'("{known[0].as_py()}")'
+    if _has_short_years(known):
         return f"has years of two digits {shown}, whose century is not guessed"
-    forms = _date_forms(known) if shown else []
+    forms = _date_forms(known)
     tried = " or ".join(f'"{form}"' for form in forms)
     return f"has dates {shown} that may be of the form {tried}" if len(forms) > 1 else ""
 
 
+def _has_short_years(texts: pa.Array) -> bool:
+    bare = pc.replace_substring_regex(texts, _CLOCK, "")
+    return len(texts) > 0 and all_match(bare, _SHORT_YEAR)
+
+
 def _date_forms(texts: pa.Array) -> list[str]:
     days, clocks = texts, [""]
-    if len(texts) and _all(texts, _CLOCK):
+    if len(texts) and all_match(texts, _CLOCK):
         days = pc.replace_substring_regex(texts, _CLOCK, "")
         mark = pc.replace_substring_regex(texts.slice(0, 1), r"^.*?(,?[ T])\d+:.*$", r"\1")
         clocks = [f"{mark[0]}{clock}" for clock in _CLOCKS]
-    if not len(texts) or not _all(days, _YEAR):
+    if not len(texts) or not all_match(days, _YEAR):
         return []  # the year 21 names a year, not a century
     forms = [form for form in _OTHER_DATES if _days(days, form).null_count == 0]
     whole = [form + clock for form in forms for clock in clocks]
@@ -352,7 +361,8 @@ def as_json(
     return column, lost
 
 
-def _all(texts: pa.Array, pattern: str) -> bool:
+def all_match(texts: pa.Array, pattern: str) -> bool:
+    """Return whether a pattern is found in each text, though there be none."""
     return bool(pc.all(pc.match_substring_regex(texts, pattern)).as_py())
 
 
