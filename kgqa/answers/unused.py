@@ -19,6 +19,7 @@ from kgqa.graph.names import normalise
 from kgqa.graph.quantities import read_value
 from kgqa.lexicon.vocabulary import GENDERS
 from kgqa.understanding.asked import asks_whether
+from kgqa.understanding.literals import short_year
 from kgqa.understanding.question import understood
 
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ _SUBJECT = re.compile(
     re.IGNORECASE,
 )
 _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
-_YEAR = re.compile(r"(?:1[89]|20)\d\d")
 _SHORT_YEAR = re.compile(r"_(\d\d)(?!\d)")
 _VALUE = re.compile(
     rf"(?:\b{_MONTH}\.? )?(?:(?<!\S)[-−])?(?<![\w.])\d+(?:[.,:/-]\d+)*(?:st|nd|rd|th)?"
@@ -184,7 +184,7 @@ def unused_values(question: str, shown: str) -> list[str]:
         match[0]
         for match in _VALUE.finditer(question)
         if not known.intersection(_numbers(match[0]))
-        and not (len(years) > 1 and match[0][-2:] in years and _YEAR.fullmatch(match[0]))
+        and not (len(years) > 1 and short_year(match[0]) in years)
     ]
 
 

@@ -39,7 +39,7 @@ def split_joined(word: str) -> tuple[str, ...]:
             return (first, *found)
     if made := _parts(word, _MOST):
         return made
-    for last in _table()["last"]:
+    for last in sorted(_table()["last"]):
         rest = word.removesuffix(last)
         if rest != word and len(rest) >= _LONG and rest[-1] not in "aiou":
             return (rest, last)
@@ -47,24 +47,23 @@ def split_joined(word: str) -> tuple[str, ...]:
 
 
 def _is_known(word: str) -> bool:
-    table = _table()
-    known = table["parts"] | table["whole"]
-    return word in known or stem(word) in known
+    known = _table()["parts"], _table()["whole"]
+    return any(one in words for one in (word, stem(word)) for words in known)
 
 
 def _parts(rest: str, most: int) -> tuple[str, ...]:
     """Return the fewest words of the table that make up a text, () if none do."""
-    table = _table()
+    joints, ends = ("", *sorted(_table()["joints"])), _table()["ends"]
     best: tuple[str, ...] = ()
     for end in range(len(rest) - 2, 2, -1):
         first = rest[:end]
         if not _is_part(first):
             continue
-        for joint in ("", *sorted(table["joints"])):
+        for joint in joints:
             if not rest.startswith(joint, end):
                 continue
             after = rest[end + len(joint) :]
-            if _is_part(after) or (after in table["ends"] and not joint):
+            if _is_part(after) or (after in ends and not joint):
                 found: tuple[str, ...] = (after,)
             elif most > 2:
                 found = _parts(after, most - 1)

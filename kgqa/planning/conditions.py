@@ -558,8 +558,8 @@ class ConditionSearch:
         ends = "missing" if ALIVE.search(bare) else "not missing" if DEAD.search(bare) else ""
         denied = bool(NO.search(bare))
         denied_words = self._read.mentions.after(NO, 3)
-        flags = [place for place in places if place.property.type == "boolean"]
-        named = [place for place in flags if self._read.words_of(place)]
+        named = [place for place in places
+                 if place.property.type == "boolean" and self._read.words_of(place)]  # fmt: skip
         every = state  # with each of the flags that the question names
         for place in places:
             odds = self._read.properties[place.owned][0]

@@ -362,8 +362,10 @@ class Reading:
         index = self.parts.index
         heads = {one.head for one in index.schema.relations}
         others = index.types.keys() - heads
+        if self.plain or any(index.types[one].properties for one in others):
+            return ""
         heads -= self.parts.subclasses
-        if self.plain or len(heads) != 1 or any(index.types[one].properties for one in others):
+        if len(heads) != 1:
             return ""
         known = [*index.types, *index.relations, *(name for *_, name in self.properties)]
         return "" if any(names_class(self.question, one) for one in known) else min(heads)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from kgqa.paths.words import relation_phrase
+from kgqa.understanding.literals import short_year
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from kgqa.understanding.literals import Stated, Stating
 
 _DIGITS = re.compile(r"\d{2,4}")
-_YEAR = re.compile(r"(?:1[89]|20)\d\d")
 
 
 class NamedNumbers(NamedTuple):
@@ -68,4 +68,4 @@ def _says(literal: Stating, number: str, among: int) -> bool:
     text = str(literal.value)
     if literal.kind == "text":
         return False
-    return text == number or (among > 1 and bool(_YEAR.fullmatch(text)) and text[-2:] == number)
+    return text == number or (among > 1 and short_year(text) == number)

@@ -14,6 +14,7 @@ from kgqa.lexicon.english import words as english_words
 from kgqa.lexicon.lemmas import stem
 from kgqa.paths.words import relation_phrase
 from kgqa.queries.sentence import PAST_VERBS
+from kgqa.understanding.literals import short_year
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -181,9 +182,7 @@ class Mentions:
         return [
             at
             for at, word in enumerate(self.words)
-            if _begins(word, roots)
-            or measured(word, name)
-            or (len(word) == 4 and word.isdigit() and word[2:] in years)
+            if _begins(word, roots) or measured(word, name) or short_year(word) in years
         ]
 
     def after(self, before: re.Pattern[str], most: int = 4) -> set[int]:

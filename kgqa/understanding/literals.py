@@ -54,6 +54,7 @@ _DATE = re.compile(
 _DECADE = re.compile(
     r"\b(?:the\s+)?(?:(1[89]|20)(\d)0s|(twent|thirt|fort|fift|sixt|sevent|eight|ninet)ies)\b", re.I
 )
+_FULL_YEAR = re.compile(r"(?:1[89]|20)\d\d")
 _DECADES = ("twent", "thirt", "fort", "fift", "sixt", "sevent", "eight", "ninet")
 _QUOTED = re.compile(
     r"(?<!\w)(?:'((?:[^']|(?<=\w)'(?=\w))+)'|\"([^\"]+)\"|“([^”]+)”|‘([^’]+)’)(?!\w)"
@@ -207,6 +208,15 @@ class Stated:
 
     limit: int | None
     literals: tuple[Stating, ...]
+
+
+def short_year(text: str) -> str:
+    """Return the last two digits of a year, by which names of properties say it; "" of other text.
+
+    >>> short_year("1985"), short_year("3985"), short_year("deaths")
+    ('85', '', '')
+    """
+    return text[-2:] if _FULL_YEAR.fullmatch(text) else ""
 
 
 def stated(question: str) -> Stated:
