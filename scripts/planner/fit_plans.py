@@ -8,7 +8,7 @@ lists of what the planner proposed (:mod:`scripts.planner.proposals`). A list is
 plans, gold first; the loss is that of a softmax over the list. It starts from the bundled plan
 scorer, which knows what parts of a schema a question uses; two databases and eight domains are
 never trained on, and what is right first of their lists is printed as it goes: by the planner's own
-score, by the ranker, and by both, each weight of :data:`WEIGHTS`. Every four minutes the ranker is
+score, by the ranker, and by both, each weight of :data:`WEIGHTS`. Every five minutes the ranker is
 written into FOLDER with the best weight, so that a run that is stopped leaves one.
 """
 

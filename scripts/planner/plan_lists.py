@@ -62,7 +62,7 @@ _COMPARED = (
     (r"less than|under |below|fewer|before|lower than|shorter|earlier|smaller", "<"),
     (r"at most|or less|maximum", "<="),
 )
-_NUMBER = re.compile(r"-?\d+(\.\d+)?")
+NUMBER = re.compile(r"-?\d+(\.\d+)?")
 
 
 class Listed(NamedTuple):
@@ -172,10 +172,10 @@ class Others:
     def __init__(self, random: Random, question: str, chain: Chain, schema: ChainSchema) -> None:
         self._random, self._chain, self._schema = random, chain, schema
         values = [value for _, _, value in chain.conditions]
-        texts = [one for one in values if not _NUMBER.fullmatch(one)]
+        texts = [one for one in values if not NUMBER.fullmatch(one)]
         texts = [one for one in texts if one.lower() not in ("true", "false", "")]
         self._texts = list(dict.fromkeys([*quoted_in(question), *texts]))
-        numbers = [one for one in values if _NUMBER.fullmatch(one)]
+        numbers = [one for one in values if NUMBER.fullmatch(one)]
         self._numbers = list(dict.fromkeys([*numbers_in(question), *numbers]))
 
     def kinds(self) -> tuple[list[Chain], ...]:

@@ -36,7 +36,7 @@ from kgqa.queries.text import parse_plan
 from scripts.planner.chains import AGGREGATES, NUMBERS, ChainSchema, words_of
 from scripts.planner.cypher_chains import chain_of
 from scripts.planner.examples import MadeSchema, collection
-from scripts.planner.plan_lists import chain_of_gold, schema_of_domain
+from scripts.planner.plan_lists import NUMBER, chain_of_gold, schema_of_domain
 from scripts.universal.domains import DOMAINS, HELD_OUT
 
 if TYPE_CHECKING:
@@ -279,17 +279,9 @@ def _databases(
             names, hops = chain.pattern
             for (kind, at, own), _, value in chain.conditions:
                 owner = names[at] if kind == "n" else hops[at][0]
-                if own and not _is_number(value):
+                if own and not NUMBER.fullmatch(value):
                     values.setdefault((owner, own), []).insert(0, value)
         yield name, asked[:most], schema, Filled(schema, random, values, ranges)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _domains(

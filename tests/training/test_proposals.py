@@ -14,24 +14,10 @@ from scripts.planner.chains import ChainSchema
 from scripts.planner.cypher_chains import chain_of
 from scripts.planner.proposals import Filled, plan_text, proposals
 from scripts.planner.proposed import Proposals
+from tests.training.test_plan_lists import SCHEMA
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-SCHEMA = {
-    "node_props": {
-        "Person": [{"property": "name", "type": "STRING"}],
-        "Film": [
-            {"property": "title", "type": "STRING"},
-            {"property": "boxOffice", "type": "INTEGER"},
-        ],
-    },
-    "rel_props": {"ACTED_IN": [{"property": "roles", "type": "STRING"}]},
-    "relationships": [
-        {"start": "Person", "type": "ACTED_IN", "end": "Film"},
-        {"start": "Person", "type": "DIRECTED", "end": "Film"},
-    ],
-}
 
 
 @pytest.mark.parametrize(
