@@ -67,12 +67,13 @@ _SHORT = 40  # characters on the mean; longer text does not name a thing
 _NAMED_LINK = 0.5  # share of values that must be there where the name says where a column points
 _LINK = 0.95  # the same where only the values say it
 _SAME_NAME = 0.75  # the same where both columns have one name
+_NO_NAMES = ID_WORDS | {"url", "uri", "link", "slug", "path", "file", "email", "type"}
 _GENERIC = ("id", "name", "title", "key", "code")  # names of columns that say nothing of the table
 _NAME_ONCE = 0.9  # share of names that must differ
 _SHARED_THINGS = 0.3  # share of the fewer values of two columns from which they hold one kind
 _FEW_IDS = 2  # that may have a name each by chance
 _CLASSES = 30  # values of a column `kind` that are types
-_WORDY = r"^[\p{L}\p{M}.,:'’&()/ +-]*\p{L}[\p{L}\p{M}.,:'’&() +-]*$"
+_WORDY = r"^[\p{L}\p{M}.,:'’&()/ +-]*\p{L}[\p{L}\p{M}.,:'’&() +-]*( \d{1,4})?$"  # Apollo 13
 _PERSON = r"^\p{Lu}[\p{L}\p{M}.'’-]*( \p{Lu}[\p{L}\p{M}.'’-]*){1,3}$"
 _FLAGGED = 10  # rows, from which a column of 0 and 1 alone says yes and no
 _MOSTLY = 0.8
@@ -112,7 +113,14 @@ class _Column:
 
     def wordy(self) -> bool:
         """Return whether most values are words, not codes, numbers or addresses."""
-        fits = pc.match_substring_regex(self.values, _WORDY)
+        return self._mostly(_WORDY)
+
+    def of_people(self) -> bool:
+        """Return whether most values are written as forename and surname."""
+        return self._mostly(_PERSON)
+
+    def _mostly(self, pattern: str) -> bool:
+        fits = pc.match_substring_regex(self.values, pattern)
         return bool((pc.mean(fits.cast(pa.int8())).as_py() or 0) >= _MOSTLY)
 
     def is_coded(self) -> bool:
@@ -345,6 +353,10 @@ def find_name(
     for column in texts:  # ``ttl`` of a title
         if shortens("".join(column.words), "".join(type_)) and column.once >= _NAME_ONCE:
             return (column.name,)
+    for column in texts:  # ``Name/Alias``, and ``Song Clean`` of a song
+        begins = column.words[0] in ("name", "title", type_[-1]) and len(column.words) > 1
+        if begins and column.once >= _NAME_ONCE and not _NO_NAMES.intersection(column.words):
+            return (column.name,)
     for endings, most in (
         (("name", "title"), 2 * _SHORT),
         (("description", "designation", "caption", "heading", "headline", "meaning"), _SHORT),
@@ -363,6 +375,14 @@ def find_name(
     if len(key) == 1 and key[0] in columns and columns[key[0]].kind == "text":
         numbered = all_match(columns[key[0]].values, r"^\d+$")  # not A-17, by which people call it
         return (unique[0].name,) if numbered and len(unique) == 1 else key
+    if not unique:  # of rows about people, such as terms of office: some have two
+        unique = [
+            column
+            for column in texts
+            if column.once >= _MOSTLY
+            and not OTHERS_WORDS.intersection(column.words)
+            and column.of_people()
+        ]
     shortest = min(unique, key=lambda column: column.length, default=None)
     return (shortest.name,) if shortest else ()
 
@@ -499,8 +519,7 @@ def _are_people(plan: _Plan) -> bool:
     """Return whether the rows are called as people are: forename and surname."""
     if len(plan.name) != 1:
         return len(plan.name) > 1
-    fits = pc.match_substring_regex(plan.columns[plan.name[0]].values, _PERSON)
-    return bool((pc.mean(fits.cast(pa.int8())).as_py() or 0) >= _MOSTLY)
+    return plan.columns[plan.name[0]].of_people()
 
 
 def _has_all(column: _Column, of: _Column) -> bool:

@@ -11,7 +11,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -55,6 +57,8 @@ if TYPE_CHECKING:
 
 _ALL = 600_000  # nodes of a KG that is read whole for its schema; of a larger one so many
 _CHUNK = 20_000  # nodes that are read at once
+_LOOKED_AT = 20  # entities of a type, whether a property is their name
+_PLAIN_NAMES = ("name", "title", "label")  # say nothing of what has them
 _OURS = frozenset(ROW)  # which nobody asks for
 _EXAMPLES = 3
 _SURVEY_BY = (
@@ -216,10 +220,27 @@ class StoredPropertyGraph(PropertyGraph, ABC):
                 self.prepare()
                 made = _Survey(self)
                 parts = (made.schema, made.stored, made.by_edges, made.numbers)
-                known = Surveyed(self.info.version, *parts)
+                known = self._survey = Surveyed(self.info.version, *parts)
+                types = tuple(self._named(one, made.some(one.name)) for one in known.schema.types)
+                known = replace(known, schema=replace(known.schema, types=types))
                 self.kept.write("schema", _SURVEY_BY, {}, _SURVEYED.dump_python(known, mode="json"))
             self._survey = known
         return known
+
+    def _named(self, type_: EntityType, keys: IntArray) -> EntityType:
+        """Return a type with the property that names its entities, by some of them.
+
+        Its words are another name of the type: rows named by a column ``appointee`` are appointees.
+        """
+        texts = [each for each in type_.properties if each.type == "text" and not each.many]
+        names = self.entities(keys).names if texts else []
+        for one in texts:
+            rows, values = self.property_values(keys, one.name)
+            same = [names[row] == value for row, value in zip(rows.tolist(), values, strict=True)]
+            if all(same) and len(same) * 2 > len(keys):
+                also = () if one.name in _PLAIN_NAMES else (one.name,)
+                return replace(type_, named_by=one.name, also=(*type_.also, *also))
+        return type_
 
     def _kept_survey(self) -> Surveyed | None:
         kept = self.kept.read("schema", _SURVEY_BY)
@@ -478,6 +499,18 @@ class _Survey:
         return patterns
 
     # -- the schema --------------------------------------------------------------------------
+
+    def some(self, type_: str) -> IntArray:
+        """Return the keys of a few entities of a type, ascending."""
+        of_sets = [self._first_of[number] for types, number in self._sets.items() if type_ in types]
+        return np.sort(np.concatenate([keys_array([]), *of_sets]))[:_LOOKED_AT]
+
+    @cached_property
+    def _first_of(self) -> list[IntArray]:
+        """The keys of a few nodes of each set of types."""
+        order = np.argsort(self._set_of, kind="stable")
+        bounds = np.searchsorted(self._set_of[order], np.arange(len(self._sets) + 1))
+        return [order[first : min(first + _LOOKED_AT, last)] for first, last in pairwise(bounds)]
 
     def _number_forms(self) -> dict[str, NumberForm]:
         together: dict[str, _Values] = {}

@@ -67,7 +67,8 @@ class EntityType:
     """A class of entities: a Neo4j label, a Freebase type, a table.
 
     ``names``: the properties that are the entities' name and aliases, the name first; ``parts``:
-    properties that are the name together, as a first and a last name.
+    properties that are the name together, as a first and a last name. ``named_by``: the property
+    that repeats the name, as a table's column of names does.
     """
 
     name: str
@@ -78,6 +79,7 @@ class EntityType:
     also: tuple[str, ...] = ()
     description: str = ""
     parts: tuple[str, ...] = ()
+    named_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

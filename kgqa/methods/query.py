@@ -340,7 +340,7 @@ class Query(Method[QueryOptions]):
         """
         plan = best.plan
         unknown = unknown_names(question, [*found, *literals.literals], parts)
-        kind = passed_over(question, plan)
+        kind = passed_over(question, plan, best.nouns)
         if kind and kind not in {question[one.start : one.end].lower() for one in found}:
             unknown.append(kind)
         words = unexplained(bare, [*_names(plan), *best.nouns])
@@ -422,6 +422,10 @@ class Query(Method[QueryOptions]):
         """
         plan = best.plan
         counted = [item.of for item in plan.items() if isinstance(item, Aggregate)]
+        rows = self._parts.rows if self._parts else ""
+        if rows and any(isinstance(one, NodeRef) and plan.nodes[one.node] in ("", rows)
+                        for one in counted):  # fmt: skip
+            return []  # passengers are the rows of ``titanic``
         if any(isinstance(item, Arithmetic) for item in [*plan.items(), *counted]):
             return []
         if self.nouns and ("" in best.nouns or any(isinstance(one, NodeRef) for one in counted)):
@@ -745,15 +749,18 @@ def unused(
     return [question[start:end] for start, end in spans]
 
 
-def passed_over(question: str, plan: Plan) -> str:
+def passed_over(question: str, plan: Plan, nouns: Sequence[str] = ()) -> str:
     """Return the word before the noun asked for, if a plan does not account for it, else "".
+
+    ``nouns``: other names of the plan's classes.
 
     >>> passed_over("How many female doctors are there?", Plan(("Doctor",)))
     'female'
     """
     first, _, rest = (asked_noun(question) or question).partition(" ")
     noun = any(name and names_class(rest, name) for name in plan.nodes[:1])
-    return first if noun and first.lower() in unexplained(first, _names(plan)) else ""
+    known = [*_names(plan), *nouns]
+    return first if noun and first.lower() in unexplained(first, known) else ""
 
 
 def has_words_of(

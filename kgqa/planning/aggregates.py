@@ -193,9 +193,12 @@ class WholeSearch:
         question, row = self._read.question, self._read.properties[place.owned]
         near = set() if _AGED.search(question) else self._read.mentions.of_best
         exactly = self._read.measures(place)
-        said = exactly or bool(near & {*self._read.words_of(place)})
+        said_words = {*self._read.words_of(place)}
+        said = exactly or bool(near & said_words)
         others = bool(near & known.said) or known.measured
-        weight = max(row[1], -1.0) if exactly else row[1]
+        # "the most beer", of beer servings
+        beside = place.of_answer and self._read.mentions.after(_MOST, 1) & said_words
+        weight = max(row[1], -1.0) if exactly or (beside and place.is_number) else row[1]
         weight += _CALLED * (1 + exactly) if said else -0.5 * _CALLED if others else 0.0
         if self._read.is_measured and not said and not others:
             weight -= _UNMEASURED
@@ -216,7 +219,7 @@ class WholeSearch:
         worth = superlative(question, place.property, descending)
         first = place.of_answer
         weight += worth + (0.7 if worth > 0 and first else 0.0)
-        near = self._read.mentions.after(_MOST, 1) & {*self._read.words_of(place)}
+        near = self._read.mentions.after(_MOST, 1) & said_words
         if near and not place.of_answer and not exactly:
             weight -= 2 * _CALLED  # the most hours are a sum of hours, "most expensive" is not
         when = _LAST if descending else _FIRST
@@ -276,8 +279,8 @@ class WholeSearch:
             row = self._read.properties[place.owned]
             owner = place.ref.owner
             called = self._read.asks_for(place)
-            if called and place.property.type == "text" and HOW_MANY.match(self._read.question):
-                yield _Total(Aggregate("count", place.ref)), whole["count"] + having + _COUNTED
+            if called and place.property.type == "text":
+                yield from ((one, odds + having) for one, odds in self._counts(place, places))
             if isinstance(owner, HopRef) and called and not place.property.many:
                 item = Aggregate("count", owner)
                 yield _Grouped(place.ref, item), whole["group"] + having + row[2] + _CALLED
@@ -351,6 +354,25 @@ class WholeSearch:
                                     if _FUNCTIONS[kind] == number.kind)]  # fmt: skip
         odds = max(whole[kind] for kind in kinds) + having
         yield from ((_Grouped(ref, number), odds) for ref in by)
+
+    def _counts(
+        self, asked: Place, places: Sequence[Place]
+    ) -> Iterator[tuple[_Total | _Grouped, float]]:
+        """Yield how many there are of a requested text, or for which of them there are most.
+
+        "Which president had the most appointees?", of rows with both; a row's name is the row.
+        """
+        whole = self._read.whole["aggregate"]
+        called = asked.of_answer and self._read.is_name(asked)
+        if HOW_MANY.match(self._read.question):
+            total = Aggregate("count", NodeRef(0) if called else asked.ref)
+            yield _Total(total), whole["count"] + _COUNTED
+        near = self._read.mentions.after(_MOST, 1)
+        for other in places:
+            same = asked.of_answer and other.of_answer and other.ref != asked.ref
+            if same and other.property.type == "text" and near & {*self._read.words_of(other)}:
+                most = Aggregate("count", NodeRef(0) if self._read.is_name(other) else other.ref)
+                yield _Grouped(asked.ref, most), whole["group"] + _COUNTED
 
     def _summed(self, place: Place) -> bool:
         """Return whether "the most points" is a sum over otherwise unmentioned facts."""

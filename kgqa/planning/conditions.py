@@ -571,6 +571,7 @@ class ConditionSearch:
             share = self._read.mentions.share(place.property.name, place.owned[1])
             least = {"text": 1.0, "date": 0.5, "datetime": 0.5}.get(place.property.type, 2.0)
             none = bool(denied_words & {*said}) and share >= least
+            none |= place.is_number and self._is_denied(place)
             ended = bool(ends and DEATH.search(place.property.name))
             if any(place.owned[2] == name for *_, name in state.used) or (
                 odds < -1 and not ((flag and said) or opposite or none or ended)
@@ -595,6 +596,11 @@ class ConditionSearch:
                 yield state.also(one, worth, used=state.used | {place.owned})
         if len(named) > 1:
             yield every
+
+    def _is_denied(self, place: Place) -> bool:
+        """Return whether "no" stands before what a number is of: no alcohol, of litres of it."""
+        noun = relation_phrase(place.property.name).rpartition(" ")[2]
+        return bool(self._read.mentions.after(NO, 1) & {*self._read.mentions.of(noun)})
 
     def _there(self, place: Place, *, there: bool) -> Comparison:
         """Return that a thing has something of a property, or nothing: 0 of a number is nothing."""

@@ -206,6 +206,14 @@ class Reading:
         """Return the name of a class."""
         return self.parts.called.nouns.get(name, name)
 
+    def called_class(self, name: str) -> list[str]:
+        """Return what a class is called: its name, its noun, and its other names."""
+        return [name, self.noun(name), *self._also(name)]
+
+    def _also(self, name: str) -> tuple[str, ...]:
+        type_ = self.parts.index.types.get(name)
+        return type_.also if type_ is not None and not self.plain else ()
+
     @cached_property
     def bare(self) -> str:
         """The question without its quotations and values."""
@@ -314,7 +322,10 @@ class Reading:
 
     def class_words(self, name: str) -> list[int]:
         """Return the words of the question that mention a class."""
-        return (self.mentions.of(self.noun(name)) or self.mentions.of(name)) if name else []
+        if not name:
+            return []
+        own = self.mentions.of(self.noun(name)) or self.mentions.of(name)
+        return own or [at for also in self._also(name) for at in self.mentions.of(also)]
 
     @cached_property
     def class_mentions(self) -> dict[str, set[int]]:
@@ -360,15 +371,9 @@ class Reading:
         All other classes are values of the table's columns: passengers are the rows of ``titanic``.
         """
         index = self.parts.index
-        heads = {one.head for one in index.schema.relations}
-        others = index.types.keys() - heads
-        if self.plain or any(index.types[one].properties for one in others):
-            return ""
-        heads -= self.parts.subclasses
-        if len(heads) != 1:
-            return ""
         known = [*index.types, *index.relations, *(name for *_, name in self.properties)]
-        return "" if any(names_class(self.question, one) for one in known) else min(heads)
+        said = any(names_class(self.question, one) for one in known)
+        return "" if self.plain or said else self.parts.rows
 
     @cached_property
     def mentioned(self) -> set[str]:
@@ -396,7 +401,8 @@ class Reading:
         kind, owner, name = place.owned
         if kind != "class" or owner not in self.parts.index.types:
             return False
-        return name in (self.parts.index.types[owner].names or ("name", "title"))
+        type_ = self.parts.index.types[owner]
+        return name in (type_.names or ("name", "title", type_.named_by))
 
     def places(self, pattern: Pattern) -> Iterator[Place]:
         """Yield the properties of a pattern's nodes and hops."""

@@ -52,7 +52,7 @@ class PatternSearch:
             Pattern(
                 (name,), (),
                 odds[0] + odds[1] + _NEAR * near.get(name, 0.0)
-                + max(named(self._read.question, one) for one in (name, self._read.noun(name)))
+                + max(named(self._read.question, one) for one in self._read.called_class(name))
                 + _VALUED * (name in self._read.held_by),
             )
             for name, odds in self._read.classes.items()

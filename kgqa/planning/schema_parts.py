@@ -128,6 +128,18 @@ class SchemaParts:
             )
         }
 
+    @cached_property
+    def rows(self) -> str:
+        """The class of the rows of a lone table, "" of other graphs.
+
+        All other classes are values of its columns.
+        """
+        heads = {one.head for one in self.index.schema.relations}
+        others = self.index.types.keys() - heads
+        heads -= self.subclasses
+        alone = len(heads) == 1 and not any(self.index.types[one].properties for one in others)
+        return min(heads) if alone else ""
+
     @property
     def names(self) -> set[str]:
         """The names of classes, relations and properties, as they are."""
@@ -259,4 +271,4 @@ def value_nodes(store: QueryStore, schema: GraphSchema) -> dict[str, str]:
 
 
 def _words(name: str, also: Sequence[str]) -> str:
-    return " ".join([relation_phrase(name), *(f"or {one}" for one in also[:2])])
+    return " ".join([relation_phrase(name), *(f"or {relation_phrase(one)}" for one in also[:2])])

@@ -47,7 +47,12 @@ if TYPE_CHECKING:
 PLANS = 12
 _WHAT = re.compile(r"\W*what(?:'s| is| was| are| were)\b(?! the name)", re.IGNORECASE)
 _WHOLE_END = 0.8  # of a relation's facts that end in one class, so that others are of it, too
-_DENIED = ("<>", "missing", NOT_OF_CLASS)  # and what begins with "not", if a value follows
+_DENIED = (
+    "<>",
+    "missing",
+    "missing or <=",
+    NOT_OF_CLASS,
+)  # and what begins with "not", if a value follows
 _IDLE = -2.5  # a hop that the question has no word of, and nothing is asked about
 _UNSAID = -3.0  # a class that the question mentions
 _IN_VAIN = -6.0  # a superlative, an average or a negation that a plan has nothing for
@@ -88,7 +93,8 @@ class PlanSearch:
             if self._read.plain:
                 wide = replace(one, plan=self._widened(one.plan), nouns=self._nouns(one.plan))
             else:
-                wide = replace(one, plan=self._valued(self._open_ended(one.plan)))
+                plan = self._valued(self._open_ended(one.plan))
+                wide = replace(one, plan=plan, nouns=self._also(plan))
             if wide.plan not in unique and self._fits(wide.plan):
                 unique[wide.plan] = wide
                 if len(unique) == most:
@@ -106,6 +112,11 @@ class PlanSearch:
         """Return the names of a plan's classes, "" if one has no name."""
         nodes = [*plan.nodes, *(plan.first.nodes[:1] if plan.first else ())]
         return tuple("" if node in self._read.nameless else self._read.noun(node) for node in nodes)
+
+    def _also(self, plan: Plan) -> tuple[str, ...]:
+        """Return the other names of a plan's classes."""
+        types = self._read.parts.index.types
+        return tuple(name for node in plan.nodes if node in types for name in types[node].also)
 
     def _widened(self, plan: Plan) -> Plan:
         """Return a plan without the classes that its hops imply."""
@@ -230,6 +241,7 @@ class PlanSearch:
                 if NodeRef(0) in owners(one.left)
             )
             cost += 2 * _IN_VAIN * (not chosen)
+        cost += 2 * _IN_VAIN * self._falls_apart(plan)
         cost += _UNSAID * any(plan.nodes.count(other) == 1 for other in self._read.others)
         if not self._read.plain:
             spoken = {word for name in self._names(plan) for word in stems(name)}
@@ -258,6 +270,25 @@ class PlanSearch:
         index = self._read.parts.index
         found = [index.kind(plan, one) for one in plan.give if isinstance(one, PropertyRef)]
         return [one for one in found if one is not None]
+
+    def _falls_apart(self, plan: Plan) -> bool:
+        """Return whether a plan reaches something and leaves it by the same relation, for nothing.
+
+        Two films of one country have it in common; where the country is named, or the question
+        speaks of none and names no film, what is said of one film says nothing of the other.
+        """
+        read = self._read
+        named = {one.left for one in plan.where if one.operator in ("=", "in")}
+        for here in plan.hops:
+            for on in plan.hops:
+                same = (here.relation, here.inverse) == (on.relation, not on.inverse)
+                if not same or here.target != on.source:
+                    continue
+                middle, far = NodeRef(here.target), NodeRef(on.target)
+                said = read.class_words(plan.nodes[middle.node]) or read.mentions.of(here.relation)
+                if middle in named or not (said or far in named or read.plain):
+                    return True
+        return False
 
     def _idles(self, plan: Plan) -> int:
         """Return the number of unmentioned hops that serve no condition or output."""

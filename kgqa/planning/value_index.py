@@ -36,7 +36,9 @@ _MOST_ENTITIES = 100_000  # of a type whose properties are read
 _MOST_EDGES = 20_000  # of an entity whose relations are read
 _MOST_NAMED = 60  # entities that one question may mean
 _SEX = re.compile(r"(?<![a-z])(?:sex|gender)(?![a-z])", re.IGNORECASE)
-_SEXES = {"f": ("female", "woman", "women", "girl"), "m": ("male", "man", "men", "boy")}
+_WOMEN, _MEN = ("woman", "women", "girl", "girls"), ("man", "men", "boy", "boys")
+_SEXES = {"f": ("female", *_WOMEN), "female": _WOMEN, "m": ("male", *_MEN), "male": _MEN}
+_MOST_SEXES = 20  # things of a class called "sex", or it is about something else
 _COMMON = english_words("no_value")
 
 
@@ -61,6 +63,8 @@ class ValueIndex:
             or not schema.types
         )
         for type_ in schema.types:
+            if _SEX.search(type_.name) and type_.count <= _MOST_SEXES:
+                self._add_sexes(type_.name)
             texts = [
                 property_
                 for property_ in type_.properties
@@ -94,6 +98,13 @@ class ValueIndex:
                 self._whole[owned] = kept and self._whole.get(owned, True)
                 if words and kept:
                     self._fields.setdefault(words, {}).setdefault(owned, (value,))
+
+    def _add_sexes(self, class_: str) -> None:
+        """Add what people call the things of a class of sexes: the women are female."""
+        some = self._store.entities(self._store.instances(class_))
+        for id_, name in zip(some.ids, some.names, strict=True):
+            for said in _SEXES.get((name or "").lower(), ()):
+                self._fields.setdefault(said, {})[ENTITY, class_, "name"] = (id_,)
 
     def lacking(self, text: str) -> set[Owned]:
         """Return the properties that are known to hold no value with ``text`` in it."""

@@ -129,6 +129,34 @@ def test_a_name_of_one_word_beside_a_surname_is_the_first_name(tmp_path: Path) -
     assert read.names("Person") == {"Todd Hale", "Bea Hale", "Todd Orr"}
 
 
+def test_rows_are_called_by_the_column_that_begins_with_their_noun(tmp_path: Path) -> None:
+    songs = "".join(
+        f"Song {n % 18},Band {n % 4},Song {n % 18} by Band {n % 4},http://x/{n}\n"
+        for n in range(19)
+    )
+    heroes = "".join(f"u{n},Hero {n % 18},{n}\n" for n in range(19))
+    read = read_tables(
+        tmp_path,
+        {
+            "song-list.csv": f"Song Clean,Artist,Combined,song url\n{songs}",
+            "hero.csv": f"URL,Name/Alias,Year\n{heroes}",
+        },
+    )
+    assert read.names("Song") == {f"Song {n}" for n in range(18)}
+    assert read.names("Hero") == {f"Hero {n}" for n in range(18)}
+
+
+def test_rows_without_a_name_are_called_by_the_people_in_them(tmp_path: Path) -> None:
+    people = ["Ann Lee", "Bo Berg", "Cy Dale", "Di Ford", "Ed Gray", "Bo Berg"]
+    rows = "".join(f"Post {n % 3},{name},{n}\n" for n, name in enumerate(people))
+    read = read_tables(
+        tmp_path,
+        {"turnover.csv": f"post,holder,day\n{rows}", "visit.csv": f"ward,doctor,day\n{rows}"},
+    )
+    assert read.names("Turnover") == {*people}
+    assert read.names("Visit") == {f"Visit {n}" for n in range(2, 8)}  # a doctor is no visit
+
+
 @pytest.mark.parametrize("header", ["customerName", "notes"])
 def test_a_customer_is_not_called_by_its_contact(tmp_path: Path, header: str) -> None:
     text = (
