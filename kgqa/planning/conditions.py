@@ -600,7 +600,8 @@ class ConditionSearch:
     def _is_denied(self, place: Place) -> bool:
         """Return whether "no" stands before what a number is of: no alcohol, of litres of it."""
         noun = relation_phrase(place.property.name).rpartition(" ")[2]
-        return bool(self._read.mentions.after(NO, 1) & {*self._read.mentions.of(noun)})
+        things = set().union(*self._read.class_mentions.values())  # no flights are no facts
+        return bool(self._read.mentions.after(NO, 1) & {*self._read.mentions.of(noun)} - things)
 
     def _there(self, place: Place, *, there: bool) -> Comparison:
         """Return that a thing has something of a property, or nothing: 0 of a number is nothing."""

@@ -74,7 +74,11 @@ class SchemaParts:
         self.value_nodes = value_nodes or {}
         self.called = called or ClassWords()
         self.classes = {
-            one.name: f"class {_words(self.called.nouns.get(one.name, one.name), one.also)}"
+            one.name: "class "
+            + _words(
+                self.called.nouns.get(one.name, one.name),
+                [also for also in one.also if also != one.named_by],
+            )
             for one in schema.types
         }
         self.hops: dict[tuple[str, str, str], str] = {}
@@ -180,9 +184,9 @@ class SchemaParts:
         classes, hops, properties = list(self.classes), list(self.hops), list(self.properties)
         if self.is_large:
             classes, hops, properties = self._chosen(asked)
+        texts = {name: self._class_text(name, asked) for name in classes}
         parts: list[tuple[float, Part, object]] = [
-            (2 + near(self.classes[name]), Part("class", self.classes[name]), name)
-            for name in classes
+            (2 + near(text), Part("class", text), name) for name, text in texts.items()
         ]
         parts += [(0.5 + near_hop(hop), Part("hop", self.hops[hop]), hop) for hop in hops]
         for owned in properties:
@@ -193,6 +197,12 @@ class SchemaParts:
             kept = set(nlargest(_MOST_PARTS, range(len(parts)), key=lambda at: parts[at][0]))
             parts = [one for at, one in enumerate(parts) if at in kept]
         return [part for _, part, _ in parts], [ref for _, _, ref in parts]
+
+    def _class_text(self, name: str, asked: AbstractSet[str]) -> str:
+        """Return a class in words, with the column of its names if the question speaks of it."""
+        named = self.index.types[name].named_by if name in self.index.types else ""
+        said = bool(named) and {*stems(named)} <= asked
+        return f"{self.classes[name]} or {relation_phrase(named)}" if said else self.classes[name]
 
     @property
     def is_large(self) -> bool:
