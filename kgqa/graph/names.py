@@ -22,7 +22,7 @@ ABBREVIATIONS = {  # in names of columns and properties
     "prc": "price", "desc": "description", "tot": "total", "acct": "account", "sal": "salary",
     "alt": "altitude", "elev": "elevation", "wt": "weight", "ht": "height", "temp": "temperature",
     "dist": "distance", "vol": "volume", "emp": "employee", "mgr": "manager", "hrs": "hours",
-    "mins": "minutes", "pct": "percent",
+    "mins": "minutes", "pct": "percent", "popu": "population",
 }  # fmt: skip
 
 KEY_WORDS = frozenset(["id", "ids", "uid", "uuid", "guid", "key", "fk", "pk", "ref", "iri", "uri"])

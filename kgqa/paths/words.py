@@ -20,7 +20,10 @@ _STATIONS = "yzuvw"  # the entities between it and the last one
 _WANTED = "?"  # the last one: what the question asks for
 _LONGEST_EXAMPLE = 40  # characters
 _PREFIXED = re.compile(r"[a-z][\w-]*:[A-Za-z]\w*")  # schema:birthPlace
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_CAMEL = re.compile(
+    r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])"
+    r"|(?<=[a-z]{3})(?=(?:\d\d|(?:1[89]|20)\d\d)$)"  # a year: sales2019, elo15
+)
 
 
 @lru_cache(65_536)
@@ -33,8 +36,8 @@ def relation_phrase(name: str) -> str:
     'has ingredient'
     >>> relation_phrase("STOPS_AT"), relation_phrase("people.person.place_of_birth")
     ('stops at', 'place of birth')
-    >>> relation_phrase("dob"), relation_phrase("unitsinstock")
-    ('date of birth', 'units in stock')
+    >>> relation_phrase("dob"), relation_phrase("unitsinstock"), relation_phrase("sales2019")
+    ('date of birth', 'units in stock', 'sales 2019')
     >>> relation_phrase("/film/film/starring./film/performance/actor")
     'starring actor'
     """

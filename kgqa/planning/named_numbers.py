@@ -29,7 +29,8 @@ def without_named(literals: Stated, names: Iterable[str]) -> NamedNumbers:
     """Return literals without those that say which property is meant, so compare with nothing.
 
     ``names``: of the schema's properties. All numbers of a name are to be in the question; of a
-    year the last two digits are enough where the name has two numbers.
+    year the last two digits are enough where the name has two numbers, or where there are several
+    such names: ``elo98``, ``elo15``.
 
     >>> from kgqa.understanding.literals import stated
     >>> asked = stated("Which airline had the most deaths from 1985 to 1999?")
@@ -39,23 +40,24 @@ def without_named(literals: Stated, names: Iterable[str]) -> NamedNumbers:
     >>> len(without_named(asked, ["deaths_00_14", "year"]).literals.literals)
     2
     """
-    said: set[Stating] = set()
-    meant: dict[str, set[str]] = {}
-    by_rest: dict[str, list[str]] = {}
+    by_rest: dict[str, dict[str, list[str]]] = {}  # the numbers of each name of the same words
     for name in names:
         words = relation_phrase(name).split()
-        numbers = [word for word in words if _DIGITS.fullmatch(word)]
-        if not numbers:
-            continue
-        rest = " ".join(word for word in words if word not in numbers)
-        by_rest.setdefault(rest, []).append(name)
-        saying = [
-            [one for one in literals.literals if _says(one, number, len(numbers))]
-            for number in numbers
-        ]
-        if all(saying):
-            meant.setdefault(rest, set()).add(name)
-            said.update(one for some in saying for one in some)
+        if numbers := [word for word in words if _DIGITS.fullmatch(word)]:
+            rest = " ".join(word for word in words if word not in numbers)
+            by_rest.setdefault(rest, {})[name] = numbers
+    said: set[Stating] = set()
+    meant: dict[str, set[str]] = {}
+    for rest, called in by_rest.items():
+        for name, numbers in called.items():
+            short = len(numbers) > 1 or len(called) > 1
+            saying = [
+                [one for one in literals.literals if _says(one, number, short=short)]
+                for number in numbers
+            ]
+            if all(saying):
+                meant.setdefault(rest, set()).add(name)
+                said.update(one for some in saying for one in some)
     if not said:
         return NamedNumbers(literals, (), frozenset())
     left = tuple(one for one in literals.literals if one not in said)
@@ -64,8 +66,8 @@ def without_named(literals: Stated, names: Iterable[str]) -> NamedNumbers:
     return NamedNumbers(replace(literals, literals=left), named, frozenset(others))
 
 
-def _says(literal: Stating, number: str, among: int) -> bool:
+def _says(literal: Stating, number: str, *, short: bool) -> bool:
     text = str(literal.value)
     if literal.kind == "text":
         return False
-    return text == number or (among > 1 and short_year(text) == number)
+    return text == number or (short and short_year(text) == number)

@@ -592,6 +592,7 @@ def asked_noun(question: str) -> str:
 
 
 _PERSONS = english_words("persons")
+_VERB_END = re.compile(r"(?<=\w{3})(?:e|es|s|ed|ing)$")
 
 
 def does(question: str, name: str) -> bool:
@@ -599,9 +600,15 @@ def does(question: str, name: str) -> bool:
 
     >>> does("Who drives for Lotus?", "Driver"), does("Who is Ann?", "Driver")
     (True, False)
+    >>> does("Who served most often?", "Server"), does("Who ordered most often?", "Order")
+    (True, False)
     """
-    person = relation_phrase(name).rpartition(" ")[2] in _PERSONS
-    return person and bool(_WHO.match(question) and Mentions(question).of(name))
+    if not _WHO.match(question):
+        return False
+    noun = relation_phrase(name).rpartition(" ")[2]
+    verbs = {_VERB_END.sub("", word) for word in re.findall(r"[a-z]+", question.lower())}
+    agent = noun[-2:] in ("er", "or") and noun[:-2] in verbs
+    return agent or (noun in _PERSONS and bool(Mentions(question).of(name)))
 
 
 def named(question: str, name: str) -> float:

@@ -149,6 +149,11 @@ def test_rows_are_called_by_the_column_that_begins_with_their_noun(tmp_path: Pat
 def test_rows_without_a_name_are_called_by_the_people_in_them(tmp_path: Path) -> None:
     people = ["Ann Lee", "Bo Berg", "Cy Dale", "Di Ford", "Ed Gray", "Bo Berg"]
     rows = "".join(f"Post {n % 3},{name},{n}\n" for n, name in enumerate(people))
+    slugs = "".join(
+        f"{name.lower().replace(' ', '-')}-{n},{name}\n" for n, name in enumerate(people)
+    )
+    read = read_tables(tmp_path, {"draft.csv": f"ID,Player\n{slugs}"})
+    assert read.names("Draft") == {*people}
     read = read_tables(
         tmp_path,
         {"turnover.csv": f"post,holder,day\n{rows}", "visit.csv": f"ward,doctor,day\n{rows}"},

@@ -20,6 +20,8 @@ DEATHS = ("airline", "deaths_85_99", "deaths_00_14")
         ("Which airline was founded in 1985?", DEATHS, [1985]),
         ("Which shop sold most in 2019?", ("sales_2019", "sales_2020"), []),
         ("Which shop sold most in 2018?", ("sales_2019", "sales_2020"), [2018]),
+        ("Which land had the most goals in 2015?", ("goals98", "goals15"), []),
+        ("Which land joined in 2015?", ("goals15",), [2015]),
         ("Which shop opened in 2019?", ("opened",), [2019]),
         ('Which film is called "2019"?', ("sales_2019",), ["2019"]),
     ],
