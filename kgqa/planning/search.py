@@ -282,6 +282,7 @@ class PlanSearch:
         for here in plan.hops:
             for on in plan.hops:
                 same = (here.relation, here.inverse) == (on.relation, not on.inverse)
+                same = same and plan.nodes[here.source] == plan.nodes[on.target]
                 if not same or here.target != on.source:
                     continue
                 middle, far = NodeRef(here.target), NodeRef(on.target)
