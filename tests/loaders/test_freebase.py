@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kgqa.errors import DumpMalformedError, DumpNotFoundError
+from kgqa.graph.freebase import FILTERS, MEDIATOR_TYPES, bundled
 from kgqa.graph.model import Kind
 from kgqa.loaders import make_loader
-from kgqa.graph.freebase import FILTERS, MEDIATOR_TYPES, bundled
 from kgqa.loaders.freebase import NAMESPACES, Filters
 
 if TYPE_CHECKING:
