@@ -411,16 +411,27 @@ class SparqlStore:
         there = np.zeros(len(columns[0]), dtype=np.bool_)
         known = self._keys.ids_of(list({*columns[0], *columns[2]}))
         names = self._relations.ids
-        asked: list[tuple[int, str]] = []
+        asked: list[tuple[int, str, bool]] = []
         for place, (head, relation, tail) in enumerate(zip(*columns, strict=True)):
             if head in known and tail in known and 0 <= relation < len(names):
                 if known[head][:1] == '"':
                     continue
                 parts = (known[head], names[relation], known[tail])
-                asked.append((place, " ".join(map(self._term, parts))))
+                text = " ".join(map(self._term, parts))
+                if tag := re.search(r'(?<=")@[\w-]+$', known[tail]):
+                    text = f"{text.removesuffix(tag[0])} {literal(tag[0][1:])}"
+                asked.append((place, text, tag is not None))
         for start in range(0, len(asked), BATCH):
-            some = " ".join(f"({place} {triple})" for place, triple in asked[start : start + BATCH])
-            rows = all_rows(self.client, query("has_edges", triples=some))
+            sides = []
+            for name, of_tagged in (("has_edges", False), ("has_tagged", True)):
+                if some := [
+                    f"({place} {text})"
+                    for place, text, tagged in asked[start : start + BATCH]
+                    if tagged == of_tagged
+                ]:
+                    sides.append(query(name, triples=" ".join(some)))
+            united = " UNION ".join(f"{{ {side} }}" for side in sides)
+            rows = all_rows(self.client, f"SELECT DISTINCT ?i\nWHERE {{ {united} }}")
             there[[number(row, "i") for row in rows]] = True
         return there
 
