@@ -358,7 +358,8 @@ class TriplesPart(BlockReport):
             self.reject(int(numbers[row]), reason, line(row))
             kept[row] = False
         properties = json_objects(by_name, len(numbers))
-        add_edges(self.edges, *(column.filter(kept) for column in (*parts, properties)))
+        columns = (*parts, properties)
+        add_edges(self.edges, *(c.filter(kept) for c in columns) if reasons else columns)
 
     def find_ends(self) -> None:
         """Set ``ends`` to those of all edges that are not values.
