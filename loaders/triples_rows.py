@@ -358,8 +358,8 @@ class TriplesPart(BlockReport):
             self.reject(int(numbers[row]), reason, line(row))
             kept[row] = False
         properties = json_objects(by_name, len(numbers))
-        columns = (*parts, properties)
-        add_edges(self.edges, *(c.filter(kept) for c in columns) if reasons else columns)
+        rows = [*parts, properties]
+        add_edges(self.edges, *([c.filter(kept) for c in rows] if reasons else rows))
 
     def find_ends(self) -> None:
         """Set ``ends`` to those of all edges that are not values.

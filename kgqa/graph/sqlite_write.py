@@ -11,7 +11,6 @@ import shutil
 import sqlite3
 from collections import Counter
 from dataclasses import asdict
-from itertools import compress
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
 
 _ROWS = 20_000  # rows that are looked at together
 _TOGETHER = 32  # rows of one statement
+_IN_JSON = 4_000  # texts of one statement
 _LITERALS = {None: "NULL", "[]": "'[]'"}  # of what whole columns often are
 NODE_COLUMNS = ("id", "name", "aliases", "kind", "types", "properties")
 
@@ -140,7 +140,7 @@ def _insert(db: sqlite3.Connection, table: str, *columns: Sequence[Any]) -> None
     A statement takes many rows: starting one costs as much as a row. A value that all rows share
     stands in it.
     """
-    literals = [_LITERALS.get(c[0]) if c and c.count(c[0]) == len(c) else None for c in columns]
+    literals = [_literal(column) for column in columns]
     bound = [c for c, literal in zip(columns, literals, strict=True) if literal is None]
     width = len(bound)
     values: list[Any] = [None] * (width * len(columns[0]))
@@ -154,6 +154,11 @@ def _insert(db: sqlite3.Connection, table: str, *columns: Sequence[Any]) -> None
     db.executemany(statement + ",".join([row] * _TOGETHER), map(values.__getitem__, slices))
     left = (values[at : at + width] for at in range(rest, len(values), width))
     db.executemany(statement + row, left)
+
+
+def _literal(column: Sequence[Any]) -> str | None:
+    literal = _LITERALS.get(column[0]) if len(column) else None
+    return literal if literal and column.count(column[0]) == len(column) else None
 
 
 def _write_edges(
@@ -235,8 +240,18 @@ def _insert_nodes(
     )
     lists = (_json_lists(rows.column(name)) for name in ("aliases", "types"))
     _insert(db, "entity", keys, ids, names, kinds, degrees, *lists, properties)
+    names, others = _texts(rows)
+    if isinstance(keys, range) and not any(others):
+        statement = (
+            "INSERT INTO entity_text (rowid, name, aliases) SELECT ? + key, value, '' "
+            "FROM json_each(?) WHERE value IS NOT NULL"
+        )  # a third faster than a statement a row
+        for at in range(0, len(names), _IN_JSON):
+            text = json.dumps(names[at : at + _IN_JSON], ensure_ascii=False)
+            db.execute(statement, (keys[at], text))
+        return
     statement = "INSERT INTO entity_text (rowid, name, aliases) VALUES (?, ?, ?)"
-    db.executemany(statement, _texts(keys, rows))
+    db.executemany(statement, _searched(keys, names, others))
 
 
 def _json_lists(lists: pa.ListArray) -> list[str]:
@@ -248,21 +263,29 @@ def _json_lists(lists: pa.ListArray) -> list[str]:
     return texts
 
 
-def _texts(keys: Sequence[int], rows: pa.RecordBatch) -> Iterator[tuple[int, str, str]]:
+def _texts(rows: pa.RecordBatch) -> tuple[list[str | None], list[str]]:
     """Return what ``entity_text`` holds of nodes: entities' names and aliases, normalised.
 
-    So a query's words are split as these are.
+    So a query's words are split as these are. The name is None of what is not searched.
     """
     names, aliases = rows.column("name").fill_null(""), rows.column("aliases")
-    norms = normalised_column(names).to_pylist()
     others = [""] * len(rows)
     places = np.flatnonzero(pc.list_value_length(aliases).fill_null(0))
     for place, given in zip(places.tolist(), aliases.take(places).to_pylist(), strict=True):
         others[place] = " ".join(map(normalise, given))
-    is_entity = pc.equal(rows.column("kind"), pa.scalar(Kind.ENTITY, pa.uint8()))
-    chosen = is_entity.to_numpy(False) & (pc.binary_length(names).to_numpy() > 0)
-    chosen[places] = is_entity.take(places).to_numpy(False)
-    return compress(zip(keys, norms, others, strict=True), chosen.tolist())
+    chosen = pc.binary_length(names).to_numpy() > 0
+    chosen[places] = True
+    chosen &= pc.equal(rows.column("kind"), pa.scalar(Kind.ENTITY, pa.uint8())).to_numpy(False)
+    norms = pc.if_else(pa.array(chosen), normalised_column(names), pa.scalar(None, pa.string()))
+    return norms.to_pylist(), others
+
+
+def _searched(
+    keys: Sequence[int], names: list[str | None], others: list[str]
+) -> Iterator[tuple[int, str, str]]:
+    """Return the rows of ``entity_text``."""
+    rows = zip(keys, names, others, strict=True)
+    return ((key, name, aliases) for key, name, aliases in rows if name is not None)
 
 
 _NODE = ("key", *NODE_COLUMNS)
@@ -334,7 +357,8 @@ def _apply(db: sqlite3.Connection, change: GraphChange) -> None:
         "DELETE FROM relation WHERE key = ?", ((key,) for key in change.removed_relations)
     )
     db.executemany("INSERT OR REPLACE INTO relation VALUES (?, ?, ?, ?)", change.relations)
-    db.executemany(_REMOVE_TEXT, _texts(*_rows_of(change.old.values())))
+    keys, rows = _rows_of(change.old.values())
+    db.executemany(_REMOVE_TEXT, _searched(keys, *_texts(rows)))
     db.executemany("DELETE FROM entity WHERE key = ?", ((key,) for key in change.removed_nodes))
     _insert_nodes(db, *_rows_of(change.nodes), [0] * len(change.nodes))
     added, removed = change.names()
