@@ -19,6 +19,7 @@ CALLED = {WESTERN: "Windows-1252", "latin-1": "Latin-1"}
 
 NOT_WESTERN = (0x81, 0x8D, 0x8F, 0x90, 0x9D)  # bytes that Windows-1252 lacks
 _ZEROS = 0.4  # share of the bytes of one half of UTF-16 that are zero in most languages
+_LOOKED_AT = 1 << 16  # bytes, an even number
 _SAYING = 12  # bytes from which the places of zeros say something
 _MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -44,6 +45,7 @@ def wide_encoding(start: bytes) -> str:
     >>> wide_encoding("id,name".encode("utf-16")), wide_encoding("id,name".encode("utf-16-be"))
     ('utf-16', 'utf-16-be')
     """
+    start = start[:_LOOKED_AT]
     said = next((encoding for mark, encoding in _MARKS if start.startswith(mark)), "")
     if len(start) < _SAYING:
         return said

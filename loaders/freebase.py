@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgqa.errors import DumpMalformedError
+from kgqa.graph.freebase import FILTERS, MEDIATOR_TYPES, Filters, bundled
 from kgqa.graph.mids import NO_MID, encode_mids
 from kgqa.graph.model import (
     ALIAS,
@@ -59,35 +59,6 @@ _LEFT_OUT = "long text, empty text or web address"
 _START = f"<{NAMESPACES[0]}".encode()
 _TAB = 9
 _CONTROL = re.compile("[\x01-\t]")
-
-
-class Filters:
-    """Entries ``- prefix`` (left out) and ``+ prefix`` (kept); dots bound a prefix.
-
-    The longest prefix that fits decides; without one a name is kept.
-
-    >>> filters = Filters(["- base", "+ base.locations"])
-    >>> [filters.keeps(name) for name in ("base.x.y", "base.locations.z", "baseball.player")]
-    [False, True, True]
-    """
-
-    def __init__(self, entries: list[str]) -> None:
-        self._keeps: dict[str, bool] = {}
-        for entry in entries:
-            sign, _, prefix = entry.partition(" ")
-            if sign not in ("+", "-") or not prefix.strip():
-                raise DumpMalformedError(
-                    f"The filter entry {entry!r} is malformed.", "Write “- prefix” or “+ prefix”."
-                )
-            self._keeps[prefix.strip()] = sign == "+"
-
-    def keeps(self, name: str) -> bool:
-        """Return whether ``name`` is loaded."""
-        while name:
-            if (keep := self._keeps.get(name)) is not None:
-                return keep
-            name = name.rpartition(".")[0]
-        return True
 
 
 class Use(IntEnum):
@@ -390,9 +361,6 @@ def _mids(terms: pa.Array) -> tuple[IntArray, BoolArray]:
     return codes[indices], outside[indices]
 
 
-FILTERS = "freebase_filters.txt"
-
-
 class FreebaseOptions(Options):
     """How a Freebase dump is read."""
 
@@ -418,8 +386,9 @@ class FreebaseLoader:
 
     def __init__(self, options: FreebaseOptions | None = None) -> None:
         self.options = options or FreebaseOptions()
-        self._filters = Filters(data_lines(self.options.filters or FILTERS))
-        self._mediator_types = frozenset(data_lines("mediator_types.txt"))
+        given = self.options.filters
+        self._filters = Filters(data_lines(given) if given else bundled(FILTERS))
+        self._mediator_types = frozenset(bundled(MEDIATOR_TYPES))
 
     def read(
         self, sources: Sequence[Path], report: Report, rejects: Rejects, progress: Progress

@@ -127,6 +127,7 @@ def as_text(values: pa.Array) -> tuple[pa.Array, BoolArray]:
 
 NO_TEXT = pa.array([], type=pa.string())
 _ENCODE = json.JSONEncoder(ensure_ascii=False).encode
+_BLANK, _ASCII = 32, 126  # bytes between them are characters that show
 _SPECIAL = r'["\\\x00-\x1f]'  # what JSON escapes
 
 
@@ -158,6 +159,11 @@ def inside(texts: pa.Array, before: int, after: int = 0) -> pa.Array:
 
 def is_text(texts: pa.Array) -> BoolArray:
     """Return which strings have a character that is not white space."""
+    places, content = offsets_of(texts)
+    if len(texts) and not texts.null_count and np.diff(places).min() > 0:
+        first = content[places[:-1]]
+        if first.min() > _BLANK and first.max() <= _ASCII:
+            return np.ones(len(texts), dtype=np.bool_)
     return mask_of(pc.greater(pc.binary_length(pc.utf8_trim_whitespace(texts)), 0))
 
 

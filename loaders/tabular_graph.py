@@ -16,6 +16,8 @@ import pyarrow.compute as pc
 
 from kgqa.lexicon.english import says_relation
 from kgqa.loaders.tabular_mapping import (
+    HEADS,
+    TAILS,
     ColumnMapping,
     EdgeMapping,
     TableMapping,
@@ -33,8 +35,7 @@ _RELATIONS = (
 )
 _LESS_SURE = ("label", "type")  # of a table whose two ends are called so
 _KINDS_OF_EDGE = {"directed", "undirected", "mutual", "edge", "link"}
-_HEADS = ("subject", "source", "head", "from", "start", "src", "x", "node1", "entity1")
-_TAILS = ("object", "target", "tail", "to", "end", "dst", "y", "node2", "entity2")
+_HEADS, _TAILS = (*HEADS, "x"), (*TAILS, "y")  # elsewhere they are coordinates
 _NAMES = ("name", "label", "title", "preferredname", "entityname", "nodename", "displayname")
 _TYPES = ("category", "categories", "type", "kind", "class", "nodetype", "entitytype", "label")
 _SHARED = 0.85  # share of the values of an end that the key of the nodes has

@@ -24,6 +24,7 @@ from kgqa.lexicon.english import bearer_of_name, parts_of_name
 from kgqa.lexicon.english import words as said
 from kgqa.loaders.tabular_mapping import (
     CLASS_WORDS,
+    HEADS,
     ID_WORDS,
     LINK_WORDS,
     LOWER_WORDS,
@@ -31,6 +32,7 @@ from kgqa.loaders.tabular_mapping import (
     PERSON_WORDS,
     ROLE_WORDS,
     SELF_WORDS,
+    TAILS,
     THING_WORDS,
     UPPER_WORDS,
     ColumnMapping,
@@ -78,8 +80,7 @@ _PERSON = r"^\p{Lu}[\p{L}\p{M}.'’-]*( \p{Lu}[\p{L}\p{M}.'’-]*){1,3}$"
 _FLAGGED = 10  # rows, from which a column of 0 and 1 alone says yes and no
 _MOSTLY = 0.8
 _MOST_DESCRIBED = 10_000  # rows of a data dictionary
-_ENDS = {"source": "target", "from": "to", "start": "end", "head": "tail", "src": "dst"}
-_ENDS |= {tail: head for head, tail in _ENDS.items()}
+_ENDS = dict(zip((*HEADS, *TAILS), (*TAILS, *HEADS), strict=True))
 _TIMES = frozenset({"year", "month", "week", "day", "hour", "season"})
 
 
@@ -594,8 +595,8 @@ def _hint(
 
 def _is_end(column: _Column, plan: _Plan, plans: dict[str, _Plan]) -> bool:
     """Return whether a column is an end of edges, beside the other end and one table of nodes."""
-    other = _ENDS.get(relation_of(column.name))
-    return len(plans) == 2 and other in [relation_of(name) for name in plan.columns]
+    called = [relation_of(name).replace(" ", "") for name in (column.name, *plan.columns)]
+    return len(plans) == 2 and _ENDS.get(called[0]) in called
 
 
 def _is_join(plan: _Plan, plans: dict[str, _Plan]) -> bool:

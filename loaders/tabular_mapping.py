@@ -62,6 +62,9 @@ _COUNTS = _set(  # end the name of a column of numbers, though it has 0 and 1 al
     "version position order quantity share ratio percent type kind class group label target value "
     "bit digit phase stage step round half floor zone sex gender"
 )
+HEADS = ("subject", "source", "head", "from", "start", "src", "node1", "entity1")
+TAILS = ("object", "target", "tail", "to", "end", "dst", "node2", "entity2")
+"""What the two ends of an edge are called, pair by pair, the likeliest first."""
 CLASS_WORDS = _set("kind type class")
 _NO_CLASS = _set("list data info information table tbl")  # say of a table that it is one
 THING_WORDS = _set(  # columns whose values are things even where few of them repeat

@@ -35,10 +35,12 @@ if TYPE_CHECKING:
 
 PARTS = ("head", "relation", "tail")
 _CALLED = {  # what the columns are called, the likeliest name first, without _ and spaces
-    "head": "head subject subj h s source src from start startid headentity entity1 node1",
+    "head": "head subject subj h s source src from start startid headentity entity1 node1 "
+    "headid subjectid sourceid fromid srcid",
     "relation": "relation predicate rel pred r p property relationship reltype edgetype metaedge "
-    "interaction interactiontype type label edge verb",
-    "tail": "tail object obj t o target dst to end endid tailentity destination entity2 node2",
+    "interaction interactiontype type label edge verb relationid predicateid",
+    "tail": "tail object obj t o target dst to end endid tailentity destination entity2 node2 "
+    "tailid objectid targetid toid dstid",
 }
 _SAYS = {part: tuple(called.split()) for part, called in _CALLED.items()}
 _WORD = re.compile(r"[\W_]+")
@@ -358,7 +360,8 @@ class TriplesPart(BlockReport):
             self.reject(int(numbers[row]), reason, line(row))
             kept[row] = False
         properties = json_objects(by_name, len(numbers))
-        add_edges(self.edges, *(column.filter(kept) for column in (*parts, properties)))
+        rows = [*parts, properties]
+        add_edges(self.edges, *([c.filter(kept) for c in rows] if reasons else rows))
 
     def find_ends(self) -> None:
         """Set ``ends`` to those of all edges that are not values.

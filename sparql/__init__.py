@@ -13,8 +13,9 @@ from importlib.resources import files
 
 TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
 _TRIPLE = "(0 <urn:kgqa:head> <urn:kgqa:relation> <urn:kgqa:tail>)"
+_TAGGED = '(0 <urn:kgqa:head> <urn:kgqa:relation> "text" "tag")'
 _PLACES = re.compile(
-    rf"(?P<type><{re.escape(TYPE)}>)|(?P<triples>{re.escape(_TRIPLE)})|<urn:kgqa:(?P<term>\w+)>|"
+    rf"(?P<type><{re.escape(TYPE)}>)|(?P<triples>{re.escape(_TRIPLE)}|{re.escape(_TAGGED)})|<urn:kgqa:(?P<term>\w+)>|"
     r'"(?P<test>[\w ]+)" = "(?P=test)"'
 )
 

@@ -110,6 +110,17 @@ def number_in(text: str) -> int | float | None:
     return number if abs(number) < 1e300 else None
 
 
+def is_amount(text: str) -> bool:
+    """Return whether a text is a number, perhaps with a unit.
+
+    >>> is_amount("$157 Billion"), is_amount("12"), is_amount("Area 51"), is_amount("NA")
+    (True, True, False, False)
+    """
+    if len(text) > _MOST_WHOLE or not any(map(str.isdigit, text)) or text.lower() in MISSING:
+        return False
+    return number_in(text) is not None or (len(text) <= _LONGEST and _split(text) is not None)
+
+
 def _split(text: str) -> tuple[str, int, str] | None:
     """Return the digits of an amount with their sign, the zeros after them, and the unit."""
     if loss := _LOSS.fullmatch(text):

@@ -92,7 +92,7 @@ class Attachment:
     graph, ``labels`` are the properties that are names, ``language`` is the wanted one, ``prefix``
     stands before short ids, and a mediator is what has no name and an id that the pattern matches;
     ``classes`` are the predicates that say the class, ``subclasses`` the one that leads from a
-    class to a wider one.
+    class to a wider one; ``keep`` excepts from ``skip``: the longest entry decides.
     """
 
     url: str  # without credentials
@@ -110,6 +110,7 @@ class Attachment:
     prefix: str = ""
     classes: tuple[str, ...] = ()
     subclasses: str = ""
+    keep: tuple[str, ...] = ()
 
     @property
     def is_endpoint(self) -> bool:
@@ -158,7 +159,7 @@ def as_toml(record: Attachment) -> str:
     ]
     plain: tuple[str, ...] = ("url", "database", "attached", "direction", "only", "skip", "values")
     if record.is_endpoint:
-        plain += ("labels", "language", "prefix", "classes", "subclasses")
+        plain += ("keep", "labels", "language", "prefix", "classes", "subclasses")
     lines += [f"{name} = {toml_value(getattr(record, name))}" for name in plain]
     lines.append(f"mediators = {toml_value(asdict(record.mediators))}")
     for label, type_ in record.types.items():
@@ -223,7 +224,8 @@ class Survey:
     ``relations``: relationship types and walked properties, the relations of walks, by key.
     ``named``: how many nodes it holds the names of; ``seconds``: how long it took. Of an endpoint
     alone: ``called`` is what relations are called by their labels, ``all_relations`` whether these
-    are all predicates, and ``text_indexes`` has one if the server finds names by words.
+    are all predicates, ``text_indexes`` has one if the server finds names by words, and a node
+    without a name is a mediator only if it is of one of ``mediator_types``, where there are some.
     """
 
     info: KGInfo
@@ -239,6 +241,7 @@ class Survey:
     named: int
     called: dict[str, str] = field(default_factory=dict)
     all_relations: bool = True
+    mediator_types: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ import orjson
 from pydantic import TypeAdapter
 
 from kgqa.errors import GraphError
-from kgqa.graph.amounts import MISSING, READ, NumberForm, NumberTexts
+from kgqa.graph.amounts import MISSING, READ, NumberForm, NumberTexts, is_amount
 from kgqa.graph.kept import Kept
 from kgqa.graph.literals import (
     LONG_TEXT,
@@ -404,7 +404,7 @@ class _Survey:
             if kind == Kind.ENTITY and name:
                 if name.lower() in MISSING:
                     self._missing.add(key)
-                elif _reads_as_value(name):
+                elif value_type(name) != "text" or is_amount(name):
                     self._reads.add(key)
             if count:
                 self._types[number, kind] += 1
@@ -571,12 +571,3 @@ class _Survey:
             )
             for (head, relation, tail), count in rows
         )
-
-
-def _reads_as_value(name: str) -> bool:
-    """Return whether a name is a number, an amount or a date."""
-    if value_type(name) != "text":
-        return True
-    said = NumberTexts()
-    said.add(name)
-    return bool(said.amounts)

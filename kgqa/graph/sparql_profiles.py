@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from kgqa.graph.attached import Attachment, Mediators
+from kgqa.graph.freebase import FILTERS, bundled
 from kgqa.graph.literals import LONG_TEXT
 from kgqa.graph.names import is_storable
 from kgqa.graph.sparql_client import iri, literal
@@ -31,19 +32,7 @@ ALIASES = (
     "http://schema.org/alternateName",
     f"{FREEBASE}common.topic.alias",
 )
-_SITE = (
-    "type",
-    "common",
-    "freebase",
-    "kg",
-    "dataworld",
-    "user",
-    "base",
-    "topic_server",
-    "imdb",
-    "http://www.w3.org/",
-    "http://rdf.freebase.com/key/",
-)
+_BEYOND_FREEBASE = ("http://www.w3.org/", "http://rdf.freebase.com/key/")
 _WIKIBASE = (
     "http://wikiba.se/ontology#",
     "http://www.w3.org/",  # of statements: their rank as a class, where they come from
@@ -76,17 +65,27 @@ def wanted_language(variable: str, language: str) -> str:
 def settings_of(record: Attachment) -> str:
     """Return what of a record a survey depends on."""
     held = asdict(record)
-    names = ("url", "database", "labels", "language", "only", "skip", "classes", "subclasses")
-    return repr([held[name] for name in names])
+    names = ("url", "database", "labels", "language", "only", "skip", "keep", "classes")
+    return repr([held[name] for name in (*names, "subclasses", "mediators")])
 
 
 def takes(record: Attachment, predicate: str) -> bool:
     """Return whether edges of a predicate are taken.
 
-    ``only`` and ``skip`` name predicates, and the beginnings of such, up to ``/``, ``#`` or ``.``.
+    ``only``, ``skip`` and ``keep`` name predicates, and the beginnings of such, up to ``/``, ``#``
+    or ``.``.
     """
     short = predicate.removeprefix(record.prefix)
-    return (not record.only or fits(short, record.only)) and not fits(short, record.skip)
+    return (not record.only or fits(short, record.only)) and not is_skipped(record, short)
+
+
+def is_skipped(record: Attachment, short: str) -> bool:
+    """Return whether a longer entry of ``skip`` than of ``keep`` fits a name."""
+    skipped, kept = (
+        max((len(name) for name in names if fits(short, (name,))), default=0)
+        for names in (record.skip, record.keep)
+    )
+    return skipped > kept
 
 
 def fits(short: str, names: Sequence[str]) -> bool:
@@ -106,7 +105,8 @@ def profiled(record: Attachment, predicates: dict[str, int]) -> Attachment:
             record,
             labels=record.labels or (f"{FREEBASE}type.object.name", *LABELS[:1]),
             prefix=FREEBASE,
-            skip=record.skip or _SITE,
+            skip=record.skip or (*_listed("-"), *_BEYOND_FREEBASE),
+            keep=record.keep if record.skip else _listed("+"),
             mediators=Mediators(pattern=r"[mg]\..*"),
             direction="out",
         )
@@ -119,6 +119,10 @@ def profiled(record: Attachment, predicates: dict[str, int]) -> Attachment:
         )
     there = tuple(one for one in LABELS if one in predicates)
     return replace(record, labels=record.labels or there or LABELS[:1])
+
+
+def _listed(sign: str) -> tuple[str, ...]:
+    return tuple(line[2:] for line in bundled(FILTERS) if line[0] == sign)
 
 
 def classed(record: Attachment, predicates: dict[str, int], total: int) -> Attachment:
@@ -147,24 +151,41 @@ def class_path(record: Attachment) -> str:
 
 def taken_filter(record: Attachment) -> str:
     """Return the condition on ``?p`` of :func:`takes`, names excluded."""
-
-    def fits(names: Sequence[str]) -> str:
-        tests = []
-        for name in names:
-            whole = name if ":" in name else record.prefix + name
-            begins = whole if whole[-1:] in ("/", "#") else f"{whole}."
-            tests.append(f"STRSTARTS(STR(?p), {literal(begins)})")
-            if begins != whole:
-                tests.append(f"STR(?p) = {literal(whole)}")
-        return " || ".join(tests)
-
     names = ", ".join(map(iri, (*record.labels, *ALIASES)))
     parts = [f"?p NOT IN ({names})"]
     if record.only:
-        parts.append(f"({fits(record.only)})")
+        parts.append(f"({_longest(record.prefix, '?p', record.only, ())})")
     if record.skip:
-        parts.append(f"!({fits(record.skip)})")
+        parts.append(f"!({_longest(record.prefix, '?p', record.skip, record.keep)})")
     return " && ".join(parts)
+
+
+def shown_filter(record: Attachment, variable: str) -> str:
+    """Return the condition on a class that it is not skipped."""
+    if not record.skip:
+        return "true"
+    return f"!({_longest(record.prefix, variable, record.skip, record.keep)})"
+
+
+def _longest(prefix: str, variable: str, names: Sequence[str], others: Sequence[str]) -> str:
+    """Return the condition that the longest entry that fits is one of ``names``."""
+    outer = [name for name in names if not fits(name, others)]
+    short = "|".join(map(_escaped, (name for name in outer if ":" not in name)))
+    whole = [
+        _escaped(name) + (r"(\.|$)" if name[-1:] not in ("/", "#") else "")
+        for name in outer
+        if ":" in name
+    ]
+    patterns = [rf"{_escaped(prefix)}({short})(\.|$)"] * bool(short) + whole
+    test = f"REGEX(STR({variable}), {literal('^(' + '|'.join(patterns) + ')')})"
+    if within := [other for other in others if fits(other, outer)]:
+        deeper = [name for name in names if fits(name, within)]
+        test = f"{test} && !({_longest(prefix, variable, within, deeper)})"
+    return test
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"[.\\+*?()\[\]{}^$|]", r"\\\g<0>", text)
 
 
 def walked_literal(record: Attachment) -> str:

@@ -19,6 +19,7 @@ import numpy as np
 
 from kgqa.errors import EntityNotFoundError, GraphError
 from kgqa.graph.attached import Attachment, SurveyFile, read_attachment
+from kgqa.graph.kept import KEPT
 from kgqa.graph.literals import XSD, cast_values, is_ill_typed, read_value, value_name
 from kgqa.graph.model import Adjacency, Entities, EntityDetails, Kind, Relations, keys_array
 from kgqa.graph.names import is_storable, last_part, name_form
@@ -32,6 +33,7 @@ from kgqa.graph.sparql_profiles import (
     COUNTED,
     chosen_name,
     class_path,
+    is_skipped,
     rank_of,
     settings_of,
     wanted_language,
@@ -66,12 +68,14 @@ class SparqlStore:
 
     def __init__(self, client: SparqlClient, folder: Path) -> None:
         self.client, self.folder, self.url = client, folder, client.url
+        self.kept_in = folder / KEPT
         self._named: dict[int, _Named] = {}
         self._ids: dict[int, str] = {}
         self._there: set[str] = set()  # ids that were seen since the last look
         self._degrees: dict[str, int] = {}
         self._instances: dict[str, IntArray] = {}
         self._unsurveyed: set[str] = set()  # predicates that were met and are left out
+        self._left_out: set[int] = set()  # nodes that are neither named nor mediators
         self._looked = 0.0
         self._pause = _LOOK
         self._total = 0
@@ -129,10 +133,11 @@ class SparqlStore:
             if property_.as_text
         }
         self._steps = {name: 2 * key for key, name in enumerate(names)}
+        self._mediators = frozenset(self._survey.mediator_types)
         self._pattern = re.compile(record.mediators.pattern) if record.mediators.pattern else None
         self._around = Around(self.client, record)
-        self._named.clear()
-        self._unsurveyed.clear()
+        for kept in (self._named, self._unsurveyed, self._left_out):
+            kept.clear()
         self._looked = 0.0
 
     def has_moved(self) -> bool:
@@ -233,39 +238,65 @@ class SparqlStore:
         ):
             if id_ == ids[wanted[row]]:
                 self._named[wanted[row]] = (name, int(kind), [])
+                if name is None:
+                    self._left_out.add(wanted[row])
         wanted = [key for key in wanted if key not in self._named]
         if self._whole:  # the survey kept every name: what it does not name has none
             for key in wanted:
-                self._named[key] = self._called(ids[key], None, [])
+                self._named[key] = self._called(key, ids[key], None, [])
             wanted = []
         for key in wanted:
             if (about := self._around.about.get(ids[key])) is not None:
-                self._named[key] = self._called(ids[key], *chosen_name(about.names))
+                self._named[key] = self._called(
+                    key, ids[key], *chosen_name(about.names), about.types
+                )
         wanted = [key for key in wanted if key not in self._named]
         properties = [*self.record.labels, *ALIASES]
         for start in range(0, len(wanted), BATCH):
             some = wanted[start : start + BATCH]
-            rows = all_rows(
-                self.client,
-                query(
-                    "names_of",
-                    nodes=" ".join(self._term(ids[key]) for key in some),
-                    names=" ".join(map(iri, properties)),
-                    wanted_language=wanted_language("?l", self.record.language),
-                ),
-            )
             names: dict[str, list[tuple[int, str]]] = {}
-            for row in rows:
+            types: dict[str, list[str]] = {}
+            for row in all_rows(self.client, self._names_of([ids[key] for key in some])):
+                id_ = self._id_of(row["s"])
+                if "p" not in row:
+                    types.setdefault(id_, []).append(self._id_of(row["l"]))
+                    continue
                 rank = rank_of(row, properties, self.record.language)
-                names.setdefault(self._id_of(row["s"]), []).append(
-                    (rank, row["l"]["value"].strip())
-                )
+                names.setdefault(id_, []).append((rank, row["l"]["value"].strip()))
             for key in some:
-                self._named[key] = self._called(ids[key], *chosen_name(names.get(ids[key], ())))
+                named = chosen_name(names.get(ids[key], ()))
+                self._named[key] = self._called(key, ids[key], *named, types.get(ids[key], ()))
         return {key: self._named.get(key) or _value(id_) for key, id_ in ids.items()}
 
-    def _called(self, id_: str, name: str | None, others: list[str]) -> _Named:
+    def _names_of(self, ids: Sequence[str]) -> str:
+        """Return the query of names and, where these tell mediators, of types of nameless nodes."""
+        wanted = wanted_language("?l", self.record.language)
+        names = " ".join(map(iri, (*self.record.labels, *ALIASES)))
+        nodes = " ".join(map(self._term, ids))
+        named = query("names_of", nodes=nodes, names=names, wanted_language=wanted)
+        if not self._mediators:
+            return named
+        types = query(
+            "kinds_of",
+            nodes=nodes,
+            type=class_path(self.record),
+            labels="|".join(map(iri, self.record.labels)),
+            wanted_language=wanted_language("?n", self.record.language),
+        )
+        return f"SELECT ?s ?p ?l\nWHERE {{ {{ {named} }} UNION {{ {types} }} }}"
+
+    def _called(
+        self,
+        key: int,
+        id_: str,
+        name: str | None,
+        others: list[str],
+        types: Sequence[str] | None = None,
+    ) -> _Named:
+        """Return name and kind; ``types``: None if the survey knows what is no mediator."""
         if name is None and self._pattern and self._pattern.fullmatch(id_):
+            if types is not None and self._mediators and self._mediators.isdisjoint(types):
+                self._left_out.add(key)
             return None, Kind.MEDIATOR, others
         return name or id_, Kind.ENTITY, others
 
@@ -289,7 +320,7 @@ class SparqlStore:
             held.setdefault(relation, {})[read_value(value)[0]] = None
         listed = {name: list(values) for name, values in held.items()}
         properties = {name: v[0] if len(v) == 1 else v for name, v in listed.items()}
-        types = sorted(set(about.types))
+        types = sorted({type_ for type_ in about.types if not is_skipped(self.record, type_)})
         return EntityDetails(id_, entity.names[0], kind, others, types, properties)
 
     def relations(self) -> Relations:
@@ -306,8 +337,10 @@ class SparqlStore:
         """Read edges of some entities at once, of a few all about them: they will be asked for."""
         listed = keys_array(keys).tolist()
         ids = self._known(listed)
+        self._count_named(listed, ids)
+        if direction == "both":
+            ids = [id_ for id_ in ids if self._degrees.get(id_, 0) <= PAGE]
         if direction == "in":  # all edges into a hub nobody asks for
-            self._count_named(listed, ids)
             ids.sort(key=lambda id_: self._degrees.get(id_, 0))
             rows = accumulate(self._degrees.get(id_, 0) for id_ in ids)
             ids = [id_ for id_, total in zip(ids, rows, strict=True) if total <= PAGE]
@@ -354,7 +387,13 @@ class SparqlStore:
         numbers = self._intern([other for _, _, other in edges])
         self._there.update(numbers)
         named = self._name({key: id_ for id_, key in numbers.items()})
-        table = sorted({(r, step, numbers[o], named[numbers[o]][1]) for r, step, o in edges})
+        table = sorted(
+            {
+                (row, step, key, named[key][1])
+                for row, step, other in edges
+                if (key := numbers[other]) not in self._left_out
+            }
+        )
         columns = np.array(table, dtype=np.int64).reshape(-1, 4)
         return Adjacency(
             columns[:, 0], columns[:, 1], columns[:, 2], columns[:, 3].astype(np.uint8)
@@ -372,16 +411,27 @@ class SparqlStore:
         there = np.zeros(len(columns[0]), dtype=np.bool_)
         known = self._keys.ids_of(list({*columns[0], *columns[2]}))
         names = self._relations.ids
-        asked: list[tuple[int, str]] = []
+        asked: list[tuple[int, str, bool]] = []
         for place, (head, relation, tail) in enumerate(zip(*columns, strict=True)):
             if head in known and tail in known and 0 <= relation < len(names):
                 if known[head][:1] == '"':
                     continue
                 parts = (known[head], names[relation], known[tail])
-                asked.append((place, " ".join(map(self._term, parts))))
+                text = " ".join(map(self._term, parts))
+                if tag := re.search(r'(?<=")@[\w-]+$', known[tail]):
+                    text = f"{text.removesuffix(tag[0])} {literal(tag[0][1:])}"
+                asked.append((place, text, tag is not None))
         for start in range(0, len(asked), BATCH):
-            some = " ".join(f"({place} {triple})" for place, triple in asked[start : start + BATCH])
-            rows = all_rows(self.client, query("has_edges", triples=some))
+            sides = []
+            for name, of_tagged in (("has_edges", False), ("has_tagged", True)):
+                if some := [
+                    f"({place} {text})"
+                    for place, text, tagged in asked[start : start + BATCH]
+                    if tagged == of_tagged
+                ]:
+                    sides.append(query(name, triples=" ".join(some)))
+            united = " UNION ".join(f"{{ {side} }}" for side in sides)
+            rows = all_rows(self.client, f"SELECT DISTINCT ?i\nWHERE {{ {united} }}")
             there[[number(row, "i") for row in rows]] = True
         return there
 

@@ -7,7 +7,10 @@ that are names; the survey is the same file, too (:mod:`kgqa.graph.attached`).
 
 from __future__ import annotations
 
+import re
+import shutil
 import time
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,11 +27,13 @@ from kgqa.graph.attached import (
     read_attachment,
 )
 from kgqa.graph.backend import is_kg_name
+from kgqa.graph.freebase import MEDIATOR_TYPES, bundled
+from kgqa.graph.kept import KEPT
 from kgqa.graph.model import KGInfo, Kind
 from kgqa.graph.names import is_storable, normalise
 from kgqa.graph.schema import GraphSchema
-from kgqa.graph.sparql_around import counted_degrees
-from kgqa.graph.sparql_client import SparqlClient, iri, is_term, literal
+from kgqa.graph.sparql_around import Around, counted_degrees
+from kgqa.graph.sparql_client import SparqlClient, id_of, iri, is_term, literal
 from kgqa.graph.sparql_keys import KeyFile, key_of
 from kgqa.graph.sparql_pages import all_rows, count_of, number, pages, short
 from kgqa.graph.sparql_profiles import (
@@ -40,10 +45,10 @@ from kgqa.graph.sparql_profiles import (
     chosen_name,
     class_path,
     classed,
-    fits,
     profiled,
     rank_of,
     settings_of,
+    shown_filter,
     takes,
     wanted_language,
 )
@@ -52,7 +57,7 @@ from kgqa.graph.sqlite_file import FILE_NAME as LOADED
 from kgqa.sparql import query
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from kgqa.graph.attached import Node
@@ -61,7 +66,7 @@ if TYPE_CHECKING:
 
 NAMED = 200_000  # names that are kept here
 BATCH = 500  # terms of one query
-_MOST_CLASSES = 500
+_MOST_CLASSES = 500  # of an endpoint that is sampled
 _TIMEOUT = 300.0  # seconds for one request of a survey
 _MOST_GRAPHS = 1_000
 _OF_VIRTUOSO = ("http://www.openlinksw.com/", "http://localuriqaserver/", "http://www.w3.org/")
@@ -191,6 +196,8 @@ def survey_endpoint(
             nodes = _names(client, record, total)
         with progress.task("reading classes and datatypes"):
             schema = _schema(client, record, total, progress)
+            mediators = _mediator_types(client, record, schema, predicates)
+            left_out = _nameless(client, record, mediators, predicates) if total <= COUNTED else []
         entities = len(nodes)
         if total <= COUNTED:
             entities = number(client.select(query("subjects"))[0])
@@ -226,7 +233,12 @@ def survey_endpoint(
         len(nodes),
         called,
         all_relations=all_counted,
+        mediator_types=mediators,
     )
+    lost = _edges_of(client, record, left_out)
+    nodes = [(*node[:4], node[4] - lost[node[1]], node[5]) for node in nodes]
+    nodes += [(key_of(id_), id_, None, Kind.MEDIATOR, 0, []) for id_ in left_out]
+    shutil.rmtree(folder / KEPT, ignore_errors=True)  # it was computed from the last survey
     with new_survey(folder) as writer:
         writer.add(nodes)
         writer.finish(survey)
@@ -278,12 +290,10 @@ def _schema(
 ) -> GraphSchema:
     """Return the schema; of a large endpoint to which it is too much, none, with a note."""
     try:
-        counts = bounded(client, query("classes", type=class_path(record)), _MOST_CLASSES)
-        classes = {
-            name: number(row)
-            for row in counts
-            if not fits((name := row["c"]["value"]).removeprefix(record.prefix), record.skip)
-        }
+        most = MOST_RELATIONS if total <= COUNTED else _MOST_CLASSES
+        shown = shown_filter(record, "?c")
+        text = query("classes", type=class_path(record), shown_class=shown)
+        classes = {row["c"]["value"]: number(row) for row in bounded(client, text, most)}
         called = _called(client, record, list(classes))
         return schema_of(client, record, classes, called, total)
     except GraphError as error:
@@ -291,6 +301,53 @@ def _schema(
             raise
         progress.note(f"Classes and datatypes are not known: {error.message}")
         return GraphSchema((), (), True)
+
+
+def _mediator_types(
+    client: SparqlClient, record: Attachment, schema: GraphSchema, predicates: Iterable[str]
+) -> tuple[str, ...]:
+    """Return the types of Freebase's mediators, if there are nodes of any.
+
+    A node without a name that is of none is a thing with no name in the wanted language.
+    """
+    if record.prefix != FREEBASE:
+        return ()
+    hinted: list[dict[str, Any]] = []
+    if f"{FREEBASE}freebase.type_hints.mediator" in predicates:
+        hinted = all_rows(client, query("mediator_types"))
+    types = {*bundled(MEDIATOR_TYPES)}
+    types.update(row["s"]["value"].removeprefix(FREEBASE) for row in hinted)
+    there = {type_.name for type_ in schema.types}
+    return tuple(sorted(types)) if types & there else ()
+
+
+def _nameless(
+    client: SparqlClient, record: Attachment, mediators: Sequence[str], predicates: Iterable[str]
+) -> list[str]:
+    """Return the ids of nodes without a name that are no mediators either."""
+    labels = [label for label in record.labels if label in predicates]
+    if not mediators or not labels:
+        return []
+    text = query(
+        "nameless",
+        type=class_path(record),
+        labels="|".join(map(iri, labels)),
+        classes=", ".join(iri(record.prefix + name) for name in mediators),
+        wanted_language=wanted_language("?l", record.language),
+    )
+    ids = (id_of(row["s"], record.prefix) for row in all_rows(client, text))
+    return [id_ for id_ in ids if re.fullmatch(record.mediators.pattern, id_)]
+
+
+def _edges_of(client: SparqlClient, record: Attachment, ids: Sequence[str]) -> Counter[str]:
+    """Return how many edges lead between each node and one of ``ids``."""
+    counted: Counter[str] = Counter()
+    around = Around(client, record)
+    for start in range(0, len(ids), BATCH):
+        for side in around.edges(ids[start : start + BATCH], "both"):
+            counted.update(end for edges in side.values() for _, end in edges)
+        around.clear()
+    return counted
 
 
 def _predicate_names(

@@ -11,7 +11,6 @@ import shutil
 import sqlite3
 from collections import Counter
 from dataclasses import asdict
-from itertools import chain, compress, islice, repeat
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
@@ -49,6 +48,8 @@ if TYPE_CHECKING:
 
 _ROWS = 20_000  # rows that are looked at together
 _TOGETHER = 32  # rows of one statement
+_IN_JSON = 4_000  # texts of one statement
+_LITERALS = {None: "NULL", "[]": "'[]'"}  # of what whole columns often are
 NODE_COLUMNS = ("id", "name", "aliases", "kind", "types", "properties")
 
 
@@ -125,28 +126,39 @@ def _fill(path: Path, source: GraphSource, progress: Progress) -> None:
         degrees = _write_edges(db, source, kinds, task)
         _write_entities(db, source, degrees, task)
         for batch in source.name_batches():
-            pairs = zip(*(column.to_pylist() for column in batch.columns), strict=True)
-            _insert(db, "name_norm", 2, pairs)
+            for start in range(0, len(batch), _ROWS):
+                rows = batch.slice(start, _ROWS)
+                _insert(db, "name_norm", *(column.to_pylist() for column in rows.columns))
         db.execute(INDEXES)
         db.execute("INSERT INTO entity_text (entity_text) VALUES ('optimize')")
         db.execute("COMMIT")
 
 
-def _insert(db: sqlite3.Connection, table: str, width: int, rows: Iterable[Any]) -> None:
-    """Insert rows of ``width`` values; a row with an existing key is replaced.
+def _insert(db: sqlite3.Connection, table: str, *columns: Sequence[Any]) -> None:
+    """Insert rows, given as columns; a row with an existing key is replaced.
 
-    A statement takes many: starting one costs as much as a row.
+    A statement takes many rows: starting one costs as much as a row. A value that all rows share
+    stands in it.
     """
-    statement, row = f"INSERT OR REPLACE INTO {table} VALUES ", f"({','.join('?' * width)})"
-    coming, left = iter(rows), []
-
-    def together() -> Iterator[list[Any]]:
-        nonlocal left
-        while len(left := list(islice(coming, _TOGETHER))) == _TOGETHER:
-            yield list(chain.from_iterable(left))
-
-    db.executemany(statement + ",".join([row] * _TOGETHER), together())
+    literals = [_literal(column) for column in columns]
+    bound = [c for c, literal in zip(columns, literals, strict=True) if literal is None]
+    width = len(bound)
+    values: list[Any] = [None] * (width * len(columns[0]))
+    for place, column in enumerate(bound):
+        values[place::width] = column
+    statement = f"INSERT OR REPLACE INTO {table} VALUES "
+    row = f"({','.join(literal or '?' for literal in literals)})"
+    step = width * _TOGETHER
+    rest = len(values) - len(values) % step
+    slices = map(slice, range(0, rest, step), range(step, rest + 1, step))
+    db.executemany(statement + ",".join([row] * _TOGETHER), map(values.__getitem__, slices))
+    left = (values[at : at + width] for at in range(rest, len(values), width))
     db.executemany(statement + row, left)
+
+
+def _literal(column: Sequence[Any]) -> str | None:
+    literal = _LITERALS.get(column[0]) if len(column) else None
+    return literal if literal and column.count(column[0]) == len(column) else None
 
 
 def _write_edges(
@@ -173,14 +185,15 @@ def _write_edges(
         ("edges_in", columns_of(source.incoming_batches(), "tail", "head")),
     )
     for table, columns in sides:
-        _insert(db, table, 3, _adjacency(columns, kinds))
+        for keys, packed in _adjacency(columns, kinds):
+            _insert(db, table, keys, list(map(crc32, packed)), packed)
     return degrees
 
 
 def _adjacency(
     columns: Iterable[Columns], kinds: NDArray[np.uint8]
-) -> Iterator[tuple[int, int, bytes]]:
-    """Yield (key, CRC-32, packed edges) of nodes; a batch may end within a node."""
+) -> Iterator[tuple[list[int], list[bytes]]]:
+    """Yield keys of nodes, and the packed edges of each; a batch may end within a node."""
     last, held = -1, b""
     for near, relations, far in columns:
         records = np.empty(len(near), dtype=EDGE)
@@ -189,17 +202,20 @@ def _adjacency(
         records["target"] = far
         packed = records.tobytes()
         starts = np.flatnonzero(np.diff(near, prepend=-1))
-        cuts = (np.append(starts, len(near)) * EDGE.itemsize).tolist()
-        pieces = map(packed.__getitem__, map(slice, cuts, cuts[1:]))
-        for key, piece in zip(near[starts].tolist(), pieces, strict=True):
-            if key == last:
-                held += piece
-                continue
-            if held:
-                yield last, crc32(held), held
-            last, held = key, piece
+        cut = np.append(starts, len(near)) * EDGE.itemsize
+        for at in range(0, len(starts), _ROWS):
+            keys = near[starts[at : at + _ROWS]].tolist()
+            cuts = cut[at : at + _ROWS + 1].tolist()
+            pieces = list(map(packed.__getitem__, map(slice, cuts, cuts[1:])))
+            if keys[0] == last:
+                pieces[0] = held + pieces[0]
+            elif held:
+                keys.insert(0, last)
+                pieces.insert(0, held)
+            last, held = keys.pop(), pieces.pop()
+            yield keys, pieces
     if held:
-        yield last, crc32(held), held
+        yield [last], [held]
 
 
 def _write_entities(
@@ -216,17 +232,26 @@ def _write_entities(
 
 
 def _insert_nodes(
-    db: sqlite3.Connection, keys: Sequence[int], rows: pa.RecordBatch, degrees: Iterable[int]
+    db: sqlite3.Connection, keys: Sequence[int], rows: pa.RecordBatch, degrees: Sequence[int]
 ) -> None:
     """Write nodes (``ENTITY_SCHEMA``) and their texts; existing nodes are replaced."""
     ids, names, kinds, properties = (
         rows.column(name).to_pylist() for name in ("id", "name", "kind", "properties")
     )
     lists = (_json_lists(rows.column(name)) for name in ("aliases", "types"))
-    values = zip(keys, ids, names, kinds, degrees, *lists, properties, strict=True)
-    _insert(db, "entity", 8, values)
+    _insert(db, "entity", keys, ids, names, kinds, degrees, *lists, properties)
+    names, others = _texts(rows)
+    if isinstance(keys, range) and not any(others):
+        statement = (
+            "INSERT INTO entity_text (rowid, name, aliases) SELECT ? + key, value, '' "
+            "FROM json_each(?) WHERE value IS NOT NULL"
+        )  # a third faster than a statement a row
+        for at in range(0, len(names), _IN_JSON):
+            text = json.dumps(names[at : at + _IN_JSON], ensure_ascii=False)
+            db.execute(statement, (keys[at], text))
+        return
     statement = "INSERT INTO entity_text (rowid, name, aliases) VALUES (?, ?, ?)"
-    db.executemany(statement, _texts(keys, rows))
+    db.executemany(statement, _searched(keys, names, others))
 
 
 def _json_lists(lists: pa.ListArray) -> list[str]:
@@ -238,21 +263,29 @@ def _json_lists(lists: pa.ListArray) -> list[str]:
     return texts
 
 
-def _texts(keys: Sequence[int], rows: pa.RecordBatch) -> Iterator[tuple[int, str, str]]:
+def _texts(rows: pa.RecordBatch) -> tuple[list[str | None], list[str]]:
     """Return what ``entity_text`` holds of nodes: entities' names and aliases, normalised.
 
-    So a query's words are split as these are.
+    So a query's words are split as these are. The name is None of what is not searched.
     """
     names, aliases = rows.column("name").fill_null(""), rows.column("aliases")
-    norms = normalised_column(names).to_pylist()
     others = [""] * len(rows)
     places = np.flatnonzero(pc.list_value_length(aliases).fill_null(0))
     for place, given in zip(places.tolist(), aliases.take(places).to_pylist(), strict=True):
         others[place] = " ".join(map(normalise, given))
-    is_entity = pc.equal(rows.column("kind"), pa.scalar(Kind.ENTITY, pa.uint8()))
-    chosen = is_entity.to_numpy(False) & (pc.binary_length(names).to_numpy() > 0)
-    chosen[places] = is_entity.take(places).to_numpy(False)
-    return compress(zip(keys, norms, others, strict=True), chosen.tolist())
+    chosen = pc.binary_length(names).to_numpy() > 0
+    chosen[places] = True
+    chosen &= pc.equal(rows.column("kind"), pa.scalar(Kind.ENTITY, pa.uint8())).to_numpy(False)
+    norms = pc.if_else(pa.array(chosen), normalised_column(names), pa.scalar(None, pa.string()))
+    return norms.to_pylist(), others
+
+
+def _searched(
+    keys: Sequence[int], names: list[str | None], others: list[str]
+) -> Iterator[tuple[int, str, str]]:
+    """Return the rows of ``entity_text``."""
+    rows = zip(keys, names, others, strict=True)
+    return ((key, name, aliases) for key, name, aliases in rows if name is not None)
 
 
 _NODE = ("key", *NODE_COLUMNS)
@@ -324,9 +357,10 @@ def _apply(db: sqlite3.Connection, change: GraphChange) -> None:
         "DELETE FROM relation WHERE key = ?", ((key,) for key in change.removed_relations)
     )
     db.executemany("INSERT OR REPLACE INTO relation VALUES (?, ?, ?, ?)", change.relations)
-    db.executemany(_REMOVE_TEXT, _texts(*_rows_of(change.old.values())))
+    keys, rows = _rows_of(change.old.values())
+    db.executemany(_REMOVE_TEXT, _searched(keys, *_texts(rows)))
     db.executemany("DELETE FROM entity WHERE key = ?", ((key,) for key in change.removed_nodes))
-    _insert_nodes(db, *_rows_of(change.nodes), repeat(0, len(change.nodes)))
+    _insert_nodes(db, *_rows_of(change.nodes), [0] * len(change.nodes))
     added, removed = change.names()
     db.executemany("DELETE FROM name_norm WHERE norm = ? AND key = ?", removed)
     db.executemany("INSERT INTO name_norm VALUES (?, ?)", added)

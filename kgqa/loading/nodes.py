@@ -69,13 +69,8 @@ class IdTable:
             places = np.searchsorted(self.mids, codes)
             places[places == len(self.mids)] = 0
             return np.where(self.mids[places] == codes, places + len(self.texts), -1)
-        encoded = ids.dictionary_encode()
-        unique = encoded.dictionary.cast(_TEXT)
-        ranks = pc.index_in(unique, value_set=self.texts, skip_nulls=True)
-        table = np.append(pc.fill_null(ranks, -1).to_numpy(), -1).astype(np.int64)
-        keys: IntArray = table[
-            encoded.indices.fill_null(len(table) - 1).to_numpy(zero_copy_only=False)
-        ]
+        ranks = pc.index_in(ids.cast(_TEXT), value_set=self.texts, skip_nulls=True)
+        keys: IntArray = pc.fill_null(ranks, -1).to_numpy().astype(np.int64)
         return keys
 
     def texts_of(self, start: int, end: int) -> pa.Array:

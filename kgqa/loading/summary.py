@@ -22,7 +22,10 @@ from kgqa.loaders.triples_table import COUNT_LINE, HEADER, SEPARATOR
 from kgqa.loading.edges import REPEATED
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from kgqa.graph.model import IntArray
+    from kgqa.graph.schema import ValueType
     from kgqa.loaders.base import Report
     from kgqa.loading.files import GraphFiles
 
@@ -32,6 +35,7 @@ _NO_LOSS = {  # reasons that lose no fact, or what the data themselves call void
     *(OBSOLETE, SKIPPED),
 }
 _DESCRIBED = 5_000  # nodes whose properties are looked at
+_VALUES = 200  # of a property, whose types are looked at
 _VALUE = re.compile(r"'[^']*'|(?<=row )\d+")
 _SHARE = 0.05  # of the lines: more that is left out is a warning
 
@@ -128,7 +132,8 @@ def _edges_of(graph: GraphFiles, seen: _Seen) -> tuple[list[dict[str, Any]], lis
     size = len(graph.relations)
     names = graph.relations.column("name").to_pylist()
     counts, to_values = np.zeros(size, np.int64), np.zeros(size, np.int64)
-    ends = {end: np.full(size, -1, np.int64) for end in ("head", "tail", "value")}
+    ends = {end: np.full(size, -1, np.int64) for end in ("head", "tail")}
+    values = np.empty((0, 2), np.int64)  # a relation and a value, some of each
     for batch in graph.edge_batches():
         heads, relations, tails = (
             batch.column(name).to_numpy() for name in ("head", "relation", "tail")
@@ -140,10 +145,14 @@ def _edges_of(graph: GraphFiles, seen: _Seen) -> tuple[list[dict[str, Any]], lis
         for end, keys, chosen in (
             ("head", heads, from_thing & ~value),
             ("tail", tails, seen.kinds[tails] == Kind.ENTITY),
-            ("value", tails, value),
         ):
             ends[end][relations[chosen][::-1]] = keys[chosen][::-1]
-    at_ends = _ends_of(graph, np.concatenate(list(ends.values())))
+        given = np.stack([relations[value], tails[value]], axis=1).astype(np.int64)
+        values = _some_of_each(np.concatenate([values, given]))
+    at_ends = _ends_of(graph, np.concatenate([*ends.values(), values[:, 1]]))
+    kinds: dict[int, set[ValueType]] = {}
+    for relation, key in values.tolist():
+        kinds.setdefault(relation, set()).add(read_value(at_ends[key][0])[1])
 
     def class_of(end: str, at: int) -> str:
         _, types = at_ends.get(int(ends[end][at]), ("", ()))
@@ -163,12 +172,23 @@ def _edges_of(graph: GraphFiles, seen: _Seen) -> tuple[list[dict[str, Any]], lis
         {
             "name": names[at],
             "count": int(to_values[at]),
-            "type": read_value(at_ends[int(ends["value"][at])][0])[1],
+            "type": common_type(sorted(kinds[at])),
         }
         for at in np.argsort(-to_values, kind="stable").tolist()
         if to_values[at]
     ]
     return related, valued
+
+
+def _some_of_each(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return at most ``_VALUES`` rows of each relation (the first column), evenly drawn."""
+    values = values[np.lexsort((values[:, 1], values[:, 0]))]
+    values = values[np.flatnonzero(np.any(np.diff(values, axis=0, prepend=-1), axis=1))]
+    _, starts, counts = np.unique(values[:, 0], return_index=True, return_counts=True)
+    rank = np.arange(len(values)) - np.repeat(starts, counts)
+    every = np.repeat(-(-counts // _VALUES), counts)
+    kept: NDArray[np.int64] = values[rank % every == 0]
+    return kept
 
 
 def _ends_of(graph: GraphFiles, keys: IntArray) -> dict[int, tuple[str, list[str]]]:

@@ -67,6 +67,7 @@ def relation_paths(store: GraphStore, topic: int, rules: WalkRules) -> tuple[Rel
     the likely ones. Raises GraphError.
     """
     topics = np.array([topic])
+    foresee(store, topics, "both")  # what leads to it tells it from others of its name
     one_hop = hops_out_of(store, topics, rules)
     foresee(store, np.unique(one_hop.hop[:, TAIL]), "both")
     beyond = 0

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from kgqa.graph.kept import Kept, kept_of
 from kgqa.graph.model import Kind
 from kgqa.graph.store import EndpointStore, in_id_order
 from kgqa.paths.walk import (
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
 Hop: TypeAlias = "tuple[int, int]"
 """A relation as it is walked: its first step, and its second one or -1."""
 
-_LISTED = 200_000  # entities of an endpoint that are listed to take a sample of them
+_MADE_BY = ("paths/schema.py", "paths/walk.py", "graph/sparql_store.py")
+_LISTED = 200_000  # entities that are listed to take a sample of them
 _SAMPLE = 4_000  # entities whose hops are looked at
 _BLOCKS = 80  # places of a large KG where they are taken
 _TOGETHER = 500  # of them in one call of the store
@@ -59,10 +61,30 @@ class Schema:
     """The hops that entities of ``store`` have under ``rules``, by a sample of them."""
 
     def __init__(self, store: GraphStore, rules: WalkRules) -> None:
-        """Read the sample. Raises GraphError."""
+        """Read the sample; an endpoint's is kept beside its survey. Raises GraphError."""
         self.version = store.info.version
         self._kinds: Counter[frozenset[Hop]] = Counter()
         self._topics: dict[Hop, list[int]] = {}
+        self._examples: dict[Hop, tuple[str, ...]] = {}
+        kept = kept_of(store) if isinstance(store, EndpointStore) else Kept(None, "")
+        name = f"sample-{rules.direction}-{rules.mediators}-{rules.types}"
+        if (found := kept.read(name, _MADE_BY)) is not None:
+            self._take(found[1])
+            return
+        self._read(store, rules)
+        kept.write(name, _MADE_BY, {}, self._given())
+
+    def _given(self) -> list[Any]:
+        kinds = [[sorted(kind), count] for kind, count in self._kinds.items()]
+        return [kinds, list(self._topics.items()), list(self._examples.items())]
+
+    def _take(self, given: list[Any]) -> None:
+        kinds, topics, examples = given
+        self._kinds.update({frozenset(map(tuple, kind)): count for kind, count in kinds})
+        self._topics = {tuple(hop): keys for hop, keys in topics}
+        self._examples = {tuple(hop): tuple(names) for hop, names in examples}
+
+    def _read(self, store: GraphStore, rules: WalkRules) -> None:
         ends: dict[Hop, list[int]] = {}
         for keys in _sampled(store):
             hops = hops_out_of(store, keys, rules)
@@ -137,8 +159,11 @@ class Schema:
 
 
 def _sampled(store: GraphStore) -> Iterator[IntArray]:
-    """Yield keys of entities in blocks that are spread over the KG, in the order of ids."""
-    if isinstance(store, EndpointStore):
+    """Yield keys of entities in blocks that are spread over the KG, in the order of ids.
+
+    They are the same of a graph that is loaded and behind an endpoint, if all can be listed.
+    """
+    if isinstance(store, EndpointStore) or store.info.entities <= _LISTED:
         topics = in_id_order(store, store.topic_keys(-1, _LISTED))
         if len(topics) > _SAMPLE:
             places = np.linspace(0, len(topics), _BLOCKS, endpoint=False).astype(np.int64)

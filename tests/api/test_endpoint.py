@@ -17,6 +17,7 @@ import kgqa
 from tests.graph.sparql_server import serving
 from tests.server.conftest import ready
 from tests.server.conftest import serving as serving_kgs
+from tests.server.test_mcp import over
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -147,8 +148,6 @@ def test_tries_of_a_question_files_entities_are_used(
 
 @pytest.mark.usefixtures("minilm")
 def test_a_server_and_its_tools_answer(home: Path, model_cache: Path) -> None:
-    from mcp import Client
-
     question = "Who is the director of Big?"
     with serving_kgs(home, model_cache, "--kg", "endpoint") as served:
         ready(served)
@@ -159,17 +158,23 @@ def test_a_server_and_its_tools_answer(home: Path, model_cache: Path) -> None:
         assert suggested["name"] == "Apollo 13"
 
         async def call() -> list[Any]:
-            async with Client(f"{served.url}/mcp") as client:
-                asked = (
-                    ("ask", {"question": question}),
-                    ("neighbours", {"entity": "Big"}),
-                    ("check", {"statement": "Big -> director -> Penny Marshall"}),
-                    ("query", {"plan": f"* {DIRECTOR}> * | give count {DIRECTOR}"}),
-                )
-                return [(await client.call_tool(*one)).structured_content for one in asked]
+            asked: list[tuple[str, dict[str, Any]]] = [
+                ("ask", {"question": question, "method": "rank"}),
+                ("neighbours", {"entity": "Big"}),
+                ("check", {"statement": "Big -> director -> Penny Marshall"}),
+                ("query", {"plan": f"* {DIRECTOR}> * | give count {DIRECTOR}"}),
+            ]
+            given = []
+            for transport in ("http", "stdio"):
+                async with over(transport, served, model_cache) as client:
+                    for name, values in asked:
+                        reply = await client.call_tool(name, {**values, "kg": "endpoint"})
+                        given.append(reply.structured_content)
+            return given
 
-        answer, near, check, rows = asyncio.run(call())
-    assert answer["answers"][0]["name"] == "Penny Marshall"
-    assert near["total"] >= 3
-    assert check["found"]
-    assert rows["rows"][0]["values"] == [4]
+        replies = asyncio.run(call())
+    for answer, near, check, rows in (replies[:4], replies[4:]):
+        assert answer["answers"][0]["name"] == "Penny Marshall"
+        assert near["total"] >= 3
+        assert check["found"]
+        assert rows["rows"][0]["values"] == [4]

@@ -21,7 +21,7 @@ CONCEPTNET = Path(package.__file__).parent / "data" / "conceptnet" / "assertions
 
 
 def test_a_list_of_filters_takes_the_place_of_the_bundled_one(kgqa: Kgqa, tmp_path: Path) -> None:
-    bundled = Path(package.__file__).parent / "loaders" / "freebase_filters.txt"
+    bundled = Path(package.__file__).parent / "graph" / "freebase_filters.txt"
     mine = tmp_path / "mine.txt"
     mine.write_text(bundled.read_text("utf-8") + "- people\n", encoding="utf-8")
     load = ("ingest", "freebase", SAMPLE, "--json", "--home", tmp_path)

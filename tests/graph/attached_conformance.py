@@ -43,7 +43,8 @@ TURTLE = (
         f':e{n} a :Extra ; rdfs:label "Extra {n}" ; :appeared :film .\n' for n in range(EXTRAS)
     )
     + "".join(
-        f":h{n} a :Hostile ; rdfs:label {literal(text)} ; :note {literal(text)} ; :likes :film .\n"
+        f":h{n} a :Hostile ; rdfs:label {literal(text)} ; :likes :film ; "
+        f":note {literal(text, 'en' if n % 2 else None)} .\n"
         for n, text in enumerate(HOSTILE)
     )
 )

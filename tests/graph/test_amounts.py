@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgqa.graph.amounts import NumberTexts
+from kgqa.graph.amounts import NumberTexts, is_amount
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -117,3 +117,11 @@ def test_two_parts_together_are_the_whole(texts: list[str]) -> None:
     together = read_as(texts[:half])
     together.merge(read_as(texts[half:]))
     assert (together.form(), together.unordered) == (whole.form(), whole.unordered)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"),
+    [("$157 Billion", True), ("44 BC", True), ("1.5", True), ("Area 51", False), ("n/a", False)],
+)
+def test_a_text_alone_is_an_amount_as_among_others(text: str, is_one: bool) -> None:
+    assert is_amount(text) == is_one == bool(read_as([text]).amounts)

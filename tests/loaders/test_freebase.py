@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kgqa.errors import DumpMalformedError, DumpNotFoundError
+from kgqa.graph.freebase import FILTERS, MEDIATOR_TYPES, bundled
 from kgqa.graph.model import Kind
 from kgqa.loaders import make_loader
-from kgqa.loaders.base import data_lines
 from kgqa.loaders.freebase import NAMESPACES, Filters
 
 if TYPE_CHECKING:
@@ -241,8 +241,8 @@ def test_a_file_of_another_form_is_one_clear_error(load: Load, write: Write) -> 
 
 
 def test_the_bundled_lists_are_sound() -> None:
-    types = data_lines("mediator_types.txt")
-    filters = Filters(data_lines("freebase_filters.txt"))
+    types = bundled(MEDIATOR_TYPES)
+    filters = Filters(bundled(FILTERS))
     assert "film.performance" in types
     assert len(types) == len(set(types)) > 400
     assert all(filters.keeps(kind) for kind in types)

@@ -236,6 +236,24 @@ def test_a_table_of_two_links_is_edges_with_properties_that_know_their_row(tmp_p
     assert len(found) == 3
 
 
+@pytest.mark.parametrize("header", ["source,target", "subject,object", "node1,node2"])
+def test_rows_that_have_the_two_ends_of_an_edge_are_edges(tmp_path: Path, header: str) -> None:
+    read = read_tables(
+        tmp_path,
+        {
+            "trees.csv": "id,name\n1,Ash\n2,Birch\n3,Cedar\n4,Dogwood\n",
+            "pairs.csv": f"{header},distance\n1,2,10\n2,3,20\n1,4,15\n3,4,5\n",
+        },
+    )
+    edges = {(head, tail, about["distance"]) for head, _, tail, about in read.edges}
+    assert edges == {
+        ("Tree/1", "Tree/2", 10),
+        ("Tree/2", "Tree/3", 20),
+        ("Tree/1", "Tree/4", 15),
+        ("Tree/3", "Tree/4", 5),
+    }
+
+
 def test_lists_classes_and_codes(tmp_path: Path) -> None:
     films = read_tables(
         tmp_path,

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
         ":START_ID,:END_ID,:TYPE",
         "subject,object,predicate",
         "node1,node2,interaction",
+        "head_id,tail_id,relation",
+        "subject_id,object_id,predicate_id",
     ],
 )
 def test_usual_names_are_known_in_any_order(

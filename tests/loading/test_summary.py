@@ -43,6 +43,24 @@ def test_types_relations_and_properties_are_told_with_what_they_were_found_by(
     assert found["warnings"] == []
 
 
+def test_a_property_has_the_type_of_all_its_values(tmp_path: Path) -> None:
+    given = {
+        "length": ['"8"^^<http://www.w3.org/2001/XMLSchema#integer>'] * 2
+        + ['"6.5"^^<http://www.w3.org/2001/XMLSchema#double>'],
+        "note": ['"8"^^<http://www.w3.org/2001/XMLSchema#integer>', '"long"', '"2001-02-03"'],
+    }
+    lines = [
+        f"<http://x.org/{n}> <http://x.org/{name}> {value} .\n"
+        for name, values in given.items()
+        for n, value in enumerate(values)
+    ]
+    found = taken(tmp_path, "triples", kg_nt="".join(lines))
+    assert {p["name"]: p["type"] for p in found["properties"]} == {
+        "length": "float",
+        "note": "text",
+    }
+
+
 def test_what_is_left_out_is_told_by_kind_with_an_example_and_much_is_a_warning(
     tmp_path: Path,
 ) -> None:
