@@ -123,9 +123,9 @@ def test_the_readers_give_what_they_give_of_the_loaded_graph(
 
 @pytest.mark.usefixtures("minilm")
 def test_tries_of_a_question_files_entities_are_used(
-    both: tuple[kgqa.KG, kgqa.KG], long_llama: Path, tmp_path: Path
+    home: Path, long_llama: Path, tmp_path: Path
 ) -> None:
-    endpoint, _ = both
+    copy = shutil.copytree(home, tmp_path / "copy")  # other tests have no index
     asked = tmp_path / "questions.jsonl"
     rows = [
         {"id": str(n), "question": text, "topic_entities": [topic], "answers": gold}
@@ -136,14 +136,15 @@ def test_tries_of_a_question_files_entities_are_used(
     asked.write_text("".join(json.dumps(row) + "\n" for row in rows))
     question = rows[0]["question"]
     options = {**SMALL, "model": str(long_llama)}
-    composed = endpoint.ask(question, method="gcr", **options)
-    built = endpoint.index(questions=asked, model=str(long_llama))
-    assert built.counts.added == 2
-    with endpoint.qa("gcr", **options) as session:
-        stored = session.ask(question)
-    assert [path.text for path in stored.paths] == [path.text for path in composed.paths]
-    figures = endpoint.evaluate(asked, method="rank", out=tmp_path / "out").figures
-    assert figures["hits_at_1"] == 100.0
+    with kgqa.open("endpoint", home=copy) as endpoint:
+        composed = endpoint.ask(question, method="gcr", **options)
+        built = endpoint.index(questions=asked, model=str(long_llama))
+        assert built.counts.added == 2
+        with endpoint.qa("gcr", **options) as session:
+            stored = session.ask(question)
+        assert [path.text for path in stored.paths] == [path.text for path in composed.paths]
+        figures = endpoint.evaluate(asked, method="rank", out=tmp_path / "out").figures
+        assert figures["hits_at_1"] == 100.0
 
 
 @pytest.mark.usefixtures("minilm")
