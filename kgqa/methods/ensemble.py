@@ -55,7 +55,7 @@ from kgqa.paths.words import relation_phrase
 from kgqa.planning.aggregates import HOW_MANY
 from kgqa.planning.bounds import is_bound
 from kgqa.planning.negation import denies
-from kgqa.planning.question_words import asked_noun, names_class, says_all, stems
+from kgqa.planning.question_words import FREQUENT, asked_noun, names_class, says_all, stems
 from kgqa.queries.implicit_classes import queryable
 from kgqa.queries.plan import Aggregate, NodeRef
 from kgqa.understanding.asked import (
@@ -565,7 +565,8 @@ class Auto(Ensemble):
         topics = [  # not the "mountain" of "the highest mountain", but "to Airport"
             topic
             for topic in question.topics
-            if not (all_of in classes and stems_of(normalise(topic.mention)) == all_of)
+            if not _is_frequency(question.question, topic)
+            and not (all_of in classes and stems_of(normalise(topic.mention)) == all_of)
             and (
                 (words := stems_of(normalise(topic.name))) not in classes
                 or len(words) < len(normalise(topic.name).split())
@@ -735,6 +736,12 @@ def pool(votes: Sequence[tuple[float, Findings]]) -> list[RankedAnswer]:
     total = math.fsum(score.values())
     ranked = [replace(one, score=score[key] / total) for key, one in known.items()]
     return sorted(ranked, key=lambda one: (-one.score, one.name, one.id or ""))
+
+
+def _is_frequency(question: str, topic: TopicEntity) -> bool:
+    """Return whether a topic entity was found by the "common" of "most common"."""
+    said = FREQUENT.search(question)
+    return said is not None and topic.mention.islower() and topic.mention in said[0]
 
 
 def _is_named(topic: TopicEntity) -> bool:

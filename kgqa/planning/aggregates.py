@@ -214,6 +214,8 @@ class WholeSearch:
             own = [one for one in known.places if _BODILY.search(one.property.name)]
             aged = place in own if own and _OLD.search(question) else says_age(place)
             weight = max(weight, 0.0) if aged else weight - _AGELESS
+        if said and not exactly and known.is_part_of_best(place):
+            weight -= 2 * _CALLED
         if known.is_shared(place):
             weight += _OWNED * self._read.owner_beside(place)  # "the interaction size"
         worth = superlative(question, place.property, descending)

@@ -557,7 +557,7 @@ class ConditionSearch:
         bare = self._read.bare
         ends = "missing" if ALIVE.search(bare) else "not missing" if DEAD.search(bare) else ""
         denied = bool(NO.search(bare))
-        denied_words = self._read.mentions.after(NO, 3)
+        denied_words = self._read.denied(3)
         named = [place for place in places
                  if place.property.type == "boolean" and self._read.words_of(place)]  # fmt: skip
         every = state  # with each of the flags that the question names
@@ -601,7 +601,7 @@ class ConditionSearch:
         """Return whether "no" stands before what a number is of: no alcohol, of litres of it."""
         noun = relation_phrase(place.property.name).rpartition(" ")[2]
         things = set().union(*self._read.class_mentions.values())  # no flights are no facts
-        return bool(self._read.mentions.after(NO, 1) & {*self._read.mentions.of(noun)} - things)
+        return bool(self._read.denied(1) & {*self._read.mentions.of(noun)} - things)
 
     def _there(self, place: Place, *, there: bool) -> Comparison:
         """Return that a thing has something of a property, or nothing: 0 of a number is nothing."""

@@ -6,6 +6,7 @@ import builtins
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from kgqa.lexicon.lemmas import stem
@@ -15,6 +16,7 @@ from kgqa.planning.question_words import (
     AVERAGE,
     AVERAGED,
     EXTREME,
+    NO,
     REVENUE,
     Mentions,
     asked_noun,
@@ -216,15 +218,24 @@ class Reading:
 
     @cached_property
     def bare(self) -> str:
-        """The question without its quotations and values."""
+        """The question without its quotations, values, and the "non" of ``non_citizens``."""
         spans = [
             (literal.start, literal.end)
             for literal in self.stated.literals
             if literal.kind == "text"
         ]
+        for phrase in {relation_phrase(name) for _, _, name in self.properties}:
+            for no, noun in pairwise(phrase.split()) if NO.search(phrase) else ():
+                if NO.fullmatch(no):
+                    said = re.finditer(rf"\b{no}(?=[ -]?{noun[:4]})", self.question, re.IGNORECASE)
+                    spans += [one.span() for one in said]
         return blanked(
             self.question, [*spans, *((value.start, value.end) for value in self.values)]
         )
+
+    def denied(self, most: int) -> set[int]:
+        """Return the words that stand after a "no" of the question, at most so many on."""
+        return self.mentions.after(NO, most) if NO.search(self.bare) else set()
 
     @cached_property
     def choice(self) -> set[str]:

@@ -60,6 +60,17 @@ class PlaceWords:
         _, owner, name = place.owned
         return bool(self._owners[name] - {owner, name})
 
+    def is_part_of_best(self, place: Place) -> bool:
+        """Return whether another number says more of what a superlative is about.
+
+        "The most IMDb votes" are not of ``imdb`` beside ``imdb_vote_count``.
+        """
+        best = self._read.mentions.of_best
+        mine = best & {*self._read.words_of(place)}
+        return any(
+            mine < best & {*self._read.words_of(other)} for other in self.places if other.is_number
+        )
+
     def after(self, words: re.Pattern[str], most: int) -> tuple[set[int], set[int]]:
         """Return the words within a distance after a match, and the ones with a mention."""
         if (words, most) not in self._near:

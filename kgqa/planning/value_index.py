@@ -15,7 +15,7 @@ from kgqa.lexicon.lemmas import stem
 from kgqa.lexicon.vocabulary import FUNCTION
 from kgqa.linking.neighbourhood_features import name_stems, stems_of
 from kgqa.planning.bounds import bound_before
-from kgqa.planning.question_words import stems
+from kgqa.planning.question_words import FREQUENT, stems
 from kgqa.planning.schema_parts import ENTITY, FoundValue, Owned
 from kgqa.queries.check import NUMBERS, fits
 from kgqa.queries.implicit_classes import PlainGraph
@@ -159,6 +159,7 @@ class ValueIndex:
             if one.operator in ("=", "<>") and fields:
                 of_class = things.get(text, {})
                 found.append(FoundValue(one.start, one.end, fields, quoted=True, things=of_class))
+        taken += [one.span() for one in FREQUENT.finditer(question) if one[0].islower()]
         words = list(re.finditer(r"[^\s?!,;]+", question))
         spans = [
             re.sub(r"['’]s$", "", question[words[at].start() : words[at + size - 1].end()]).strip(

@@ -10,6 +10,7 @@ import kgqa
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 ROWS = """survived,who,boarding_town,fare,cabin_code,sailed
 1,woman,Bremen,80.5,12,1911-04-10
@@ -42,12 +43,12 @@ South,Surveyor,Jon Lund,Male,1973
 South,Harbourmaster,Kit Moor,Male,1971
 South,Harbourmaster,Lea Nord,Female,1974
 """
-DRINKS = """country,beer_servings,wine_servings,total_litres_of_pure_alcohol
-Arvany,12,270,6.2
-Belmark,310,20,9.8
-Cordovia,0,0,0.0
-Drevland,95,85,4.4
-Elstria,0,0,0.0
+DRINKS = """country,beer_servings,wine_servings,total_litres_of_pure_alcohol,wine,wine_shop_count
+Arvany,12,270,6.2,4.1,11
+Belmark,310,20,9.8,3.9,35
+Cordovia,0,0,0.0,3.2,0
+Drevland,95,85,4.4,4.8,20
+Elstria,0,0,0.0,2.2,48
 """
 
 
@@ -121,12 +122,24 @@ def test_the_column_of_names_is_another_name_of_the_rows(
     [
         ("Which country drinks the most beer?", {"Belmark"}),
         ("How many countries drink no alcohol at all?", {"2"}),
+        ("Which country has the most wine shops?", {"Elstria"}),
     ],
 )
 def test_most_and_no_are_of_the_number_whose_noun_follows(
     drinks: kgqa.QA, question: str, names: set[str]
 ) -> None:
     assert {one.name for one in drinks.ask(question).answers} == names
+
+
+def test_the_most_common_is_nobody_called_common(tmp_path: Path) -> None:
+    rows = "".join(
+        f"Line {n},{'Money' if n < 5 else 'Hotels'},{'Common' if n == 7 else f'Band {n % 3}'}\n"
+        for n in range(8)
+    )
+    (tmp_path / "lyrics.csv").write_text(f"line,theme,artist\n{rows}")
+    with kgqa.ingest("tables", tmp_path / "lyrics.csv", home=tmp_path / "home") as kg:
+        answer = kg.ask("Which theme is the most common?")
+    assert [one.name for one in answer.answers] == ["Money"]
 
 
 def test_codes_are_never_added_up(voyage: kgqa.QA) -> None:

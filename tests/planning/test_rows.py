@@ -48,3 +48,13 @@ def test_things_of_no_class_are_not_rows() -> None:
     reading, odds = read(UNTYPED, "Which aliens have blue eyes?")
     assert reading.of_rows == ""
     assert list(reading.classes[""]) == pytest.approx(odds[""])
+
+
+@pytest.mark.model
+def test_the_non_of_a_property_denies_nothing() -> None:
+    shares = (Property("share_non_citizen", "float", False, 9), *FARE)
+    schema = GraphSchema((EntityType("State", 9, shares),), ())
+    reading, _ = read(schema, "Which states have a share of non-citizens above 0.1?")
+    assert not reading.denied(3)
+    reading, _ = read(schema, "Which states have no fare?")
+    assert reading.denied(1)
