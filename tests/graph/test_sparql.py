@@ -109,6 +109,26 @@ class TestVirtuoso(Endpoint):
         return virtuoso
 
 
+@pytest.mark.long
+def test_names_beyond_those_kept_are_found_by_full_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kgqa.graph.sparql_survey.NAMED", 50)
+    monkeypatch.setattr("kgqa.graph.sparql_store.NAMED", 50)
+    towns = (f':n{n} a :Town ; rdfs:label "Little Town {n}"@en .' for n in range(7_000))
+    path = tmp_path / "towns.ttl"
+    path.write_text(FILMS.partition(":apollo")[0] + "\n".join(towns))
+    with serving_virtuoso(tmp_path, path, full_text=True) as url, opened(url, tmp_path) as store:
+        kept = len(store.topic_keys())
+        before = store.client.requests
+        wanted = [f"little town {n}" for n in (3, 6_998)]
+        rows, keys = store.find_names(wanted)
+        assert kept < 7_000
+        assert store.entities(keys).names == ["Little Town 3", "Little Town 6998"]
+        assert rows.tolist() == [0, 1]
+        assert store.client.requests - before <= 4
+
+
 class TestAsItIs:
     def test_classes_are_those_that_chains_of_subclasses_lead_to(self, tmp_path: Path) -> None:
         path = tmp_path / "chain.ttl"

@@ -43,10 +43,13 @@ MaxQueryExecutionTime = 60
 
 
 @contextmanager
-def serving_virtuoso(folder: Path, *files: Path, most_rows: int = 10_000) -> Iterator[str]:
+def serving_virtuoso(
+    folder: Path, *files: Path, most_rows: int = 10_000, full_text: bool = False
+) -> Iterator[str]:
     """Give the URL of an endpoint that holds files in the graph ``GRAPH``.
 
-    ``most_rows``: where it cuts its replies, without a word. Skips where it is not installed.
+    ``most_rows``: where it cuts its replies, without a word; ``full_text``: whether it searches in
+    texts. Skips where it is not installed.
     """
     program, isql = shutil.which("virtuoso-t"), shutil.which("isql-vt") or shutil.which("isql")
     if program is None or isql is None:
@@ -78,6 +81,9 @@ def serving_virtuoso(folder: Path, *files: Path, most_rows: int = 10_000) -> Ite
             # 512: Turtle, read on behind what is malformed
             done = run(f"DB.DBA.TTLP_MT(file_to_string_output('{file}'), '', '{GRAPH}', 255);")
             assert done.returncode == 0, done.stderr
+        if full_text:
+            run("DB.DBA.RDF_OBJ_FT_RULE_ADD(null, null, 'All');")
+            run("DB.DBA.VT_INC_INDEX_DB_DBA_RDF_OBJ();")
         run("checkpoint;")
         yield f"http://127.0.0.1:{http}/sparql"
     finally:
