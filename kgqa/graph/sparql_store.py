@@ -559,21 +559,12 @@ class SparqlStore:
                 at.setdefault(form, []).append(place)
         found: set[tuple[int, int]] = set()
         for text in self._searches(at, names):
-            for page in self._pages_found(text):
+            for page in pages(self.client, text, order="?s ?l"):
                 for row in page:
                     if forms := at.get(name_form(row["l"]["value"])):
                         id_ = self._id_of(row["s"])
                         found |= {(place, self._intern([id_])[id_]) for place in forms}
         return found
-
-    def _pages_found(self, text: str) -> Iterable[list[dict[str, Any]]]:
-        """Return the rows of one of :meth:`_searches`; of a full-text search the first page alone.
-
-        Virtuoso gives the same rows of such a one at each OFFSET.
-        """
-        if self._survey.text_indexes:
-            return [self.client.select(f"{text}\nLIMIT {PAGE}")]
-        return pages(self.client, text)
 
     def _searches(self, at: dict[str, list[int]], names: dict[int, str]) -> Iterator[str]:
         """Yield queries of nodes with names: by their words if the server can, else exact."""
