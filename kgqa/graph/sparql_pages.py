@@ -74,10 +74,12 @@ def all_rows(client: SparqlClient, query: str, most: int = MOST_ROWS) -> list[di
 
 
 def pages(client: SparqlClient, query: str, *, order: str = "") -> Iterator[list[dict[str, Any]]]:
-    """Yield all rows of a query, page by page; a grouping query has its own order, no other.
+    """Yield all rows of a query, page by page; a grouping query has its own order.
 
     Raises GraphError if the same page comes again and again.
     """
+    if not order and re.match(r"\s*SELECT\s+DISTINCT\b", query):
+        order = _variables(query)
     if order:
         query = f"{query}\nORDER BY {order}"
     offset, before = 0, None

@@ -559,7 +559,7 @@ class SparqlStore:
                 at.setdefault(form, []).append(place)
         found: set[tuple[int, int]] = set()
         for text in self._searches(at, names):
-            for page in pages(self.client, text, order="?s ?l"):
+            for page in pages(self.client, text):
                 for row in page:
                     if forms := at.get(name_form(row["l"]["value"])):
                         id_ = self._id_of(row["s"])
