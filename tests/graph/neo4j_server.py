@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import secrets
 import socket
 import subprocess
 import sys
@@ -72,6 +73,10 @@ def running_neo4j(home: Path, *arguments: str) -> Iterator[dict[str, str]]:
     the block and when this process ends, by whatever: another process keeps it, see
     ``neo4j_keeper``.
     """
+    home.mkdir(parents=True, exist_ok=True)
+    if not (password := home / "password").exists():
+        password.touch(0o600)  # one that a program could take for an option
+        password.write_text(f"-{secrets.token_hex(16)}\n")
     bolt, http = free_ports(2)
     ports = ["--bolt-port", str(bolt), "--http-port", str(http)]
     keeper = subprocess.Popen(
