@@ -373,22 +373,27 @@ def find_name(
         for column in texts
         if column.unique and column.wordy() and not OTHERS_WORDS.intersection(column.words)
     ]
-    people = [  # of rows about people, such as terms of office: some have two
+    if len(key) == 1 and key[0] in columns and columns[key[0]].kind == "text":
+        numbered = all_match(columns[key[0]].values, r"^\d+$")  # not A-17, by which people call it
+        if numbered and len(unique) == 1:
+            return (unique[0].name,)
+        slugs = all_match(columns[key[0]].values, r"^[\d\p{Ll}.']+([-_][\d\p{Ll}.']+)+$")
+        people = _people_in(texts) if slugs else []
+        return (people[0].name,) if people else key
+    unique = unique or _people_in(texts)
+    shortest = min(unique, key=lambda column: column.length, default=None)
+    return (shortest.name,) if shortest else ()
+
+
+def _people_in(texts: Sequence[_Column]) -> list[_Column]:
+    """Return the columns of people that a row is about: terms of office, of which some have two."""
+    return [
         column
         for column in texts
         if column.once >= _MOSTLY
         and not OTHERS_WORDS.intersection(column.words)
         and column.of_people()
     ]
-    if len(key) == 1 and key[0] in columns and columns[key[0]].kind == "text":
-        numbered = all_match(columns[key[0]].values, r"^\d+$")  # not A-17, by which people call it
-        if numbered and len(unique) == 1:
-            return (unique[0].name,)
-        slugs = all_match(columns[key[0]].values, r"^[\d\p{Ll}.']+([-_][\d\p{Ll}.']+)+$")
-        return (people[0].name,) if slugs and people else key
-    unique = unique or people
-    shortest = min(unique, key=lambda column: column.length, default=None)
-    return (shortest.name,) if shortest else ()
 
 
 # -- links --------------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -221,7 +220,8 @@ class StoredPropertyGraph(PropertyGraph, ABC):
                 made = _Survey(self)
                 parts = (made.schema, made.stored, made.by_edges, made.numbers)
                 known = self._survey = Surveyed(self.info.version, *parts)
-                types = tuple(self._named(one, made.some(one.name)) for one in known.schema.types)
+                some = made.some_of_each()
+                types = tuple(self._named(one, some[one.name]) for one in known.schema.types)
                 known = replace(known, schema=replace(known.schema, types=types))
                 self.kept.write("schema", _SURVEY_BY, {}, _SURVEYED.dump_python(known, mode="json"))
             self._survey = known
@@ -500,17 +500,19 @@ class _Survey:
 
     # -- the schema --------------------------------------------------------------------------
 
-    def some(self, type_: str) -> IntArray:
-        """Return the keys of a few entities of a type, ascending."""
-        of_sets = [self._first_of[number] for types, number in self._sets.items() if type_ in types]
-        return np.sort(np.concatenate([keys_array([]), *of_sets]))[:_LOOKED_AT]
-
-    @cached_property
-    def _first_of(self) -> list[IntArray]:
-        """The keys of a few nodes of each set of types."""
+    def some_of_each(self) -> dict[str, IntArray]:
+        """Return the keys of a few entities of each type, ascending; of no others."""
         order = np.argsort(self._set_of, kind="stable")
         bounds = np.searchsorted(self._set_of[order], np.arange(len(self._sets) + 1))
-        return [order[first : min(first + _LOOKED_AT, last)] for first, last in pairwise(bounds)]
+        found: dict[str, list[IntArray]] = {"": []}
+        for types, (first, last) in zip(self._sets, pairwise(bounds), strict=True):
+            for type_ in types:
+                few = order[first : min(first + _LOOKED_AT, last)]
+                found.setdefault(type_, []).append(few)
+        return {
+            type_: np.sort(np.concatenate([keys_array([]), *few]))[:_LOOKED_AT]
+            for type_, few in found.items()
+        }
 
     def _number_forms(self) -> dict[str, NumberForm]:
         together: dict[str, _Values] = {}

@@ -600,8 +600,9 @@ class ConditionSearch:
     def _is_denied(self, place: Place) -> bool:
         """Return whether "no" stands before what a number is of: no alcohol, of litres of it."""
         noun = relation_phrase(place.property.name).rpartition(" ")[2]
-        things = set().union(*self._read.class_mentions.values())  # no flights are no facts
-        return bool(self._read.denied(1) & {*self._read.mentions.of(noun)} - things)
+        denied = self._read.denied(1) & {*self._read.mentions.of(noun)}
+        # no flights are no facts
+        return bool(denied) and not denied <= set().union(*self._read.class_mentions.values())
 
     def _there(self, place: Place, *, there: bool) -> Comparison:
         """Return that a thing has something of a property, or nothing: 0 of a number is nothing."""

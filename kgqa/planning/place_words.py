@@ -65,11 +65,14 @@ class PlaceWords:
 
         "The most IMDb votes" are not of ``imdb`` beside ``imdb_vote_count``.
         """
+        mine = self._read.mentions.of_best & {*self._read.words_of(place)}
+        return any(mine < other for other in self._best)
+
+    @cached_property
+    def _best(self) -> list[set[int]]:
+        """The words that a superlative may be about and that mention a number, of each number."""
         best = self._read.mentions.of_best
-        mine = best & {*self._read.words_of(place)}
-        return any(
-            mine < best & {*self._read.words_of(other)} for other in self.places if other.is_number
-        )
+        return [best & {*self._read.words_of(one)} for one in self.places if one.is_number]
 
     def after(self, words: re.Pattern[str], most: int) -> tuple[set[int], set[int]]:
         """Return the words within a distance after a match, and the ones with a mention."""

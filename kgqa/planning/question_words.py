@@ -595,6 +595,12 @@ _PERSONS = english_words("persons")
 _VERB_END = re.compile(r"(?<=\w{3})(?:e|es|s|ed|ing)$")
 
 
+@lru_cache(1024)
+def _verbs(question: str) -> frozenset[str]:
+    """Return the words of a question without the endings of verbs."""
+    return frozenset(_VERB_END.sub("", word) for word in re.findall(r"[a-z]+", question.lower()))
+
+
 def does(question: str, name: str) -> bool:
     """Return whether a question asks for an agent by the verb of a class: who writes, writer.
 
@@ -606,8 +612,7 @@ def does(question: str, name: str) -> bool:
     if not _WHO.match(question):
         return False
     noun = relation_phrase(name).rpartition(" ")[2]
-    verbs = {_VERB_END.sub("", word) for word in re.findall(r"[a-z]+", question.lower())}
-    agent = noun[-2:] in ("er", "or") and noun[:-2] in verbs
+    agent = noun[-2:] in ("er", "or") and noun[:-2] in _verbs(question)
     return agent or (noun in _PERSONS and bool(Mentions(question).of(name)))
 
 

@@ -47,12 +47,8 @@ if TYPE_CHECKING:
 PLANS = 12
 _WHAT = re.compile(r"\W*what(?:'s| is| was| are| were)\b(?! the name)", re.IGNORECASE)
 _WHOLE_END = 0.8  # of a relation's facts that end in one class, so that others are of it, too
-_DENIED = (
-    "<>",
-    "missing",
-    "missing or <=",
-    NOT_OF_CLASS,
-)  # and what begins with "not", if a value follows
+# and what begins with "not", if a value follows
+_DENIED = ("<>", "missing", "missing or <=", NOT_OF_CLASS)
 _IDLE = -2.5  # a hop that the question has no word of, and nothing is asked about
 _UNSAID = -3.0  # a class that the question mentions
 _IN_VAIN = -6.0  # a superlative, an average or a negation that a plan has nothing for
