@@ -13,7 +13,7 @@ import numpy as np
 
 from kgqa.answers.answer import ExpandedPath
 from kgqa.graph.model import Kind
-from kgqa.paths.ground import ground
+from kgqa.paths.ground import ground_each
 from kgqa.paths.walk import (
     FIRST,
     SECOND,
@@ -28,7 +28,7 @@ from kgqa.paths.walk import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kgqa.answers.answer import TopicEntity
     from kgqa.graph.model import BoolArray, Direction, IntArray
@@ -73,17 +73,18 @@ def paths_along(
 
 
 def expanded(
-    store: GraphStore, path: GroundedPath, source: str, tails: PathTable, form: PathFormat
-) -> list[ExpandedPath]:
-    """Return the paths of ``tails`` that the store holds, and that are not ``path``.
+    store: GraphStore,
+    found: Sequence[tuple[GroundedPath, str, PathTable]],
+    form: PathFormat,
+) -> list[list[ExpandedPath]]:
+    """Return for each path those of its tails' paths that the store holds, without itself.
 
-    ``path`` is the decoded path they come from, ``source`` its text.
+    ``found``: decoded paths, each with its text and the paths along its relations.
     """
-    table = ground(store, tails, form)
+    every = ground_each(store, [tails for *_, tails in found], form)
     return [
-        ExpandedPath(grounded_path, source)
-        for grounded_path in table
-        if grounded_path is not None and grounded_path != path
+        [ExpandedPath(one, source) for one in grounded if one is not None and one != path]
+        for (path, source, _), grounded in zip(found, every, strict=True)
     ]
 
 

@@ -362,10 +362,11 @@ def weigh(
     ballots = tally(paths, store)
     weighed = relation_paths(ballots.paths)
     notes: list[str] = []
+    found = []
     for path in worth_expanding(weighed):
         tails = paths_along(store, path.grounding, rules, options.max_tails)
         if tails is not None:
-            path.expanded = expanded(store, path.grounding, path.source.text, tails, form)
+            found.append((path, tails))
             continue
         label = " -> ".join(said_name(edge.relation) for edge in path.grounding.edges)
         head = path.grounding.head
@@ -374,6 +375,9 @@ def weigh(
             f"{options.max_tails:,} entities; only those that the KG-LLM wrote are listed "
             f"({len(path.tails)})."
         )
+    asked = [(path.grounding, path.source.text, tails) for path, tails in found]
+    for (path, _), walked in zip(found, expanded(store, asked, form), strict=True):
+        path.expanded = walked
     reached = _reached(store, topics, weighed, rules, notes)
     entities = aggregate(weighed, ballots.paths, options.tail_temperature, reached, ballots.written)
     judged = decide(entities, weighed, options, len(topics))

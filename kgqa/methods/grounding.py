@@ -23,7 +23,7 @@ from kgqa.decoding.spans import Chain, TextForward, Writer
 from kgqa.errors import ModelError, ShardDamagedError
 from kgqa.graph.model import keys_array
 from kgqa.models.prompt import lead_to_answer
-from kgqa.paths.ground import ground
+from kgqa.paths.ground import ground_each
 from kgqa.trie.composed import ComposedConstraint
 from kgqa.trie.index.constraint import LARGE, MarisaConstraint
 from kgqa.trie.stored import stored_constraint
@@ -132,9 +132,11 @@ def ground_all(
     """
     paths: list[ScoredPath] = []
     notes: list[str] = []
-    for number, hypothesis in enumerate(hypotheses):
-        table = constraint.ground(hypothesis.state)
-        grounded = ground(store, table, lexicon.form)
+    tables = [constraint.ground(hypothesis.state) for hypothesis in hypotheses]
+    every = ground_each(store, tables, lexicon.form)
+    for number, (hypothesis, table, grounded) in enumerate(
+        zip(hypotheses, tables, every, strict=True)
+    ):
         good, parts_of_best = [], None
         for path, topic in zip(grounded, table.topic.tolist(), strict=True):
             if path is None or topic not in topics:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -12,9 +13,11 @@ from kgqa.display import path_parts
 from kgqa.graph.model import Kind, keys_array
 from kgqa.graph.properties import StoredPropertyGraph
 from kgqa.graph.schema import ROW, read_fact_id
-from kgqa.paths.walk import FIRST, MEDIATOR, SECOND, TAIL, PathTable
+from kgqa.paths.walk import FIRST, MEDIATOR, SECOND, TAIL, PathTable, joined_tables
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kgqa.graph.model import BoolArray, Entities, IntArray
     from kgqa.graph.store import GraphStore
     from kgqa.paths.format import PathFormat
@@ -171,6 +174,16 @@ def ground(store: GraphStore, table: PathTable, form: PathFormat) -> list[Ground
             at = tail
         paths.append(GroundedPath(tuple(edges), "".join(path_parts(edges))))
     return paths
+
+
+def ground_each(
+    store: GraphStore, tables: Sequence[PathTable], form: PathFormat
+) -> list[list[GroundedPath | None]]:
+    """Return the paths of each table as :func:`ground` does; the store is asked for all at once."""
+    if not tables:
+        return []
+    grounded = iter(ground(store, joined_tables(tables), form))
+    return [list(islice(grounded, len(table))) for table in tables]
 
 
 _Real: TypeAlias = "tuple[Fact, frozenset[tuple[str, str, str]]]"

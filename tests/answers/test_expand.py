@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kgqa.answers.expand import expanded, paths_along, tails
 from kgqa.paths.format import PathFormat
-from kgqa.paths.ground import ground
+from kgqa.paths.ground import ground, ground_each
 from kgqa.paths.walk import FIRST, SECOND, WalkRules, walk
 from tests.graph.tables import random_tables
 from tests.trie.language import rules_up_to, store_of
@@ -44,7 +44,7 @@ def test_an_expanded_relation_path_gives_every_tail_a_path_of_its_own(sample) ->
     found = paths_along(sample, decoded, RULES, most=100)
     assert found is not None
     assert len(found) > 1
-    walked = expanded(sample, decoded, decoded.text, found, FORM)
+    (walked,) = expanded(sample, [(decoded, decoded.text, found)], FORM)
     assert len(walked) == len(found) - 1, "the decoded path itself is not walked again"
     every = {
         path.tail.id
@@ -82,7 +82,7 @@ def test_an_edge_that_the_store_lacks_is_not_shown(sample) -> None:
     found = paths_along(sample, decoded, RULES, most=100)
     assert found is not None
     found.hops[:, 0, FIRST] = 2 * (len(sample.relations()) - 1)
-    assert expanded(sample, decoded, decoded.text, found, FORM) == []
+    assert expanded(sample, [(decoded, decoded.text, found)], FORM) == [[]]
 
 
 @settings(max_examples=25)
@@ -113,3 +113,17 @@ def test_expanding_finds_the_tails_of_exactly_the_walks_with_the_same_steps(
             assert found.ends().tolist() == sorted(ends)
             assert ends <= set(tails(store, grounded, rules).tolist())
             assert all(one is not None for one in ground(store, found, FORM))
+
+
+def test_paths_of_several_tables_are_looked_up_at_once(sample, monkeypatch) -> None:
+    short, long = (walk(sample, sample.keys_of([JAMAICA]), WalkRules(hops))[0] for hops in (1, 2))
+    expected = [ground(sample, table, FORM) for table in (short, short.take(np.arange(0)), long)]
+    asked = []
+    has_edges = sample.has_edges
+    monkeypatch.setattr(
+        sample, "has_edges", lambda *columns: asked.append(len(columns[0])) or has_edges(*columns)
+    )
+    given = ground_each(sample, [short, short.take(np.arange(0)), long], FORM)
+    assert given == expected
+    assert len(asked) == 1
+    assert ground_each(sample, [], FORM) == []
