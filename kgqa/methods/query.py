@@ -13,6 +13,7 @@ import re
 import time
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -240,6 +241,7 @@ class Query(Method[QueryOptions]):
         chosen = time.perf_counter()
         limits = QueryLimits(seconds=self.options.time_limit, first=MOST_ANSWERS)
 
+        @cache  # candidates are run for what they give, and compared: an endpoint is asked once
         def run(plan: Plan) -> QueryResult | None:
             result = None
             with suppress(PlanError, TimeLimitError):

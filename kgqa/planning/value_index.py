@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgqa.graph.names import normalise
+from kgqa.graph.store import foresee
 from kgqa.lexicon.english import english
 from kgqa.lexicon.english import words as english_words
 from kgqa.lexicon.lemmas import stem
@@ -121,10 +122,11 @@ class ValueIndex:
 
         And by class those whose name is a property.
         """
-        rows, keys = self._store.find_names(texts)
+        rows, keys = (column[:_MOST_NAMED] for column in self._store.find_names(texts))
+        foresee(self._store, np.unique(keys), "both")
         found: dict[str, dict[Owned, list[str]]] = {}
         things: dict[str, dict[str, tuple[str, ...]]] = {}
-        for row, key in list(zip(rows.tolist(), keys.tolist(), strict=True))[:_MOST_NAMED]:
+        for row, key in zip(rows.tolist(), keys.tolist(), strict=True):
             details = self._store.details(key)
             types = [name for name in details.types if name not in self._named]
             for name in {*details.types} & self._named:
