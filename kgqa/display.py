@@ -33,6 +33,8 @@ _MARKS = re.compile(
     r"|(?<=[-=~_|\u00ad\u02d7\u1806\u2010-\u2015\u2043\u2053\u207b\u208b\u2212\u2500-\u257f\u2796\u30fc"
     r"\ufe58\ufe63\uff0d])\s*[>\u00bb\u02c3\u203a\u227b\u2329\u232a\u276d-\u2771\u27e9\u3009\ufe65\uff1e]"
 )
+# what could be taken for a quoted half of a relation, or for the bar between two paths
+_UNCLEAR = re.compile(r'[.^]"|^[|](?= |$)|(?<= )[|]$')
 _FORMULA = re.compile("[ \n]*[=+@\t\r\uff1d\uff0b\uff0d\uff20-]")
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
 _PLAIN_ID = re.compile(r"[\w.:/#-]{1,80}")  # is not a sentence
@@ -93,7 +95,8 @@ def shown_name(name: str, most: int = 0) -> str:
     ('Ada King', '"^a -\\u003e b\\n"', '"Ada"… (8 characters)')
     """
     plain = name == name.strip() and name[:1] not in ("", "^", '"')
-    if plain and not most and not (_HIDDEN.search(name) or _MARKS.search(name)):
+    marked = any(marks.search(name) for marks in (_HIDDEN, _MARKS, _UNCLEAR))
+    if plain and not most and not marked:
         return name
     text = json.dumps(name[:most] if most else name, ensure_ascii=False)
     text = _without_marks(escape_hidden(text))

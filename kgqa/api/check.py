@@ -36,7 +36,7 @@ _MOST = 1_000  # paths of a statement whose names are shared
 _MOST_EDGES = 200_000  # of all of them
 _AT_ONCE = 1_000  # heads whose edges are read together
 _LINE = 80  # characters of a malformed statement in an error
-_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
+_QUOTED = re.compile(r'(?<![^.^])"(?:[^"\\]|\\.)*"(?=\.\.|$)')  # a half of a relation
 _FORM = PathFormat()
 
 
@@ -101,15 +101,14 @@ def check(store: GraphStore, statement: Any) -> Check:
 def triples_of(statement: Any) -> list[Triple]:
     """Return a statement as triples of texts. Raises UsageError if it is malformed."""
     if isinstance(statement, str):
-        parts = [part.strip() for part in statement.split(_FORM.separator.strip())]
-        if len(parts) < 3 or len(parts) % 2 == 0 or not all(parts):
+        runs = [_triples_in(run) for run in statement.split(" | ")]
+        found = [triple for run in runs for triple in run] if all(runs) else _triples_in(statement)
+        if not found:
             raise UsageError(
                 f"'{statement[:_LINE]}' is not a statement.",
                 "Write it as: head -> relation -> tail.",
             )
-        names = [read_name(part) for part in parts]
-        names[1::2] = [_QUOTED.sub(lambda match: read_name(match[0]), part) for part in parts[1::2]]
-        return [(names[i], names[i + 1], names[i + 2]) for i in range(0, len(parts) - 2, 2)]
+        return found
     if groundings := getattr(statement, "groundings", None):  # a path of an answer
         statement = groundings[0]
     try:
@@ -124,6 +123,16 @@ def triples_of(statement: Any) -> list[Triple]:
             f"{repr(statement)[:_LINE]} is not a statement.",
             'Give a triple ("head", "relation", "tail"), a list of them, or a path as text.',
         ) from None
+
+
+def _triples_in(text: str) -> list[Triple]:
+    """Return the triples of a path as text; none if it is not one."""
+    parts = [part.strip() for part in text.split(_FORM.separator.strip())]
+    if len(parts) < 3 or len(parts) % 2 == 0 or not all(parts):
+        return []
+    names = [read_name(part) for part in parts]
+    names[1::2] = [_QUOTED.sub(lambda match: read_name(match[0]), part) for part in parts[1::2]]
+    return [(names[i], names[i + 1], names[i + 2]) for i in range(0, len(parts) - 2, 2)]
 
 
 def _edge(edge: Any) -> Triple:

@@ -200,7 +200,25 @@ def test_a_statement_of_a_megabyte_takes_store_calls_for_its_names_only(
     assert sum(calls) < 100
 
 
-PIECES = ("->", " -> ", "^", '"', "..", " | ", "`", "\\", "é", "ab", "AB", " ", "-", ">", "→", "1")
+PIECES = (
+    "->",
+    " -> ",
+    "^",
+    '"',
+    '"a"',
+    "..",
+    " | ",
+    "`",
+    "\\",
+    "é",
+    "ab",
+    "AB",
+    " ",
+    "-",
+    ">",
+    "→",
+    "1",
+)
 ODD = (
     st.lists(
         st.one_of(st.sampled_from(PIECES), st.characters(codec="utf-8")), min_size=1, max_size=5
@@ -225,6 +243,9 @@ def test_the_text_of_every_path_is_read_back(triples: list[tuple[str, str, str]]
                     assert kg.check(path.text), path.text
                     shown = path.text.split(" -> ")
                     assert len(shown) == 1 + 2 * len(path.edges), path.text
+            held = [triple for triple in triples if _edges_of(kg, triple)]
+            statement = kg.check(held).statement if held else ""
+            assert not held or kg.check(statement), statement
 
 
 SYMBOLS = st.sampled_from(["->", "--", '"', "^", "|", "..", "??", "😀", "\\", '""'])
