@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kgqa.graph.kept import Kept, kept_of
 from kgqa.graph.names import normalise
-from kgqa.graph.store import foresee
+from kgqa.graph.store import EndpointStore, foresee
 from kgqa.lexicon.english import english
 from kgqa.lexicon.english import words as english_words
 from kgqa.lexicon.lemmas import stem
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from kgqa.queries.join import QueryStore
     from kgqa.understanding.literals import Stated, Stating
 
+_MADE_BY = ("planning/value_index.py", "graph/names.py", "graph/sparql_store.py")
 _LONGEST = 8  # words of a value that is looked for
 _MOST_VALUES = 300_000  # kept
 _MOST_ENTITIES = 100_000  # of a type whose properties are read
@@ -47,10 +49,10 @@ class ValueIndex:
     """The short texts that properties hold, by their words in small letters, and entities' names.
 
     Names are looked up in the store; of types with very many entities properties are left out.
-    Raises GraphError.
     """
 
     def __init__(self, store: QueryStore, schema: GraphSchema) -> None:
+        """Read the values; an endpoint's are kept beside its survey. Raises GraphError."""
         self._store = store
         self._fields: dict[str, dict[Owned, tuple[str, ...]]] = {}
         self._whole: dict[Owned, bool] = {}  # whether all values of a property are kept
@@ -63,6 +65,25 @@ class ValueIndex:
             any("" in (relation.head, relation.tail) for relation in schema.relations)
             or not schema.types
         )
+        kept = kept_of(store) if isinstance(store, EndpointStore) else Kept(None, "")
+        if (found := kept.read("values", _MADE_BY)) is not None:
+            self._take(found[1])
+            return
+        self._read(store, schema)
+        kept.write("values", _MADE_BY, {}, self._given())
+
+    def _given(self) -> list[Any]:
+        fields = [(words, list(held.items())) for words, held in self._fields.items()]
+        return [fields, list(self._whole.items())]
+
+    def _take(self, given: list[Any]) -> None:
+        fields, whole = given
+        self._fields = {
+            words: {tuple(owned): tuple(values) for owned, values in held} for words, held in fields
+        }
+        self._whole = {tuple(owned): is_whole for owned, is_whole in whole}
+
+    def _read(self, store: QueryStore, schema: GraphSchema) -> None:
         for type_ in schema.types:
             if _SEX.search(type_.name) and type_.count <= _MOST_SEXES:
                 self._add_sexes(type_.name)

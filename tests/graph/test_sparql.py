@@ -30,6 +30,7 @@ from kgqa.graph.sparql_store import SparqlStore
 from kgqa.graph.sparql_survey import SparqlTaken, attach_endpoint
 from kgqa.paths.schema import Schema
 from kgqa.paths.walk import WalkRules
+from kgqa.planning.value_index import ValueIndex
 from kgqa.progress import Silent
 from tests.graph.attached_conformance import HOSTILE, TURTLE, AttachedConformance
 from tests.graph.attached_conformance import key_of as the_key
@@ -189,6 +190,22 @@ class TestAsItIs:
                              for hop in sample.hops()])  # fmt: skip
         assert held[0] == held[1] == held[2]
         assert len(held[0]) > 3
+        assert asked[0] == asked[2] > asked[1] == 0
+
+    def test_the_texts_that_questions_may_name_are_read_once_a_survey(
+        self, films: str, tmp_path: Path
+    ) -> None:
+        held, asked = [], []
+        for again in range(3):
+            if again != 1:
+                kgqa.attach(films, kg="films", home=tmp_path).close()
+            with SparqlStore(SparqlClient(films), tmp_path / "films") as store:
+                before = store.client.requests
+                values = ValueIndex(store, store.schema())
+                asked.append(store.client.requests - before)
+                held.append((values._fields, values._whole))
+        assert held[0] == held[1] == held[2]
+        assert "x" in held[0][0], "the film's note"
         assert asked[0] == asked[2] > asked[1] == 0
 
 
