@@ -93,6 +93,12 @@ def server(own_neo4j: OwnNeo4j) -> Iterator[OwnNeo4j]:
         for info in connection.list_kgs():
             Neo4jWriter(connection).drop(info.name, Silent())
         ask(connection, "MATCH (n) DETACH DELETE n")
+        for kind in ("CONSTRAINT", "INDEX"):  # also of what was never published
+            named = ask(
+                connection, f"SHOW {kind} YIELD name, labelsOrTypes RETURN name, labelsOrTypes"
+            )
+            for name in [name for name, labels in named if labels and labels[0][:2] != "KG"]:
+                ask(connection, f"DROP {kind} `{name}`")
 
 
 def ask(connection: Neo4jConnection, text: str) -> list[list[Any]]:
