@@ -126,7 +126,8 @@ class Stages:
         part.replace(self.folder / _RECORD)
 
     def clear(self) -> None:
-        """Remove everything."""
+        """Remove everything, the record first: stopped in the midst, no file of it is missing."""
+        (self.folder / _RECORD).unlink(missing_ok=True)
         if self.folder.exists():
             shutil.rmtree(self.folder)
 

@@ -72,6 +72,26 @@ def test_a_record_is_whole_at_every_moment(tmp_path: Path, monkeypatch: pytest.M
     assert json.loads((tmp_path / "stages.json").read_text())["done"] == ["scan"]
 
 
+def test_a_removal_that_was_stopped_leaves_no_record_of_files_that_are_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stages = Stages(tmp_path, "print")
+    (tmp_path / "graph").mkdir()
+    for name in ("edges.arrow", "nodes.arrow"):
+        (tmp_path / "graph" / name).write_bytes(b"whole")
+    stages.finish("scan", tmp_path / "graph")
+
+    def stopped(_: Path) -> None:
+        (tmp_path / "graph" / "edges.arrow").unlink()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("kgqa.loading.pipeline.shutil.rmtree", stopped)
+        stages.clear()
+    again = Stages(tmp_path, "print")
+    assert (again.last, again.damaged) == (None, None)
+
+
 def test_the_same_load_has_the_same_fingerprint(tmp_path: Path) -> None:
     dump = tmp_path / "dump.nt"
     dump.write_text("a")
