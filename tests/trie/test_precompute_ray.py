@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -118,7 +119,13 @@ class Cluster:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """One for all tests: starting it costs the most. The last of them kills its other node."""
+    """One for several tests: starting it costs the most. One of them kills its other node."""
+    with of_two_nodes() as started:
+        yield started
+
+
+@contextmanager
+def of_two_nodes() -> Iterator[Cluster]:
     # short, for a socket's path has a hundred characters at most; and no other's Ray is touched
     folder = tempfile.mkdtemp(prefix="ray")
     env = ENV | ONE_MACHINE | {"RAY_TMPDIR": folder}
@@ -196,14 +203,17 @@ def test_the_index_is_that_of_one_process(
 
 @pytest.mark.long  # that a node dies, below, says it all but for what a cluster does after it
 def test_a_cluster_of_two_nodes_shares_the_work_and_the_index_is_the_same(
-    graph: Path, local: dict[str, bytes], cluster: Cluster, tmp_path: Path
+    graph: Path, local: dict[str, bytes], tmp_path: Path
 ) -> None:
-    units = run_on(cluster, graph, tmp_path)
-    assert units.keys() == {cluster.head, cluster.other}
-    begun = [key for keys in units.values() for key in keys]
-    assert len(begun) == len(set(begun)) > 2, "a unit is made once"
-    assert files(tmp_path / "tries") == local
-    assert cluster.started.running(), "a cluster that was joined goes on"
+    with (
+        of_two_nodes() as cluster
+    ):  # its own: another test may have killed a node of the shared one
+        units = run_on(cluster, graph, tmp_path)
+        assert units.keys() == {cluster.head, cluster.other}
+        begun = [key for keys in units.values() for key in keys]
+        assert len(begun) == len(set(begun)) > 2, "a unit is made once"
+        assert files(tmp_path / "tries") == local
+        assert cluster.started.running(), "a cluster that was joined goes on"
 
 
 def test_a_node_that_does_not_see_the_graph_is_a_named_error(
