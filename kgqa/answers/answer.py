@@ -29,7 +29,8 @@ Source: TypeAlias = Literal["shard", "composed"]
 class TopicEntity:
     """An entity where paths start; ``score`` is the linker's, or 1.0 if the user named it.
 
-    ``mention``: what the question calls it, if linking found it.
+    ``mention``: what the question calls it, if linking found it; ``shared``: whether that is a part
+    of other things' names as much as of its own.
     """
 
     key: int
@@ -37,6 +38,7 @@ class TopicEntity:
     name: str
     score: float
     mention: str = field(default="", compare=False, repr=False)
+    shared: bool = field(default=False, compare=False, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the topic entity as the JSON contract has it."""

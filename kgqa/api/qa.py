@@ -579,6 +579,7 @@ def topic_entities(
             candidate.name,
             round(candidate.score, 4),
             candidate.mention,
+            linker.is_shared(candidate, candidates),
         )
         for candidate in chosen
     ]

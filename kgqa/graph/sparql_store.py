@@ -293,7 +293,7 @@ class SparqlStore:
         others: list[str],
         types: Sequence[str] | None = None,
     ) -> _Named:
-        """Return name and kind; ``types``: None if the survey knows what is no mediator."""
+        """Return name and kind; ``types``: None if the survey knows the mediators."""
         if name is None and self._pattern and self._pattern.fullmatch(id_):
             if types is not None and self._mediators and self._mediators.isdisjoint(types):
                 self._left_out.add(key)

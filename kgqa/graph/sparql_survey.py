@@ -324,7 +324,7 @@ def _mediator_types(
 def _nameless(
     client: SparqlClient, record: Attachment, mediators: Sequence[str], predicates: Iterable[str]
 ) -> list[str]:
-    """Return the ids of nodes without a name that are no mediators either."""
+    """Return the ids of nodes without a name that are not mediators either."""
     labels = [label for label in record.labels if label in predicates]
     if not mediators or not labels:
         return []

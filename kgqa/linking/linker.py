@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from kgqa.display import said_name
 from kgqa.errors import LinkingError
 from kgqa.graph.model import keys_array
+from kgqa.graph.names import normalise
 from kgqa.graph.quantities import read_value
 from kgqa.linking.lookup import find_hits, named_entities
 from kgqa.linking.mentions import QuestionWords
@@ -44,6 +45,7 @@ _ALSO_NAMED = 0.7  # the same, if the question sets it off as a name
 _ALSO_ALONE = 0.85  # and of the only entity that its words may mean
 _ALSO_NAMED_ALONE = 0.6
 _MATCHED = 0.449  # match of half a name
+_AS_MUCH = 0.95  # of a score, from which another entity may as well be meant
 _WHOLE_ENOUGH = 0.4  # share of a name from which a partial mention outdoes a shorter exact one
 _LIKELY_FORM = 0.7  # likelihood from which another form does
 _LONGEST = 500  # words of a question
@@ -221,6 +223,19 @@ def question_words(question: str) -> QuestionWords:
             "Shorten it, or name the topic entity yourself with `entity`.",
         )
     return asked
+
+
+def is_shared(one: Candidate, candidates: Iterable[Candidate]) -> bool:
+    """Return whether a mention is a part of other names as much as of that of ``one``.
+
+    "Colorado" of Colorado Native is, beside Colorado Kölsch.
+    """
+    return one.match == "partial" and any(
+        (other.start, other.end, other.match) == (one.start, one.end, "partial")
+        and normalise(other.name) != normalise(one.name)
+        and other.score >= _AS_MUCH * one.score
+        for other in candidates
+    )
 
 
 def topic_entities(candidates: list[Candidate], *, two: bool = False) -> list[Candidate]:

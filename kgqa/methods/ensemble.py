@@ -464,7 +464,8 @@ class Auto(Ensemble):
         plan = found.result.plan
         named = all(isinstance(one.left, NodeRef) for one in plan.where)
         walked = named and not (plan.group or plan.order or plan.without or plan.first)
-        walked = walked and not _counts_kind(found.result, question)
+        counts = _counts_kind(found.result, question) or _counts_for(found, question)
+        walked = walked and not counts
         if walked and (
             not plan.hops
             or (
@@ -839,7 +840,8 @@ def _count_of(
     """Return a plan's findings if it counts the things that the paths lead to.
 
     Or if the question's kind of thing is itself a topic entity, of which paths count nothing:
-    "How many motorcycles do we sell?" of the product line Motorcycles.
+    "How many motorcycles do we sell?" of the product line Motorcycles. Or if it is surer
+    than the paths: a number of cars is not that of their cylinders.
     """
     if isinstance(question, KgqaError) or not asks_calculated(question.question):
         return None
@@ -848,6 +850,8 @@ def _count_of(
         return None
     ids = _counted(other.result, len(found.answers) + 1)
     is_it = len(found.answers) > 1 and _counts_kind(other.result, question)
+    surer = (other.confidence or 0.0) >= max(SURE_PLAN, found.confidence or 0.0)
+    is_it = is_it or (surer and _counts_for(other, question))
     return other if is_it or ids == {answer.id for answer in found.answers} else None
 
 
@@ -857,6 +861,13 @@ def _counts_kind(result: QueryResult, question: LinkedQuestion) -> bool:
     named = [one.id for one in question.topics if kind and kind == stems_of(normalise(one.mention))]
     ids = _counted(result, len(question.topics) + 1) if named else set()
     return bool(ids) and not ids & {*named}
+
+
+def _counts_for(found: Findings, question: LinkedQuestion) -> bool:
+    """Return whether a plan counts things, not the topic entities, with a condition for each."""
+    topics = {topic.id for topic in question.topics}
+    ids = _counted(found.result, len(topics) + 1) if found.result else set()
+    return bool(ids) and not ids <= topics and _compares(found, question.topics)
 
 
 def _counted(result: QueryResult, most: int) -> set[str | None]:

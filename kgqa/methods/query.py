@@ -89,11 +89,14 @@ from kgqa.understanding.literals import stated
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence, Set
 
+    from numpy.typing import NDArray
+
     from kgqa.answers.answer import Answer
     from kgqa.graph.schema import GraphSchema
     from kgqa.graph.store import GraphStore
     from kgqa.methods.resources import Resources
     from kgqa.models.general import GeneralLLM
+    from kgqa.models.sentence_encoder import SentenceEncoder
     from kgqa.planning.aggregates import Candidate
     from kgqa.queries.result import Cell
     from kgqa.understanding.literals import Stated, Stating
@@ -112,6 +115,8 @@ NOTHING_THERE = 1.0  # and says every word of the question
 _NEAR, _COMPARED = 3.0, 6  # temperatures, and readings, that rows are compared of
 OTHERWISE = 0.35  # cosine below which a noun is not what a property or relation is called
 ABOUT = 0.55  # cosine from which a noun is a class in other words: film and movie, town and city
+OF_ROWS = 0.58  # mean cosines of a noun to the columns and to names of rows, from which it is these
+_NAMED_ROWS, _MOST_ROWS = 8, 100_000
 IDLE = 5.0  # and of a superlative that tells nothing apart
 FAILED = 8.0  # off the score of one that exceeds the limits
 UNSAID = "The question cannot be said as one query over this graph's schema."
@@ -175,6 +180,8 @@ class Query(Method[QueryOptions]):
     _parts: SchemaParts | None = None
     _values: ValueIndex | None = None
     _version: str = ""
+    _row_names: Sequence[str] = ()  # a few, if the graph is a lone table
+    _rows: NDArray[np.float32] | None = None
     _last: tuple[tuple[str, str], _Asked] | None = None
 
     def __init__(
@@ -371,15 +378,22 @@ class Query(Method[QueryOptions]):
     def _same_noun(self, question: str, plan: Plan, words: Sequence[str]) -> str:
         """Return the noun asked for if it calls a plan's class in other words, else "".
 
-        ``words``: those that no name of the plan accounts for: of a film, "movies".
+        ``words``: those that no name of the plan accounts for: of a film, "movies". The rows of a
+        lone table, which may be called after a file, are what its columns and names are about:
+        cars have cylinders and horsepower, and one is a Datsun 610.
         """
         noun = stem((asked_noun(question) or question).partition(" ")[0].lower())
         if noun not in words or not plan.nodes or not plan.nodes[0]:
             return ""
-        asked, class_ = self.resources.sentence_encoder(None).encode(
-            [noun, relation_phrase(plan.nodes[0])]
-        )
-        return noun if float(asked @ class_) >= ABOUT else ""
+        encoder = self.resources.sentence_encoder(None)
+        asked, class_ = encoder.encode([noun, relation_phrase(plan.nodes[0])])
+        if float(asked @ class_) >= ABOUT:
+            return noun
+        if self._parts is None or plan.nodes[0] != self._parts.rows:
+            return ""
+        if self._rows is None:
+            self._rows = _about_rows(self._parts, self._row_names, encoder)
+        return noun if float(asked @ self._rows) >= OF_ROWS else ""
 
     @staticmethod
     def _guesses(bare: str, plan: Plan, literals: Stated, parts: SchemaParts) -> bool:
@@ -591,8 +605,33 @@ class Query(Method[QueryOptions]):
                 called = class_words(store, schema, encoder, folder)
             self._parts = SchemaParts(schema, called, value_nodes(store, schema))
             self._values = ValueIndex(store, schema)
+            self._row_names, self._rows = _names_of_rows(store, self._parts), None
             self._version = version
         return self._parts, self._values
+
+
+def _names_of_rows(store: Any, parts: SchemaParts) -> list[str]:
+    """Return names of a few rows of a lone table; none if they are called by numbers."""
+    rows = parts.index.types.get(parts.rows)
+    if rows is None or rows.count > _MOST_ROWS:
+        return []
+    keys = store.instances(rows.name)
+    some = keys[np.linspace(0, len(keys) - 1, _NAMED_ROWS).astype(np.int64)] if len(keys) else keys
+    names = store.entities(np.unique(some)).names
+    return [name for name in names if name and any(map(str.isalpha, name))]
+
+
+def _about_rows(
+    parts: SchemaParts, names: Sequence[str], encoder: SentenceEncoder
+) -> NDArray[np.float32]:
+    """Return the sum of the mean vectors of a lone table's columns and of names of its rows."""
+    rows, relations = parts.rows, parts.index.schema.relations
+    columns = [rows, *(one.name for one in parts.index.types[rows].properties)]
+    columns += [one.relation for one in relations if one.head == rows]
+    vectors = encoder.encode([*map(relation_phrase, columns), *names])
+    own = vectors[: len(columns)].mean(axis=0)
+    summed: NDArray[np.float32] = own + (vectors[len(columns) :].mean(axis=0) if names else own)
+    return summed
 
 
 def within(plan: Plan, ids: Set[str], types: Set[str]) -> Plan | None:

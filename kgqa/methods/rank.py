@@ -240,6 +240,7 @@ class Rank(Method[RankOptions]):
             unsure = (
                 narrowed.left_out
                 or narrowed.over is None
+                or any(topic.shared for topic in question.topics)
                 or all(one.likeliest[0].missing for one in weighed)
                 or any(says_a_part(asked, words, one) for one in likeliest)
                 or any(says_another(asked, words, one) for one in likeliest)

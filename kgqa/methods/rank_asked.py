@@ -70,7 +70,7 @@ _BARE = re.compile(  # "nurses on x"
     re.IGNORECASE,
 )
 _ASKING = re.compile(r"\b(?:who|whom|what|which|where|when|how)\b", re.IGNORECASE)
-_WHERE = re.compile(r"\W*(?:where|who|whom)\b", re.IGNORECASE)
+_NO_VALUE = re.compile(r"\W*(?:where|who|whom|why)\b", re.IGNORECASE)
 _NOUN = r"(?P<noun>(?!the\b)[^\W\d_]+)"
 _STEP = re.compile(
     rf"\bthe\s+{_NOUN}\s+of\s+(?:the\s+)?{TOPIC}\b(?!['’])|\b{TOPIC}\s?['’]s?\s+"
@@ -206,7 +206,7 @@ def adjustment(
     """Return the adjustment of each relation path's logit. Raises GraphError."""
     added = np.zeros(len(paths.steps), np.float32)
     added[_other_kin(asked, words, paths.steps)] = -OTHER_KIN
-    if _WHERE.match(asked):
+    if _NO_VALUE.match(asked):
         added[[words.is_value(steps[-1]) for steps in paths.steps]] -= OTHER_KIN
     kind = asked_kind(asked)
     if kind and 0 < len(paths.steps) <= _MOST_READ:

@@ -135,7 +135,7 @@ class WholeSearch:
         near = best if ORDERED.search(self._read.question) else set()
         known = self._known.of(places)
         ordered = bool(near & known.said)
-        # what is asked for by a property that has no order is not what there is most of
+        # a property that has no order does not say what there is most of
         barred = any(p.property.unordered and best & {*self._read.words_of(p)} for p in places)
         by_nothing = not self._read.plain and ranks_by_nothing(self._read.question)
         for aggregate, odds in self._aggregates(pattern, places, state):

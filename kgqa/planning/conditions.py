@@ -601,7 +601,7 @@ class ConditionSearch:
         """Return whether "no" stands before what a number is of: no alcohol, of litres of it."""
         noun = relation_phrase(place.property.name).rpartition(" ")[2]
         denied = self._read.denied(1) & {*self._read.mentions.of(noun)}
-        # no flights are no facts
+        # "no flights" denies facts, not a number
         return bool(denied) and not denied <= set().union(*self._read.class_mentions.values())
 
     def _there(self, place: Place, *, there: bool) -> Comparison:

@@ -163,17 +163,18 @@ class Mentions:
 
         >>> Mentions("Streams by their view count").share("total_view_count")
         0.6666666666666666
+        >>> Mentions("Cars by horsepower").share("horsepower")
+        1.0
         """
+        if self._as_it_is(name):
+            return 1.0
         words = relation_phrase(name).split()
         return sum(bool(self.of(word, owner)) for word in words) / max(1, len(words))
 
     def _found(self, name: str, owner: str) -> list[int]:
         said = relation_phrase(name).split()
-        # as it stands in the schema: no other is meant
-        if re.search(r"[A-Z\d_]", name[1:]) or (name.isalpha() and len(said) > 1):
-            as_it_is = re.finditer(rf"\b{re.escape(name)}\b", self._question, re.IGNORECASE)
-            if places := [self.at(one.end() - 1) for one in as_it_is]:
-                return places
+        if places := self._as_it_is(name):  # no other is meant
+            return places
         roots = {_root(word) for word in said}
         roots = {root for root in roots if len(root) > 1 and root not in _SMALL}
         little = {"in", "on", "is", *(_root(word) for word in relation_phrase(owner).split())}
@@ -184,6 +185,14 @@ class Mentions:
             for at, word in enumerate(self.words)
             if _begins(word, roots) or measured(word, name) or short_year(word) in years
         ]
+
+    def _as_it_is(self, name: str) -> list[int]:
+        """Return the words that are a name of several words as it stands in the schema."""
+        joined = name.isalpha() and " " in relation_phrase(name)
+        if not joined and not re.search(r"[A-Z\d_]", name[1:]):
+            return []
+        found = re.finditer(rf"\b{re.escape(name)}\b", self._question, re.IGNORECASE)
+        return [self.at(one.end() - 1) for one in found]
 
     def after(self, before: re.Pattern[str], most: int = 4) -> set[int]:
         """Return the words that stand after one that ``before`` matches, at most so many on."""

@@ -74,6 +74,8 @@ def test_accents_fold_on_latin_letters_only() -> None:
         ("xyzzy smith", "will smith", 0.0),
         ("john pemberton create", "john c pemberton", 0.0),
         ("hit", "adolf hitler", 0.0),
+        ("stone brewing", "weston brewing", 0.0),
+        ("b750 battery", "battery pack b540", 0.0),
         ("", "anything", 0.0),
     ],
 )

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kgqa.errors import LinkingError
-from kgqa.linking.linker import link, topic_entities
+from kgqa.linking.linker import is_shared, link, topic_entities
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,6 +70,16 @@ def test_entity_comes_once_and_best_first(store: SqliteStore) -> None:
     scores = [candidate.score for candidate in found]
     assert scores == sorted(scores, reverse=True)
     assert found[0].degree == 22
+
+
+def test_a_part_of_several_names_is_shared(store: SqliteStore) -> None:
+    (first, *others) = link(store, "what was hitler")
+    assert first.match == "partial"
+    assert not is_shared(first, [first, *others])
+    rival = replace(first, key=first.key + 1, name="Hitler Street")
+    assert is_shared(first, [first, rival])
+    assert not is_shared(first, [first, replace(rival, score=first.score / 2)])
+    assert not is_shared(replace(first, match="name"), [first, rival])
 
 
 def test_limit_cuts_the_tail(store: SqliteStore) -> None:

@@ -52,28 +52,41 @@ Elstria,0,0,0.0,2.2,48
 """
 
 
+FUEL = """mileage,cylinders,horsepower,weight,origin,name
+18.0,8,130,3504,usa,ford torino
+15.0,8,165,3693,usa,chevrolet malibu
+31.0,4,65,1773,japan,toyota corolla
+27.0,4,88,2130,japan,datsun pl510
+24.0,4,95,2372,japan,toyota corona
+26.0,4,46,1835,germany,volkswagen 1131 deluxe sedan
+14.0,8,225,3086,usa,buick estate wagon
+"""
+
+
+def asked_of(folder: Path, file: str, rows: str, method: str = "query") -> Iterator[kgqa.QA]:
+    (folder / file).write_text(rows)
+    with kgqa.ingest("tables", folder / file, home=folder / "home") as kg:
+        yield kg.qa(method)
+
+
 @pytest.fixture(scope="module")
 def offices(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.QA]:
-    folder = tmp_path_factory.mktemp("offices")
-    (folder / "office-turnover.csv").write_text(OFFICES)
-    with kgqa.ingest("tables", folder / "office-turnover.csv", home=folder / "home") as kg:
-        yield kg.qa("query")
+    yield from asked_of(tmp_path_factory.mktemp("offices"), "office-turnover.csv", OFFICES)
 
 
 @pytest.fixture(scope="module")
 def drinks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.QA]:
-    folder = tmp_path_factory.mktemp("drinks")
-    (folder / "drinks.csv").write_text(DRINKS)
-    with kgqa.ingest("tables", folder / "drinks.csv", home=folder / "home") as kg:
-        yield kg.qa("query")
+    yield from asked_of(tmp_path_factory.mktemp("drinks"), "drinks.csv", DRINKS)
 
 
 @pytest.fixture(scope="module")
 def voyage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.QA]:
-    folder = tmp_path_factory.mktemp("voyage")
-    (folder / "voyage.csv").write_text(ROWS)
-    with kgqa.ingest("tables", folder / "voyage.csv", home=folder / "home") as kg:
-        yield kg.qa("query")
+    yield from asked_of(tmp_path_factory.mktemp("voyage"), "voyage.csv", ROWS)
+
+
+@pytest.fixture(scope="module")
+def fuel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.QA]:
+    yield from asked_of(tmp_path_factory.mktemp("fuel"), "fuel.csv", FUEL, "auto")
 
 
 @pytest.mark.parametrize(
@@ -90,6 +103,29 @@ def test_rows_are_what_the_question_calls_them(
     voyage: kgqa.QA, question: str, names: set[str]
 ) -> None:
     assert {one.name for one in voyage.ask(question).answers} == names
+
+
+@pytest.mark.parametrize(
+    ("question", "names"),
+    [
+        ("How many cars come from Japan?", {"3"}),
+        ("How many cars are from Japan?", {"3"}),
+        ("Which car is the heaviest?", {"chevrolet malibu"}),
+        ("What is the average horsepower of cars with 4 cylinders?", {"73.5"}),
+    ],
+)
+def test_rows_of_a_file_of_another_name_are_what_columns_and_names_are_about(
+    fuel: kgqa.QA, question: str, names: set[str]
+) -> None:
+    answer = fuel.ask(question)
+    assert {one.name for one in answer.answers} == names
+    assert answer.confidence is not None
+    assert answer.confidence > 0.8
+
+
+def test_rows_are_not_what_nothing_in_them_is_about(fuel: kgqa.QA) -> None:
+    answer = fuel.ask("How many singers come from Japan?")
+    assert not answer.answers or (answer.confidence or 0.0) < 0.7
 
 
 @pytest.mark.parametrize(
@@ -145,3 +181,14 @@ def test_the_most_common_is_nobody_called_common(tmp_path: Path) -> None:
 def test_codes_are_never_added_up(voyage: kgqa.QA) -> None:
     answer = voyage.ask("Which boarding town has the most cabins?")
     assert "sum" not in str(answer.plan)
+
+
+def test_why_is_asked_of_no_date(tmp_path: Path) -> None:
+    rows = (
+        "Member,Party,Resignation Date,Reason,Source\n"
+        "Ann Lee,A,1/15/2018,Took a job with a bank,Herald\nBo Berg,B,3/2/2017,Groping,Times\n"
+        "Cy Dale,A,11/30/2016,Elected to the senate,Times\nDi Ford,A,5/1/2016,Groping,Post\n"
+    )
+    for qa in asked_of(tmp_path, "resignations.csv", rows, "auto"):
+        answer = qa.ask("Why did Bo Berg resign?")
+        assert [one.name for one in answer.answers] == ["Groping"]
