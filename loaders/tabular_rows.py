@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from kgqa.errors import UsageError
 from kgqa.graph.names import KEY_WORDS
+from kgqa.lexicon.codes import codes_of, said_of_codes
 from kgqa.loaders.base import Rejects, edge_batch, entity_batch, relation_batch
 from kgqa.loaders.strings import json_objects, mask_of
 from kgqa.loaders.tabular_mapping import ARRAY, ColumnMapping, TableMapping, spoken, words
@@ -90,6 +91,9 @@ class Rows:
                 starts = np.append(0, np.cumsum(mask_of(code))).astype(np.int32)
                 aliases = pa.ListArray.from_arrays(starts, names.filter(code))
                 called = pc.coalesce(said, called)
+            elif codes := codes_of(words(type_)[-1]):
+                meant = said_of_codes(codes, names.to_pylist())
+                aliases = pa.array([[one] if one else [] for one in meant], pa.list_(_TEXT))
             yield entity_batch(ids, name=called, aliases=aliases, types=[[type_]] * len(ids))
         relations = sorted(self._relations)
         said = [each if _CODE.fullmatch(each) else spoken(each) for each in relations]

@@ -178,13 +178,29 @@ class Mentions:
         roots = {_root(word) for word in said}
         roots = {root for root in roots if len(root) > 1 and root not in _SMALL}
         little = {"in", "on", "is", *(_root(word) for word in relation_phrase(owner).split())}
-        roots = roots - little or roots
+        own = roots - little
+        roots = own or roots
         years = {root for root in roots if len(root) == 2 and root.isdigit()}  # 85 of 1985
+        owned = set() if own else self._inside(owner)
         return [
             at
             for at, word in enumerate(self.words)
-            if _begins(word, roots) or measured(word, name) or short_year(word) in years
+            if (_begins(word, roots) or measured(word, name) or short_year(word) in years)
+            and at not in owned
         ]
+
+    def _inside(self, name: str) -> set[int]:
+        """Return the words of the question that stand together as a name of several words."""
+        roots = [_root(word) for word in relation_phrase(name).split()]
+        if len(roots) < 2:
+            return set()
+        starts = range(len(self.words) - len(roots) + 1)
+        return {
+            at
+            for start in starts
+            if all(_begins(self.words[start + i], {root}) for i, root in enumerate(roots))
+            for at in range(start, start + len(roots))
+        }
 
     def _as_it_is(self, name: str) -> list[int]:
         """Return the words that are a name of several words as it stands in the schema."""

@@ -192,3 +192,15 @@ def test_why_is_asked_of_no_date(tmp_path: Path) -> None:
     for qa in asked_of(tmp_path, "resignations.csv", rows, "auto"):
         answer = qa.ask("Why did Bo Berg resign?")
         assert [one.name for one in answer.answers] == ["Groping"]
+
+
+def test_states_are_called_by_their_codes_and_by_their_names(tmp_path: Path) -> None:
+    codes = ["TX", "TX", "CO", "ME", "TX", "CO", "RI", "ME"]
+    rows = "".join(f"Field {at},{code}\n" for at, code in enumerate(codes))
+    for qa in asked_of(tmp_path, "airports.csv", f"name,state\n{rows}", "auto"):
+        answer = qa.ask("How many airports are in Texas?")
+        assert [one.name for one in answer.answers] == ["3"]
+        answer = qa.ask("Which airports are in Maine?")
+        assert {one.name for one in answer.answers} == {"Field 3", "Field 7"}
+        answer = qa.ask("In which state is Field 2?")
+        assert [one.name for one in answer.answers] == ["CO"]

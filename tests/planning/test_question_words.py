@@ -110,3 +110,11 @@ def test_a_running_time_says_not_when_something_was() -> None:
     assert not is_dated(Property("runtime", "integer"))
     assert not is_dated(Property("run_time", "integer"))
     assert not is_dated(Property("sentiment", "float"))
+
+
+def test_a_property_is_not_said_by_the_words_of_its_class() -> None:
+    asked = Mentions("Which fight songs were written by a student?")
+    assert asked.of("fight", "FightSong") == []
+    assert asked.of("fight") == [1]
+    assert Mentions("How many fight songs have the word fight?").of("fight", "FightSong") == [7]
+    assert Mentions("Which price is the highest?").of("price", "Price") == [1]

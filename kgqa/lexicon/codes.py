@@ -1,0 +1,37 @@
+"""What codes stand for where things are called by them: ``CO`` of a state is Colorado."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import lru_cache
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_MOSTLY = 0.9  # of the names, which must be codes of one kind, or they are something else
+
+
+@lru_cache(maxsize=1)
+def _tables() -> dict[str, dict[str, str]]:
+    return tomllib.loads(files("kgqa.lexicon").joinpath("codes.toml").read_text("utf-8"))
+
+
+def codes_of(kind: str) -> Mapping[str, str]:
+    """Return the codes of a kind of thing, each with what it stands for; none of other kinds."""
+    return _tables().get(kind, {})
+
+
+def said_of_codes(codes: Mapping[str, str], names: Sequence[str]) -> list[str | None]:
+    """Return what each name stands for, None for one that is no code.
+
+    Nothing is said of names that are mostly not such codes.
+
+    >>> states = codes_of("state")
+    >>> said_of_codes(states, ["TX", " CO"]), said_of_codes(states, ["open", "OK", "new"])
+    (['Texas', 'Colorado'], [None, None, None])
+    """
+    said = [codes.get(name.strip()) for name in names]
+    found = len(said) - said.count(None)
+    return said if found >= max(2, _MOSTLY * len(said)) else [None] * len(said)
