@@ -204,3 +204,10 @@ def test_states_are_called_by_their_codes_and_by_their_names(tmp_path: Path) -> 
         assert {one.name for one in answer.answers} == {"Field 3", "Field 7"}
         answer = qa.ask("In which state is Field 2?")
         assert [one.name for one in answer.answers] == ["CO"]
+
+
+def test_escapes_of_html_make_no_list_of_a_title(tmp_path: Path) -> None:
+    rows = "1,21 &amp; Over,9\n2,Rust &amp; Bone,4\n3,Slate,7\n4,Lamp &amp; Oar,8\n"
+    for qa in asked_of(tmp_path, "movies.csv", f"rank,title,budget\n{rows}"):
+        answer = qa.ask("Which movie has the biggest budget?")
+        assert [one.name for one in answer.answers] == ["21 &amp; Over"]
