@@ -406,7 +406,7 @@ class Auto(Ensemble):
                     each = only_of_class(store, each, one.class_, OF_CLASS) or one.planned or each
                 if isinstance(each, Findings) and each.answers:
                     each = self._values_of(store, each, one.plan) or each
-                    each = _count_of(each, one.question, one.plan) or each
+                    each = _count_of(each, one.question, one.plan, self._planner) or each
                 if isinstance(each, Findings) and not each.answers:
                     sure = one.planned and (one.planned.confidence or 0.0) >= CALCULATED
                     other = one.planned if sure else self._by_plan(store, one.question, one.plan)
@@ -464,7 +464,9 @@ class Auto(Ensemble):
         plan = found.result.plan
         named = all(isinstance(one.left, NodeRef) for one in plan.where)
         walked = named and not (plan.group or plan.order or plan.without or plan.first)
-        counts = _counts_kind(found.result, question) or _counts_for(found, question)
+        counts = _counts_kind(found.result, question) or _counts_for(
+            found, question, self._planner.rows
+        )
         walked = walked and not counts
         if walked and (
             not plan.hops
@@ -836,6 +838,7 @@ def _count_of(
     found: Findings,
     question: LinkedQuestion | KgqaError,
     planned: Callable[[], Findings | KgqaError],
+    planner: Query,
 ) -> Findings | None:
     """Return a plan's findings if it counts the things that the paths lead to.
 
@@ -851,7 +854,7 @@ def _count_of(
     ids = _counted(other.result, len(found.answers) + 1)
     is_it = len(found.answers) > 1 and _counts_kind(other.result, question)
     surer = (other.confidence or 0.0) >= max(SURE_PLAN, found.confidence or 0.0)
-    is_it = is_it or (surer and _counts_for(other, question))
+    is_it = is_it or (surer and _counts_for(other, question, planner.rows))
     return other if is_it or ids == {answer.id for answer in found.answers} else None
 
 
@@ -863,11 +866,19 @@ def _counts_kind(result: QueryResult, question: LinkedQuestion) -> bool:
     return bool(ids) and not ids & {*named}
 
 
-def _counts_for(found: Findings, question: LinkedQuestion) -> bool:
-    """Return whether a plan counts things, not the topic entities, with a condition for each."""
+def _counts_for(found: Findings, question: LinkedQuestion, rows: str) -> bool:
+    """Return whether a plan counts the requested things, with a condition for each topic entity.
+
+    ``rows``: the class of a lone table's rows, whose name may say nothing of them.
+    """
     topics = {topic.id for topic in question.topics}
     ids = _counted(found.result, len(topics) + 1) if found.result else set()
-    return bool(ids) and not ids <= topics and _compares(found, question.topics)
+    if not found.result or not ids or ids <= topics:
+        return False
+    plan = found.result.plan
+    counted = [plan.nodes[cast("NodeRef", one.of).node] for one in plan.give if _counts(one)]
+    asked = any(one == rows or names_class(question.question, one) for one in counted if one)
+    return asked and _compares(found, question.topics)
 
 
 def _counted(result: QueryResult, most: int) -> set[str | None]:

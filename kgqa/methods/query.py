@@ -590,6 +590,11 @@ class Query(Method[QueryOptions]):
         return bool({*types} & self._of(graph)[0].value_nodes.keys())
 
     @property
+    def rows(self) -> str:
+        """The class of the rows of a lone table, "" of other graphs and before a question."""
+        return self._parts.rows if self._parts else ""
+
+    @property
     def nouns(self) -> Mapping[str, str]:
         """What the classes of plain triples are called; none of a graph that has classes."""
         return {} if self._parts is None else self._parts.called.nouns
