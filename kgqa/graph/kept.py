@@ -20,6 +20,7 @@ from zlib import crc32
 import numpy as np
 
 from kgqa.files import write_cache
+from kgqa.graph.store import EndpointStore
 from kgqa.version import __version__
 
 if TYPE_CHECKING:
@@ -81,6 +82,12 @@ class Kept:
 def kept_of(store: GraphStore) -> Kept:
     """Return what was computed from the version of a KG that a store has."""
     return Kept(getattr(store, "kept_in", None), store.info.version)
+
+
+def kept_of_endpoint(store: Any) -> Kept:
+    """Return what was computed from an endpoint as it is; nothing is kept of another store."""
+    is_endpoint = isinstance(store, EndpointStore)
+    return kept_of(store) if is_endpoint else Kept(None, "")
 
 
 def _read(path: Path, mark: str) -> tuple[Arrays, Any] | None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import tomllib
-from functools import lru_cache
-from importlib.resources import files
 from typing import TYPE_CHECKING
+
+from kgqa.lexicon.tables import tables_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -13,14 +12,10 @@ if TYPE_CHECKING:
 _MOSTLY = 0.9  # of the names, which must be codes of one kind, or they are something else
 
 
-@lru_cache(maxsize=1)
-def _tables() -> dict[str, dict[str, str]]:
-    return tomllib.loads(files("kgqa.lexicon").joinpath("codes.toml").read_text("utf-8"))
-
-
 def codes_of(kind: str) -> Mapping[str, str]:
     """Return the codes of a kind of thing, each with what it stands for; none of other kinds."""
-    return _tables().get(kind, {})
+    codes: Mapping[str, str] = tables_of("codes.toml").get(kind, {})
+    return codes
 
 
 def said_of_codes(codes: Mapping[str, str], names: Sequence[str]) -> list[str | None]:

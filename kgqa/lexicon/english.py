@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import tomllib
 from functools import lru_cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
+
+from kgqa.lexicon.tables import tables_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 
-@lru_cache(maxsize=1)
 def english() -> dict[str, Any]:
     """Return the tables as they stand in the file."""
-    return tomllib.loads(files("kgqa.lexicon").joinpath("english.toml").read_text("utf-8"))
+    return tables_of("english.toml")
 
 
 def opposites(word: str) -> list[str]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import tomllib
 from functools import lru_cache
-from importlib.resources import files
 
 from kgqa.lexicon.lemmas import stem
+from kgqa.lexicon.tables import tables_of
 
 _SHORTEST = 6  # letters of a name that is split
 _MOST = 4  # words of one
@@ -15,8 +14,7 @@ _LONG = 4  # letters of any word that one of ``last`` follows
 
 @lru_cache(maxsize=1)
 def _table() -> dict[str, frozenset[str]]:
-    text = files("kgqa.lexicon").joinpath("joined.toml").read_text("utf-8")
-    return {name: frozenset(words.split()) for name, words in tomllib.loads(text).items()}
+    return {name: frozenset(words.split()) for name, words in tables_of("joined.toml").items()}
 
 
 @lru_cache(65_536)

@@ -7,13 +7,9 @@ else is marked down.
 
 from __future__ import annotations
 
-import tomllib
-from importlib.resources import files
-from typing import Any
+from kgqa.lexicon.tables import tables_of
 
-_DATA: dict[str, Any] = tomllib.loads(
-    files("kgqa.lexicon").joinpath("linking.toml").read_text(encoding="utf-8")
-)
+_DATA = tables_of("linking.toml")
 
 
 def _meanings(text: str) -> dict[str, tuple[str, ...]]:

@@ -142,8 +142,7 @@ def _likeness(word: str, other: str) -> float:
         return 1.0
     if word in COMMON or word in FUNCTION or min(len(word), len(other)) < _SPELT:
         return 0.0
-    if word[0] != other[0] or any(
-        map(str.isdigit, word + other)
-    ):  # a slip at the start is rare, and a
-        return 0.0  # code with another digit is another code
+    # a slip at the start is rare, and a code with another digit is another code
+    if word[0] != other[0] or any(map(str.isdigit, word + other)):
+        return 0.0
     return SequenceMatcher(None, word, other, autojunk=False).ratio()

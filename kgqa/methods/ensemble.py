@@ -464,10 +464,8 @@ class Auto(Ensemble):
         plan = found.result.plan
         named = all(isinstance(one.left, NodeRef) for one in plan.where)
         walked = named and not (plan.group or plan.order or plan.without or plan.first)
-        counts = _counts_kind(found.result, question) or _counts_for(
-            found, question, self._planner.rows
-        )
-        walked = walked and not counts
+        walked = walked and not _counts_kind(found.result, question)
+        walked = walked and not _counts_for(found, question, self._planner.rows)
         if walked and (
             not plan.hops
             or (
@@ -875,9 +873,8 @@ def _counts_for(found: Findings, question: LinkedQuestion, rows: str) -> bool:
     ids = _counted(found.result, len(topics) + 1) if found.result else set()
     if not found.result or not ids or ids <= topics:
         return False
-    plan = found.result.plan
-    counted = [plan.nodes[cast("NodeRef", one.of).node] for one in plan.give if _counts(one)]
-    asked = any(one == rows or names_class(question.question, one) for one in counted if one)
+    classes = _counted_classes(found.result)
+    asked = any(one == rows or names_class(question.question, one) for one in classes if one)
     return asked and _compares(found, question.topics)
 
 
@@ -886,6 +883,12 @@ def _counted(result: QueryResult, most: int) -> set[str | None]:
     if not result.rows or not any(_counts(item) for item in result.plan.give):
         return set()
     return set(result.counted_ids(most))
+
+
+def _counted_classes(result: QueryResult) -> list[str]:
+    """Return the classes of the things that a plan counts."""
+    plan = result.plan
+    return [plan.nodes[cast("NodeRef", one.of).node] for one in plan.give if _counts(one)]
 
 
 def _counts(item: object) -> TypeGuard[Aggregate]:
@@ -904,7 +907,5 @@ def _counts_other(result: QueryResult, question: LinkedQuestion, schema: GraphSc
     ids = _counted(result, len(topics) + 1)
     if not ids:
         return False
-    plan = result.plan
-    nodes = [cast("NodeRef", one.of).node for one in plan.give if _counts(one)]
-    asked = any(names_class(question.question, plan.nodes[node]) for node in nodes)
+    asked = any(names_class(question.question, one) for one in _counted_classes(result))
     return ids <= topics or (not asked and asks_number(question.question, schema))

@@ -92,7 +92,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kgqa.answers.answer import Answer
-    from kgqa.graph.schema import GraphSchema
+    from kgqa.graph.schema import EntityType, GraphSchema
     from kgqa.graph.store import GraphStore
     from kgqa.methods.resources import Resources
     from kgqa.models.general import GeneralLLM
@@ -115,8 +115,9 @@ NOTHING_THERE = 1.0  # and says every word of the question
 _NEAR, _COMPARED = 3.0, 6  # temperatures, and readings, that rows are compared of
 OTHERWISE = 0.35  # cosine below which a noun is not what a property or relation is called
 ABOUT = 0.55  # cosine from which a noun is a class in other words: film and movie, town and city
-OF_ROWS = 0.58  # mean cosines of a noun to the columns and to names of rows, from which it is these
-_NAMED_ROWS, _MOST_ROWS = 8, 100_000
+OF_ROWS = 0.58  # sum of a noun's mean cosines to columns and to names of rows, if it means the rows
+_NAMED_ROWS = 8  # rows of a lone table whose names say what it is about
+_MOST_ROWS = 100_000  # of one whose rows are listed for that
 IDLE = 5.0  # and of a superlative that tells nothing apart
 FAILED = 8.0  # off the score of one that exceeds the limits
 UNSAID = "The question cannot be said as one query over this graph's schema."
@@ -180,8 +181,7 @@ class Query(Method[QueryOptions]):
     _parts: SchemaParts | None = None
     _values: ValueIndex | None = None
     _version: str = ""
-    _row_names: Sequence[str] = ()  # a few, if the graph is a lone table
-    _rows: NDArray[np.float32] | None = None
+    _rows: NDArray[np.float32] | None = None  # what the rows of a lone table are about
     _last: tuple[tuple[str, str], _Asked] | None = None
 
     def __init__(
@@ -283,7 +283,7 @@ class Query(Method[QueryOptions]):
         unknown, passed = list[str](), list[str]()
         if worth:
             one = worth[0][1]
-            part, missing, passed = self._left(question, bare, one, found, literals, parts)
+            part, missing, passed = self._left(graph, question, bare, one, found, literals, parts)
             confidence *= part
             if is_all_of(question, one.plan):
                 confidence = max(confidence, ALL_OF)
@@ -335,6 +335,7 @@ class Query(Method[QueryOptions]):
 
     def _left(
         self,
+        graph: Any,
         question: str,
         bare: str,
         best: Candidate,
@@ -353,7 +354,7 @@ class Query(Method[QueryOptions]):
         if kind and kind not in {question[one.start : one.end].lower() for one in found}:
             unknown.append(kind)
         words = unexplained(bare, [*_names(plan), *best.nouns])
-        noun = self._same_noun(question, plan, words)
+        noun = self._same_noun(graph, question, plan, words)
         words = [word for word in words if word != noun]
         unknown += self._unmeasured(question, best, words)
         stray = unused(question, plan, found, literals, parts.names)
@@ -375,7 +376,7 @@ class Query(Method[QueryOptions]):
             part *= RANKED ** ranks_by_nothing(question)
         return part, unknown, [*stray, *words]
 
-    def _same_noun(self, question: str, plan: Plan, words: Sequence[str]) -> str:
+    def _same_noun(self, graph: Any, question: str, plan: Plan, words: Sequence[str]) -> str:
         """Return the noun asked for if it calls a plan's class in other words, else "".
 
         ``words``: those that no name of the plan accounts for: of a film, "movies". The rows of a
@@ -392,7 +393,7 @@ class Query(Method[QueryOptions]):
         if self._parts is None or plan.nodes[0] != self._parts.rows:
             return ""
         if self._rows is None:
-            self._rows = _about_rows(self._parts, self._row_names, encoder)
+            self._rows = _about_rows(graph, self._parts, encoder)
         return noun if float(asked @ self._rows) >= OF_ROWS else ""
 
     @staticmethod
@@ -610,15 +611,14 @@ class Query(Method[QueryOptions]):
                 called = class_words(store, schema, encoder, folder)
             self._parts = SchemaParts(schema, called, value_nodes(store, schema))
             self._values = ValueIndex(store, schema)
-            self._row_names, self._rows = _names_of_rows(store, self._parts), None
+            self._rows = None
             self._version = version
         return self._parts, self._values
 
 
-def _names_of_rows(store: Any, parts: SchemaParts) -> list[str]:
+def _names_of_rows(store: Any, rows: EntityType) -> list[str]:
     """Return names of a few rows of a lone table; none if they are called by numbers."""
-    rows = parts.index.types.get(parts.rows)
-    if rows is None or rows.count > _MOST_ROWS:
+    if rows.count > _MOST_ROWS:
         return []
     keys = store.instances(rows.name)
     some = keys[np.linspace(0, len(keys) - 1, _NAMED_ROWS).astype(np.int64)] if len(keys) else keys
@@ -626,13 +626,12 @@ def _names_of_rows(store: Any, parts: SchemaParts) -> list[str]:
     return [name for name in names if name and any(map(str.isalpha, name))]
 
 
-def _about_rows(
-    parts: SchemaParts, names: Sequence[str], encoder: SentenceEncoder
-) -> NDArray[np.float32]:
+def _about_rows(store: Any, parts: SchemaParts, encoder: SentenceEncoder) -> NDArray[np.float32]:
     """Return the sum of the mean vectors of a lone table's columns and of names of its rows."""
-    rows, relations = parts.rows, parts.index.schema.relations
-    columns = [rows, *(one.name for one in parts.index.types[rows].properties)]
-    columns += [one.relation for one in relations if one.head == rows]
+    rows = parts.index.types[parts.rows]
+    columns = [rows.name, *(one.name for one in rows.properties)]
+    columns += [one.relation for one in parts.index.schema.relations if one.head == rows.name]
+    names = _names_of_rows(store, rows)
     vectors = encoder.encode([*map(relation_phrase, columns), *names])
     own = vectors[: len(columns)].mean(axis=0)
     summed: NDArray[np.float32] = own + (vectors[len(columns) :].mean(axis=0) if names else own)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from kgqa.graph.kept import Kept, kept_of
+from kgqa.graph.kept import kept_of_endpoint
 from kgqa.graph.model import Kind
 from kgqa.graph.store import EndpointStore, in_id_order
 from kgqa.paths.walk import (
@@ -66,7 +66,7 @@ class Schema:
         self._kinds: Counter[frozenset[Hop]] = Counter()
         self._topics: dict[Hop, list[int]] = {}
         self._examples: dict[Hop, tuple[str, ...]] = {}
-        kept = kept_of(store) if isinstance(store, EndpointStore) else Kept(None, "")
+        kept = kept_of_endpoint(store)
         name = f"sample-{rules.direction}-{rules.mediators}-{rules.types}"
         if (found := kept.read(name, _MADE_BY)) is not None:
             self._take(found[1])

@@ -204,11 +204,13 @@ class Mentions:
 
     def _as_it_is(self, name: str) -> list[int]:
         """Return the words that are a name of several words as it stands in the schema."""
-        joined = name.isalpha() and " " in relation_phrase(name)
-        if not joined and not re.search(r"[A-Z\d_]", name[1:]):
-            return []
-        found = re.finditer(rf"\b{re.escape(name)}\b", self._question, re.IGNORECASE)
-        return [self.at(one.end() - 1) for one in found]
+        if name not in self._known:
+            joined = name.isalpha() and " " in relation_phrase(name)
+            several = joined or re.search(r"[A-Z\d_]", name[1:])
+            pattern = rf"\b{re.escape(name)}\b"
+            found = re.finditer(pattern, self._question, re.IGNORECASE) if several else ()
+            self._known[name] = [self.at(one.end() - 1) for one in found]
+        return self._known[name]  # type: ignore[no-any-return]
 
     def after(self, before: re.Pattern[str], most: int = 4) -> set[int]:
         """Return the words that stand after one that ``before`` matches, at most so many on."""

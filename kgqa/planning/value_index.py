@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kgqa.graph.kept import Kept, kept_of
+from kgqa.graph.kept import kept_of_endpoint
 from kgqa.graph.names import normalise
-from kgqa.graph.store import EndpointStore, foresee
+from kgqa.graph.store import foresee
 from kgqa.lexicon.english import english
 from kgqa.lexicon.english import words as english_words
 from kgqa.lexicon.lemmas import stem
@@ -65,7 +65,7 @@ class ValueIndex:
             any("" in (relation.head, relation.tail) for relation in schema.relations)
             or not schema.types
         )
-        kept = kept_of(store) if isinstance(store, EndpointStore) else Kept(None, "")
+        kept = kept_of_endpoint(store)
         if (found := kept.read("values", _MADE_BY)) is not None:
             self._take(found[1])
             return

@@ -130,6 +130,22 @@ def test_names_beyond_those_kept_are_found_by_full_text(
         assert store.client.requests - before <= 4
 
 
+def sample_of_relations(store: SparqlStore) -> list[Any]:
+    sample = Schema(store, WalkRules())
+    found = [
+        (hop, sample.examples(hop), sample.topics(hop), sample.missing([hop]))
+        for hop in sample.hops()
+    ]
+    assert len(found) > 3
+    return found
+
+
+def texts_of_values(store: SparqlStore) -> list[Any]:
+    values = ValueIndex(store, store.schema())
+    assert "x" in values._fields, "the film's note"
+    return [*values._fields.items(), *values._whole.items()]
+
+
 class TestAsItIs:
     def test_classes_are_those_that_chains_of_subclasses_lead_to(self, tmp_path: Path) -> None:
         path = tmp_path / "chain.ttl"
@@ -175,8 +191,9 @@ class TestAsItIs:
                 assert answer.paths
                 assert store.client.requests - before <= most
 
-    def test_the_sample_of_relations_is_read_once_a_survey(
-        self, films: str, tmp_path: Path
+    @pytest.mark.parametrize("read", [sample_of_relations, texts_of_values])
+    def test_what_questions_need_of_all_is_read_once_a_survey(
+        self, films: str, tmp_path: Path, read: Callable[[SparqlStore], list[Any]]
     ) -> None:
         held, asked = [], []
         for again in range(3):
@@ -184,28 +201,9 @@ class TestAsItIs:
                 kgqa.attach(films, kg="films", home=tmp_path).close()
             with SparqlStore(SparqlClient(films), tmp_path / "films") as store:
                 before = store.client.requests
-                sample = Schema(store, WalkRules())
+                held.append(read(store))
                 asked.append(store.client.requests - before)
-                held.append([(hop, sample.examples(hop), sample.topics(hop), sample.missing([hop]))
-                             for hop in sample.hops()])  # fmt: skip
         assert held[0] == held[1] == held[2]
-        assert len(held[0]) > 3
-        assert asked[0] == asked[2] > asked[1] == 0
-
-    def test_the_texts_that_questions_may_name_are_read_once_a_survey(
-        self, films: str, tmp_path: Path
-    ) -> None:
-        held, asked = [], []
-        for again in range(3):
-            if again != 1:
-                kgqa.attach(films, kg="films", home=tmp_path).close()
-            with SparqlStore(SparqlClient(films), tmp_path / "films") as store:
-                before = store.client.requests
-                values = ValueIndex(store, store.schema())
-                asked.append(store.client.requests - before)
-                held.append((values._fields, values._whole))
-        assert held[0] == held[1] == held[2]
-        assert "x" in held[0][0], "the film's note"
         assert asked[0] == asked[2] > asked[1] == 0
 
 

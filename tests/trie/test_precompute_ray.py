@@ -205,9 +205,7 @@ def test_the_index_is_that_of_one_process(
 def test_a_cluster_of_two_nodes_shares_the_work_and_the_index_is_the_same(
     graph: Path, local: dict[str, bytes], tmp_path: Path
 ) -> None:
-    with (
-        of_two_nodes() as cluster
-    ):  # its own: another test may have killed a node of the shared one
+    with of_two_nodes() as cluster:  # another test may have killed a node of the shared one
         units = run_on(cluster, graph, tmp_path)
         assert units.keys() == {cluster.head, cluster.other}
         begun = [key for keys in units.values() for key in keys]
