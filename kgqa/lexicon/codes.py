@@ -19,7 +19,7 @@ def codes_of(kind: str) -> Mapping[str, str]:
 
 
 def said_of_codes(codes: Mapping[str, str], names: Sequence[str]) -> list[str | None]:
-    """Return what each name stands for, None for one that is no code.
+    """Return what each name stands for, None for one that is not a code.
 
     Nothing is said of names that are mostly not such codes.
 
