@@ -34,8 +34,12 @@ ever contains a secret: code that builds one passes URLs through :func:`without_
 from __future__ import annotations
 
 import re
-from typing import Any
+from base64 import b64encode
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class KgqaError(Exception):
@@ -174,15 +178,21 @@ _AUTHORITY = re.compile(r"[^\s/?#]*")
 _RUN = re.compile(r"\S*")
 _HOSTS = re.compile(r"(\[[0-9a-f:.%]*\]|[^\s:@\[\]]*)(:\d*)?[\])}>,;.'\"`!]*", re.IGNORECASE)
 _NAMED = re.compile(
-    r"(?<![\w.%-])([\w.%-]+)(=|%3D)('[^']*'|\"[^\"]*\"|\{[^}]*\}|[^\s&;'\"]+)", re.IGNORECASE
+    r"(?<![\w.%-])(?P<name>[\w.%-]+(?:\[[\w-]*\])*)(\s?(?:=|%3D)\s?|['\"]\s?:\s?)", re.IGNORECASE
+)
+_VALUE = re.compile(  # a quote or bracket that nothing closes hides the rest
+    r"'(?:[^']|'')*(?:'|$)|\"(?:[^\"]|\"\")*(?:\"|$)|\{(?:[^}]|\}\})*(?:\}|$)"
+    r"|(?:[^\s&;'\"]|['\"](?=[\w%])|;(?![\w ]+=))+"
 )
 _SECRET = re.compile(
-    r"(pass(word|wd|phrase)?|pwd|odbc_connect|token|secret|api[_-]?key|credentials?|session(_?id)?"
-    r"|signature|\b(sig|auth|authorization))$",
+    r"(pass(word|wd|phrase)?|pwd|\bpw|odbc_connect|token|secret|credentials?|session(_?id)?|jwt"
+    r"|(api|access|account|master|private|secret|shared|subscription)[_-]?key"
+    r"|signature|\b(sig|auth|authorization))\W*$",
     re.IGNORECASE,
 )
 _LOGIN = re.compile(  # of an address that lacks its scheme
-    r"(?<![^\s'\"(\[<,=])(//)?[^\s@:/'\"(\[<,=]{1,200}:(?!//)[^\s@'\"]{1,200}@(?=[\w.-]+[:/]|\[)"
+    r"(?<![^\s'\"(\[<,=/／])(?!mailto:)[^\s@:/／'\"(\[<,=]{1,200}:(?!//)[^\s@]{1,200}@"
+    r"(?=[\w.-]+[:/]|\[|[^\W\d]|\d+\.\d+\.\d+\.\d)"  # a host, and no version of a package
 )
 _WEB = ("http://", "https://")
 _HIDDEN = "***"
@@ -197,7 +207,7 @@ def without_secrets(text: str, url: str | None = None) -> str:
     A password may hold what a URL should escape: up to the last ``@`` all is left out, and where
     an authority cannot be parsed (``postgresql://user:password/shop``) the whole authority is.
     Values of ``password=…`` and its kind are hidden, too. ``url``: one whose secrets another
-    library's message may repeat outside of a URL; its user and the parts of its password go.
+    library's message may repeat outside of a URL; its password and the parts of it go.
     Of a very long text the ends of long words are cut off, and then its own end.
 
     >>> without_secrets("bolt://neo4j:secret@localhost:7687 is down")
@@ -217,7 +227,7 @@ def without_secrets(text: str, url: str | None = None) -> str:
         shown, position = _without_user(match[0], text, match.end())
         pieces.append(shown)
     pieces.append(text[position:])
-    cleaned = _LOGIN.sub(rf"\1{_HIDDEN}@", _NAMED.sub(_without_value, "".join(pieces)))
+    cleaned = _LOGIN.sub(f"{_HIDDEN}@", _without_values("".join(pieces)))
     for secret in _secrets(url) if url else ():
         cleaned = cleaned.replace(secret, _HIDDEN)
     return cleaned
@@ -234,20 +244,36 @@ def _without_user(scheme: str, text: str, begin: int) -> tuple[str, int]:
     if last >= 0:
         begin += last + 1
         authority = _match(_AUTHORITY, text, begin)
-    hosts = all(_HOSTS.fullmatch(part) for part in authority.split(","))
-    return authority if hosts else _HIDDEN, begin + len(authority)
+    if all(_HOSTS.fullmatch(part) for part in authority.split(",")):
+        return authority, begin + len(authority)
+    # a password may hold a slash: none of what follows can be told from it
+    return _HIDDEN, begin + len(_match(_RUN, text, begin).rstrip("])}>,;.'\"`!"))
 
 
-def _is_secret(match: re.Match[str]) -> bool:
-    """Whether a setting is to be hidden by its name; in a URL's query a ``key`` is one."""
-    name = unquote(match[1])
-    return bool(_SECRET.search(name)) or (
-        name.casefold() == "key" and match.string[max(0, match.start() - 1)] in "?&"
-    )
+def _values(text: str) -> Iterator[tuple[int, int]]:
+    """Yield begin and end of each value that is to be hidden by its name.
+
+    In a URL's query all that is called a key is.
+    """
+    position = 0
+    while match := _NAMED.search(text, position):
+        position = match.end()
+        name = unquote(match["name"])
+        asked = text[max(0, match.start() - 1) : match.start()] in ("?", "&")
+        if _SECRET.search(name) or (asked and name.casefold().endswith("key")):
+            value = _VALUE.match(text, position)
+            if value:
+                yield value.span()
+                position = value.end()
 
 
-def _without_value(match: re.Match[str]) -> str:
-    return f"{match[1]}{match[2]}{_HIDDEN}" if _is_secret(match) else match[0]
+def _without_values(text: str) -> str:
+    pieces: list[str] = []
+    position = 0
+    for begin, end in _values(text):
+        pieces += text[position:begin], _HIDDEN
+        position = end
+    return "".join([*pieces, text[position:]])
 
 
 def _is_login(scheme: str, authority: str) -> bool:
@@ -261,16 +287,19 @@ def _match(pattern: re.Pattern[str], text: str, begin: int) -> str:
 
 
 def _secrets(url: str) -> list[str]:
-    """Return the user, the password and what a parser may take for them, the longest first."""
+    """Return the password and what a parser may take for it, the longest first."""
     rest = url.partition("://")[2] or url.partition(":")[2]
     login, at, _ = rest.rpartition("@")
     if not at:
         authority = _match(_AUTHORITY, rest, 0)
         user, _, secret = authority.partition(":")
         login = "" if _HOSTS.fullmatch(authority) else f"{user}:{secret}"
-    found = {login, unquote(login), *re.split(r"[:@/?#]", login), login.partition(":")[2]}
+    user, colon, password = login.partition(":")
+    password = password if colon else user
+    found = {login, unquote(login), *re.split(r"[:@/?#]", password), password}
     found |= {unquote(part) for part in found}
-    found |= {match[3] for match in _NAMED.finditer(url) if _is_secret(match)}
+    found.add(b64encode(unquote(login).encode(errors="replace")).decode())  # as it is sent
+    found |= {url[begin:end] for begin, end in _values(url)}
     return sorted((part for part in found if len(part) > 2), key=len, reverse=True)
 
 

@@ -143,7 +143,7 @@ def read_database(url: str) -> dict[str, pa.Table]:
     except (sqlalchemy.exc.SQLAlchemyError, ImportError, ValueError, TypeError) as error:
         if isinstance(error, DumpMalformedError):
             raise
-        reason = without_secrets(first_line(error))
+        reason = without_secrets(first_line(error), url)
         raise DumpMalformedError(
             f"The database cannot be read: {reason}.",
             "Check the URL, and that its driver is there.",

@@ -46,6 +46,27 @@ URLS = (
     "//u:S3cr3t@h/sparql",
     "ｈttp://u:S3cr3t@h",
     "my_db://u:S3cr3t@h",
+    "bolt：//u:S3cr3t@h",
+    "bolt：/u:S3cr3t@h",
+    "neo4j:S3cr3t@localhost",
+    "neo4j:S3cr3t@10.0.0.1",
+    "u:x'S3cr3t@h:1",
+    "postgresql://u:p/S3cr3t",
+    "bolt://u:p?S3cr3t",
+    "base_url=https://h/v1?token=S3cr3t",
+    "KGQA_GRAPH=https://h/sparql?a=b&sig=S3cr3t",
+    "postgresql://h/db?options=-c%20password%3DS3cr3t",
+    "https://h/sparql?subscription-key=S3cr3t",
+    "https://h/sparql?access_key=S3cr3t",
+    "https://h/sparql?user[password]=S3cr3t",
+    "https://h/sparql?token=a'S3cr3t",
+    "https://h/sparql?token=a;S3cr3t",
+    "https://h/sparql?token='S3cr3t",
+    'https://h/sparql?token="a S3cr3t',
+    "host=h password = 'a S3cr3t' user=u",
+    'Pwd="a""S3cr3t";Uid=u',
+    "Pwd={a}}S3cr3t};Uid=u",
+    '{"password": "S3cr3t"}',
 )
 
 
@@ -65,7 +86,8 @@ def test_a_url_is_shown_without_its_secret(url: str, form: str) -> None:
         "https://medium.com/@user/a",
         "see https://www.wikidata.org/entity/Q42, or write to a@b.example",
         "ratio 3:4 of me@x.example",
-        "There is no mailto:ada@x.example.",
+        "There is no mailto:ada@x.example, npm:react@18.2.0 or ada@x.example.",
+        "https://h/a?b=c&d=e=f, x=y; z='a b', max_new_tokens=5",
         "key=name of max_tokens=5, author=Jane",
         "https://h/sparql?query=x&default-graph-uri=http://g",
         "[http://[::1]:8080/]",
@@ -79,6 +101,11 @@ def test_what_has_no_secret_stays(text: str) -> None:
 def test_any_password_before_the_host_goes(password: str) -> None:
     shown = without_secrets(f"The server bolt://neo4j:x{SECRET}{password}@host is down.")
     assert SECRET not in shown
+
+
+def test_a_secret_after_many_settings_goes() -> None:
+    text = "a=" * 9_000 + "token=S3cr3t"
+    assert without_secrets(text) == text.replace(SECRET, "***")
 
 
 @pytest.mark.parametrize("url", ["postgresql://shop:S3cr3t/db", "bolt://u:a/S3cr3t@host"])

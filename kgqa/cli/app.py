@@ -10,6 +10,7 @@ import io
 import os
 import re
 import sys
+import traceback
 from importlib import import_module
 from typing import Annotated, Any, NoReturn
 
@@ -129,30 +130,26 @@ def _main() -> None:
         code = app(standalone_mode=False)
         sys.stdout.flush()
     except KgqaError as error:
-        if debug:
-            raise
-        _fail(str(error))
+        _fail(str(error), debug)
     except BrokenPipeError:
         # whoever read the output has gone; nothing may complain about that at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:
-        if debug:
-            raise
         _fail(
             f"{error.filename or 'A file'} cannot be read or written: {error.strerror or error}. "
-            "See that you may, and that the disk has room."
+            "See that you may, and that the disk has room.",
+            debug,
         )
     except (KeyboardInterrupt, typer.Abort):
         _stopped()
     except Exception as error:
         if hasattr(error, "format_message"):  # Typer's own, about options and arguments
             _misused(error)
-        if debug:
-            raise
         _fail(
             f"Something went wrong that should not ({type(error).__name__}: {error}). "
-            "Run the command again with --debug to see where, and report it."
+            "Run the command again with --debug to see where, and report it.",
+            debug,
         )
     if code == STOPPED:
         _stopped()
@@ -182,8 +179,15 @@ def _stopped() -> NoReturn:
     sys.exit(STOPPED)
 
 
-def _fail(text: str) -> NoReturn:
-    """Print an error on one line, without credentials, and leave."""
+def _fail(text: str, debug: bool = False) -> NoReturn:
+    """Print an error on one line, after what raised it if ``debug``, and leave.
+
+    Neither shows credentials: the errors of libraries that it came from may hold them.
+    """
+    if debug:
+        for part in traceback.format_exception(sys.exception()):
+            for said in without_secrets(part).rstrip("\n").split("\n"):
+                print(visible(said), file=sys.stderr)
     line = " ".join(without_secrets(as_flags(text)).split())
     line = re.sub(rf"(\S{{{_LONGEST}}})\S+", r"\1…", line)
     print(f"Error: {visible(line)}", file=sys.stderr)

@@ -259,7 +259,7 @@ class SparqlClient:
         return target
 
     def _refused(self, status: int, content: bytes) -> GraphError:
-        text = content[:300].decode(errors="replace")
+        text = content.decode(errors="replace")
         for secret in _secrets():  # a server may repeat what it was sent
             text = text.replace(secret, "***")
         text = without_secrets(" ".join(text.split()))[:160]

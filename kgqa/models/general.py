@@ -384,9 +384,8 @@ class GeneralLLM:
         self._fail(f"answered something unusable ({type(error).__name__})", _URL)
 
     def _words(self, error: openai.APIStatusError) -> str:
-        text = " ".join(without_secrets(error.message).split())
-        for secret in (self._key, urlsplit(self._url).password):
-            text = text.replace(secret, "***") if secret else text
+        text = " ".join(without_secrets(error.message, self._url).split())
+        text = text.replace(self._key, "***") if self._key else text
         return f": {text[:_MAX_REPEATED_CHARACTERS]}" if text else ""
 
     def _fail(self, what: str, hint: str) -> NoReturn:

@@ -184,6 +184,13 @@ def test_only_debug_shows_a_traceback(tmp_path: Path) -> None:
     assert "KGNotFoundError" in debug.stderr
 
 
+def test_a_traceback_shows_no_secret(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/none?password=S3cr3t"
+    debug = in_own_process("link", "x", "--graph", url, "--kg", "own", "--debug")
+    assert "Traceback" in debug.stderr
+    assert "S3cr3t" not in debug.stderr
+
+
 def test_a_reader_that_goes_away_is_no_error(plain_home: Path) -> None:
     ours = subprocess.Popen(
         [*COMMAND, "paths", "United States of America", "--limit", "100000"],

@@ -68,6 +68,14 @@ def test_a_database_that_is_not_there_is_not_made(tmp_path: Path) -> None:
         assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("url", ["postgresql://u:S3cr3t/shop", "mysql://u:S3cr3t", "x://u:S3cr3t"])
+def test_a_broken_url_is_refused_without_its_secret(tmp_path: Path, url: str) -> None:
+    pytest.importorskip("sqlalchemy")
+    with pytest.raises(DumpMalformedError, match="The database cannot be read") as failed:
+        as_files([url], tmp_path, "own")
+    assert "S3cr3t" not in str(failed.value)
+
+
 def test_a_column_that_grows_without_end_is_refused(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "own.db")) as base, base:
         base.execute("CREATE TABLE a (x TEXT, y TEXT AS (hex(zeroblob(100000000))))")

@@ -216,13 +216,13 @@ def test_halves_of_surrogates_and_odd_counts_do_not_end_a_question(
 def test_a_key_beside_credentials_of_the_url_is_reported() -> None:
     def wrong(server: Server, handler: Handler) -> None:
         head(handler, 500)
-        server.send(handler, b'{"error": {"message": "hush and sk-1234 are wrong"}}')
+        server.send(handler, b'{"error": {"message": "hush, bWU6aHVzaA== and sk-1234 are wrong"}}')
 
     with serving(wrong) as server:
         url = server.url.replace("//", "//me:hush@")
         llm = GeneralLLM("m", base_url=url, key=SecretStr("sk-1234"), retries=0)
         assert llm.ignores_key
-        with pytest.raises(GeneralModelError, match=r"\*\*\* and \*\*\* are wrong"):
+        with pytest.raises(GeneralModelError, match=r"\*\*\*, \*\*\* and \*\*\* are wrong"):
             llm.complete("hello")
         assert server.asked[0][1] is not None
         assert server.asked[0][1].startswith("Basic "), "the URL's are what is sent"
