@@ -150,7 +150,7 @@ def form_of(path: Path) -> Form | None:
     check_file(path)
     raw, whole = _sample(path)
     if not raw.strip():
-        raise DumpMalformedError(f"{path} is empty.", "Give a file that has lines.")
+        raise _empty(path)
     ending = ending_of(path)
     for magic, form in _MAGIC:
         if raw.startswith(magic):
@@ -159,7 +159,13 @@ def form_of(path: Path) -> Form | None:
     text = _text_of(raw)
     if text is None:
         return Form("a binary file")
+    if not text.strip():  # a byte order mark
+        raise _empty(path)
     return _form_of_text(text, ending, whole=whole)
+
+
+def _empty(path: Path) -> DumpMalformedError:
+    return DumpMalformedError(f"{path} is empty.", "Give a file that has lines.")
 
 
 def check_form(path: Path, wanted: str, takes: Sequence[Form] = ()) -> Form | None:
@@ -207,7 +213,7 @@ def _sample(path: Path) -> tuple[bytes, bool]:
     if raw.startswith(b"\x1f\x8b"):
         unpack = _gunzipped
     elif raw.startswith(b"BZh"):
-        unpack = bz2.BZ2Decompressor().decompress
+        unpack = _bunzipped
     elif raw.startswith(b"\x28\xb5\x2f\xfd"):
         unpack = _unzstd
     if unpack is None:
@@ -220,6 +226,10 @@ def _sample(path: Path) -> tuple[bytes, bool]:
 
 def _gunzipped(raw: bytes) -> bytes:
     return zlib.decompressobj(31).decompress(raw, _SAMPLE)
+
+
+def _bunzipped(raw: bytes) -> bytes:
+    return bz2.BZ2Decompressor().decompress(raw, _SAMPLE)
 
 
 def _unzstd(raw: bytes) -> bytes:
@@ -241,7 +251,7 @@ def _text_of(raw: bytes) -> str | None:
 
 def _form_of_text(text: str, ending: str, *, whole: bool) -> Form | None:
     start = text.lstrip()
-    lines = [line for line in lines_of(text)[:_LINES] if line.strip()]
+    lines = [line for line in lines_of(text) if line.strip()][:_LINES]
     said = [line for line in lines if not line.lstrip().startswith(("#", "//", "%"))]
     first = said[0].strip() if said else ""
     if TRIPLE.fullmatch(first):

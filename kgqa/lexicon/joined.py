@@ -8,6 +8,7 @@ from kgqa.lexicon.lemmas import stem
 from kgqa.lexicon.tables import tables_of
 
 _SHORTEST = 6  # letters of a name that is split
+_LONGEST = 64  # letters of one; the time grows with their square, and cells are looked at, too
 _MOST = 4  # words of one
 _LONG = 4  # letters of any word that one of ``last`` follows
 
@@ -29,7 +30,9 @@ def split_joined(word: str) -> tuple[str, ...]:
     >>> split_joined("island"), split_joined("season"), split_joined("zyxwv")
     (('island',), ('season',), ('zyxwv',))
     """
-    if len(word) < _SHORTEST or not (word.isascii() and word.isalpha()) or _is_known(word):
+    if not (_SHORTEST <= len(word) <= _LONGEST and word.isascii() and word.isalpha()):
+        return (word,)
+    if _is_known(word):
         return (word,)
     for first in _table()["first"]:
         rest = word.removeprefix(first)

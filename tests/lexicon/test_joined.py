@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kgqa.lexicon import joined
 from kgqa.lexicon.joined import split_joined
 
 TABLE = {
@@ -45,6 +46,16 @@ def test_words_that_could_be_split_are_not(name: str) -> None:
 @pytest.mark.parametrize("name", ["nationality", "discovered", "commander", "", "a", "größe", "x9"])
 def test_what_is_not_all_of_known_words_stays_as_it_is(name: str) -> None:
     assert split_joined(name) == (name,)
+
+
+def test_a_cell_as_long_as_a_book_is_not_taken_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of its beginnings would be looked up, and kept."""
+
+    def looked_up(word: str) -> str:
+        raise AssertionError(len(word))
+
+    monkeypatch.setattr(joined, "stem", looked_up)
+    assert split_joined("acgt" * 1_000) == ("acgt" * 1_000,)
 
 
 @given(st.lists(st.sampled_from(TABLE["parts"]), min_size=1, max_size=3))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from kgqa.loaders.forms import form_of
 if TYPE_CHECKING:
     from pathlib import Path
 
+UNPACKS = bz2.BZ2Decompressor
 TURTLE = "@prefix ex: <http://ex.org/> .\nex:a ex:b ex:c ;\n    ex:d 4 .\n"
 OTHERS: dict[str, tuple[str | bytes, str]] = {
     "a.ttl": (TURTLE, "Turtle"),
@@ -103,8 +105,36 @@ def test_a_packed_file_is_looked_into(tmp_path: Path) -> None:
 
 def test_what_is_not_there_or_empty_is_an_error(tmp_path: Path) -> None:
     empty = tmp_path / "empty.tsv"
-    empty.write_text(" \n")
-    with pytest.raises(DumpMalformedError, match="empty"):
-        form_of(empty)
+    for content in (b" \n", b"\xef\xbb\xbf", b"\xff\xfe", b"\xef\xbb\xbf \n", "\u2028\n".encode()):
+        empty.write_bytes(content)
+        with pytest.raises(DumpMalformedError, match="empty"):
+            form_of(empty)
     with pytest.raises(DumpNotFoundError, match="cannot be read"):
         form_of(tmp_path / "missing")
+
+
+def test_what_begins_with_blank_lines_is_told_all_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text("\n" * 300 + '{"a": 1}\n{"a": 2}\n')
+    assert form_of(path) is None
+
+
+def test_a_packed_file_is_unpacked_no_further_than_it_is_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unpacked: list[int] = []
+
+    class Counted:
+        def __init__(self) -> None:
+            self._of = UNPACKS()
+
+        def decompress(self, data: bytes, most: int = -1) -> bytes:
+            content = self._of.decompress(data, most)
+            unpacked.append(len(content))
+            return content
+
+    monkeypatch.setattr(bz2, "BZ2Decompressor", Counted)
+    path = tmp_path / "a.tsv.bz2"
+    path.write_bytes(bz2.compress(b"a\tb\tc\n" * 1_000_000))
+    assert form_of(path) is None
+    assert max(unpacked) < 1 << 20
