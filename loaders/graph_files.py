@@ -10,20 +10,24 @@ import csv
 import json
 import os
 import re
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 from xml.etree import ElementTree
+from xml.parsers import expat
 
 from kgqa.errors import DumpMalformedError
 from kgqa.graph.amounts import number_in
+from kgqa.graph.names import is_storable
 from kgqa.lexicon.english import says_relation
 from kgqa.loaders.base import Rejects, Report, lose
 from kgqa.loaders.blocks import read_blocks, read_json, unpacked
 from kgqa.loaders.forms import APOC_CSV, APOC_JSON, CYTOSCAPE, GEXF, GRAPHML, NODE_LINK, OBO, SIF
 from kgqa.loaders.strings import why_undecodable
 from kgqa.loaders.tabular_mapping import words
+from kgqa.loaders.triples_rows import HALF
 from kgqa.progress import Silent
 
 if TYPE_CHECKING:
@@ -133,6 +137,11 @@ def _node(id_: str, given: Mapping[str, Any], types: Iterable[str] = ()) -> Node
     return node
 
 
+def _is_text(record: Any) -> bool:
+    """Whether all texts of a record of JSON can be written: half of a surrogate pair cannot."""
+    return is_storable(json.dumps(record, ensure_ascii=False))
+
+
 def _short(type_: str) -> str:
     """Return a class without the prefix of a vocabulary: ``biolink:Gene`` is ``Gene``."""
     return type_.rsplit(":", 1)[-1] if re.fullmatch(r"[\w.-]+:[\w.-]+", type_) else type_
@@ -169,17 +178,42 @@ def _says(key: str, relation: str) -> bool:
 
 def _elements(path: Path) -> Iterator[tuple[str, ElementTree.Element]]:
     """Yield (event, element) of an XML file, its namespaces left out of the tags."""
-    with unpacked(path) as stream:
-        head = stream.read(4_096)
-        if b"<!DOCTYPE" in head or b"<!ENTITY" in head:
+    try:
+        with unpacked(path) as stream:
+            _refuse_document_type(path, stream)
+        with unpacked(path) as stream:
+            for event, element in ElementTree.iterparse(stream, ("start", "end")):
+                element.tag = element.tag.rpartition("}")[2]
+                yield event, element
+    except DumpMalformedError:
+        raise
+    except (LookupError, ValueError) as error:  # of the encoding that it declares
+        raise DumpMalformedError(
+            f"{path} cannot be decoded: {error}.", "Save it as UTF-8."
+        ) from None
+
+
+def _refuse_document_type(path: Path, stream: IO[bytes]) -> None:
+    """Raise DumpMalformedError if entities may be defined before the first element."""
+    begun = False
+
+    def begin(*_: object) -> None:
+        nonlocal begun
+        begun = True
+
+    def refuse(*_: object) -> None:
+        if not begun:
             raise DumpMalformedError(
                 f"{path} has a document type, which may define entities.",
                 "Remove the <!DOCTYPE …> and load the file again.",
             )
-    with unpacked(path) as stream:
-        for event, element in ElementTree.iterparse(stream, ("start", "end")):
-            element.tag = element.tag.rpartition("}")[2]
-            yield event, element
+
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = begin
+    parser.StartDoctypeDeclHandler = refuse
+    with suppress(expat.ExpatError):  # which is reported when it is read
+        while not begun and (part := stream.read(1 << 16)):
+            parser.Parse(part)
 
 
 _CASTS: dict[str, Callable[[str], Any]] = {
@@ -353,9 +387,10 @@ def _node_link(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
         report.lines += 1
         record = record if isinstance(record, dict) else {"id": record}
         key = next((key for key in ("id", "key", "name") if record.get(key) is not None), None)
-        if key is None:
+        if key is None or not _is_text(record):
             ids.append("")
-            rejects.add(str(path), number, "a node without an id", json.dumps(record))
+            reason = "a node without an id" if key is None else HALF
+            rejects.add(str(path), number, reason, json.dumps(record))
             continue
         ids.append(str(record[key]))
         data = record.get("attributes") or record.get("data") or record.get("properties")
@@ -379,6 +414,9 @@ def _node_link(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
         ends = [_end_of(end, ids, known) for end in ends]
         if not all(isinstance(end, str) and end for end in ends):
             rejects.add(str(path), number, "a link without both ends", json.dumps(record))
+            continue
+        if not _is_text(record):
+            rejects.add(str(path), number, HALF, json.dumps(record))
             continue
         data = record.get("attributes") or record.get("properties")
         skipped = (*_HEADS, *_TAILS, "attributes", "properties")
@@ -445,6 +483,9 @@ def _apoc_json(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
         report.lines += 1
         try:
             record = json.loads(line)
+            if not _is_text(record):
+                rejects.add(str(path), number, HALF, line)
+                continue
             if record["type"] == "node":
                 yield _labelled(str(record["id"]), record.get("properties"), record.get("labels"))
                 continue
@@ -506,11 +547,12 @@ def _obo(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
 
     The first pass reads the names of relations, which stand at the end of a file.
     """
-    names = {
-        values["id"][0]: values["name"][0]
-        for kind, values in _stanzas(path, Rejects(Path(os.devnull), Report()))
-        if kind == "Typedef" and values.get("id") and values.get("name")
-    }
+    with closing(Rejects(Path(os.devnull), Report())) as unused:
+        names = {
+            values["id"][0]: values["name"][0]
+            for kind, values in _stanzas(path, unused)
+            if kind == "Typedef" and values.get("id") and values.get("name")
+        }
     for kind, values in _stanzas(path, rejects):
         if kind not in ("Term", "Instance"):
             continue
@@ -539,9 +581,11 @@ def _obo(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
             yield Edge(id_, "instance of", _REST.sub("", value).strip())
         for value in values.get("relationship", ()):
             relation, _, tail = _REST.sub("", value).strip().partition(" ")
-            if tail:
-                called = names.get(relation, relation).replace("_", " ")
-                yield Edge(id_, called, tail.split()[0])
+            if not tail:
+                rejects.add(str(path), report.lines, "a relationship without an end", value)
+                continue
+            called = names.get(relation, relation).replace("_", " ")
+            yield Edge(id_, called, tail.split()[0])
         for tag in values.keys() - _READ:
             lose(report.dropped, f"{tag} of OBO", len(values[tag]), f"{id_}: {values[tag][0]}")
 
@@ -555,7 +599,7 @@ _READ = {
 
 def _stanzas(path: Path, rejects: Rejects) -> Iterator[tuple[str, dict[str, list[str]]]]:
     kind, values = "", dict[str, list[str]]()
-    for _, line in _lines(path, rejects):
+    for number, line in _lines(path, rejects):
         line = line.strip()
         if line.startswith("[") and line.endswith("]"):
             if kind:
@@ -566,6 +610,8 @@ def _stanzas(path: Path, rejects: Rejects) -> Iterator[tuple[str, dict[str, list
             if match["tag"] in ("id", "name", "namespace", "is_obsolete"):
                 value = _REST.sub("", value).strip()
             values.setdefault(match["tag"], []).append(value)
+        elif line and not line.startswith("!"):
+            rejects.add(str(path), number, "a line without a tag", line)
     if kind:
         yield kind, values
 

@@ -9,6 +9,7 @@ import networkx as nx
 import pytest
 
 from kgqa.errors import DumpMalformedError
+from kgqa.loaders.triples_rows import HALF
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -228,6 +229,13 @@ def test_obo(load: Any, write: Any) -> None:
     assert loaded.report.dropped["intersection_of of OBO"] == 1
 
 
+def test_lines_of_obo_that_say_nothing_are_rejected(load: Any, write: Any) -> None:
+    lines = [*OBO.splitlines(), "[Term]", "id: FI:7", "relationship: eats", "no tag", "[Term"]
+    loaded = load("graph", write("fish.obo", *lines))
+    assert ("FI:2", "feeds on", "FI:3") in loaded.edges
+    assert [row[3] for row in loaded.rejects] == ["no tag", "[Term", "eats"]
+
+
 def test_obo_graphs(load: Any, write: Any) -> None:
     nodes = [{"id": "x:1", "lbl": "limb"}, {"id": "x:2", "lbl": "hand"}]
     nodes.append({"id": "x:p", "lbl": "part of", "type": "PROPERTY"})
@@ -265,9 +273,40 @@ def test_what_is_malformed_is_rejected_and_the_rest_kept(load: Any, write: Any) 
 
 
 def test_a_document_type_is_refused_before_it_is_read(load: Any, write: Any) -> None:
-    text = GRAPHML.replace('<?xml version="1.0"?>', '<!DOCTYPE g [<!ENTITY x "y">]>')
-    with pytest.raises(DumpMalformedError, match="document type"):
+    kind = '<!DOCTYPE g [<!ENTITY x "y">]>'
+    for before, encoding in (("", "utf-8"), ("", "utf-16"), (f"<!--{'é' * 3_500}-->", "utf-8")):
+        text = GRAPHML.replace('<?xml version="1.0"?>', before + kind)
+        file = write("g.graphml", text.encode(encoding))
+        with pytest.raises(DumpMalformedError, match="document type"):
+            load("graph", file)
+
+
+@pytest.mark.parametrize("encoding", ["utf-99", "utf-7", "idna"])
+def test_an_encoding_that_is_none_is_an_error_with_the_file(
+    load: Any, write: Any, encoding: str
+) -> None:
+    head = f'<?xml version="1.0" encoding="{encoding}"?>'
+    text = GRAPHML.replace('<?xml version="1.0"?>', head)
+    with pytest.raises(DumpMalformedError, match=r"g\.graphml cannot be decoded"):
         load("graph", write("g.graphml", *text.splitlines()))
+
+
+def test_half_of_a_surrogate_pair_is_rejected_and_the_rest_kept(load: Any, write: Any) -> None:
+    lines = [
+        *APOC_JSON.splitlines(),
+        r'{"type": "node", "id": "h", "labels": ["\ud800"], "properties": {}}',
+    ]
+    loaded = load("graph", write("g.jsonl", *lines))
+    assert ("a", "works for", "f") in loaded.facts
+    assert [row[2] for row in loaded.rejects] == [HALF]
+    text = (
+        r'{"nodes": [{"id": "a"}, {"id": "b"}, {"id": "\ud800"}], "links": ['
+        r'{"source": "a", "target": "b", "relation": "r"},'
+        r'{"source": "a", "target": "b", "relation": "\udfff"}]}'
+    )
+    loaded = load("graph", write("h.json", text))
+    assert loaded.edges == {("a", "r", "b")}
+    assert [row[2] for row in loaded.rejects] == [HALF] * 2
 
 
 def test_a_table_is_sent_to_the_loader_of_tables(load: Any, write: Any) -> None:
