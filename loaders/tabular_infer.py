@@ -79,6 +79,7 @@ _WORDY = r"^[\p{L}\p{M}.,:'’&()/ +-]*\p{L}[\p{L}\p{M}.,:'’&() +-]*( \d{1,4})
 _PERSON = r"^\p{Lu}[\p{L}\p{M}.'’-]*( \p{Lu}[\p{L}\p{M}.'’-]*){1,3}$"
 _FLAGGED = 10  # rows, from which a column of 0 and 1 alone says yes and no
 _MOSTLY = 0.8
+_NAME = 200  # characters of the longest name of a column
 _MOST_DESCRIBED = 10_000  # rows of a data dictionary
 _ENDS = dict(zip((*HEADS, *TAILS), (*TAILS, *HEADS), strict=True))
 _TIMES = frozenset({"year", "month", "week", "day", "hour", "season"})
@@ -229,7 +230,8 @@ def describes_schema(table: Table, tables: Sequence[Table]) -> bool:
     for column in table.columns.values():
         if not pa.types.is_string(column.type) or len(table) > _MOST_DESCRIBED:
             continue
-        named = {" ".join(words(text)) for text in pc.unique(column.drop_null()).to_pylist()}
+        texts = pc.unique(column.drop_null()).to_pylist()
+        named = {" ".join(words(text)) if len(text) <= _NAME else text for text in texts}
         if len(named) > 2 and len(named & known) >= _MOSTLY * len(named):
             return True
     return False
@@ -600,8 +602,10 @@ def _hint(
 
 def _is_end(column: _Column, plan: _Plan, plans: dict[str, _Plan]) -> bool:
     """Return whether a column is an end of edges, beside the other end and one table of nodes."""
-    called = [relation_of(name).replace(" ", "") for name in (column.name, *plan.columns)]
-    return len(plans) == 2 and _ENDS.get(called[0]) in called
+    other = _ENDS.get(relation_of(column.name).replace(" ", "")) if len(plans) == 2 else None
+    return other is not None and any(
+        relation_of(name).replace(" ", "") == other for name in plan.columns
+    )
 
 
 def _is_join(plan: _Plan, plans: dict[str, _Plan]) -> bool:

@@ -8,6 +8,7 @@ edges has two columns that point to things; the others are properties of the edg
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
@@ -83,9 +84,14 @@ def words(name: str) -> list[str]:
     >>> words("cust_nm"), words("dt_hired"), words("orderdetails")
     (['customer', 'name'], ['date', 'hired'], ['order', 'details'])
     """
+    return list(_words(name))
+
+
+@lru_cache(4_096)  # names of columns are compared with each other
+def _words(name: str) -> tuple[str, ...]:
     found = [word.lower() for word in _WORD.findall(name)] or [name.lower()]
     single = [word for part in found for word in split_joined(part)]
-    return [word for part in single for word in ABBREVIATIONS.get(part, part).split(" ")]
+    return tuple(word for part in single for word in ABBREVIATIONS.get(part, part).split(" "))
 
 
 def shortens(short: str, word: str) -> bool:

@@ -7,7 +7,7 @@ import io
 import re
 import sqlite3
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from kgqa.errors import DumpMalformedError, UsageError
+from kgqa.loaders import tabular_infer, tabular_values
+from kgqa.loaders.tabular_mapping import relation_of
 from tests.loaders.tables_read import read_tables
 
 if TYPE_CHECKING:
@@ -809,3 +811,27 @@ def test_the_third_column_of_edges_is_their_relation_whatever_it_is_called(tmp_p
     )
     assert read.triples("rules") == {("Lord Eck", "Castle Rho")}
     assert read.triples("married") == {("Dame Ivy", "Lord Eck")}
+
+
+def test_a_table_of_many_columns_takes_no_more_for_each_of_them(
+    load: Any, write: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts = []
+
+    def never(*_: Any) -> Any:
+        raise AssertionError("tried as a date")
+
+    monkeypatch.setattr(tabular_values, "_days", never)
+    for columns in (20, 200):
+        called: list[str] = []
+
+        def counted(name: str, called: list[str] = called) -> str:
+            called.append(name)
+            return relation_of(name)
+
+        monkeypatch.setattr(tabular_infer, "relation_of", counted)
+        rows = [[f"{row}{column:04}" for column in range(columns)] for row in "ab"]
+        header = [f"c{column}_id" for column in range(columns)]
+        load("tables", write("wide.csv", *(",".join(row) for row in (header, *rows))))
+        counts.append(len(called))
+    assert counts[1] < 20 * counts[0]
