@@ -18,6 +18,7 @@ from prometheus_client.registry import Collector
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 
+from kgqa.errors import without_secrets
 from kgqa.server.guard import ANYBODY, asking
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ class Observed:
             "client": "-" if client is ANYBODY else client.name,
             "method": scope["method"],
             # as it was sent, so that no line can be forged; a query may hold a question
-            "path": scope["raw_path"].decode("ascii", "backslashreplace")[:200],
+            "path": without_secrets(scope["raw_path"].decode("ascii", "backslashreplace"))[:200],
             "status": status,
             "bytes": size,
             "seconds": round(seconds, 3),

@@ -6,6 +6,7 @@ import logging
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from kgqa.display import visible
 from kgqa.errors import without_secrets
 
 if TYPE_CHECKING:
@@ -63,11 +64,16 @@ class _Reported:
 
 
 class CleanFormatter(logging.Formatter):
-    """Shows no credentials, neither of a message nor of what raised it."""
+    """Shows no credentials, neither of a message nor of what raised it, and obeys no text.
+
+    A client may send line breaks and escapes for the terminal: only the first line of a record
+    begins at the margin.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         """Return a record as its lines."""
-        return without_secrets(super().format(record))
+        lines = without_secrets(super().format(record)).split("\n")
+        return "\n  ".join(map(visible, lines))
 
 
 def log_to_stderr() -> None:

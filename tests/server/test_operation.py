@@ -104,6 +104,7 @@ def test_a_client_has_its_own_limit(shared: Served) -> None:
 
 
 def test_requests_are_named_counted_and_logged(shared: Served) -> None:
+    shared.get("/nothing/https://me:secret@host/x", **bearer(ALL))
     before = metrics(shared, **bearer(ALL))
     assert shared.get("/metrics").status == 401
     reply = shared.get("/api/kgs?secret=question", x_request_id="mine-1", **bearer(BOB))

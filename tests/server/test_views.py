@@ -114,3 +114,18 @@ def test_the_log_has_no_credentials() -> None:
     assert shown.startswith("ERROR No server answers at bolt://host:7687.")
     assert "Traceback" in shown
     assert "S3cr3t" not in shown
+
+
+def test_no_line_of_the_log_can_be_forged() -> None:
+    record = logging.LogRecord(
+        "mcp", logging.ERROR, "", 0, "Unknown: %s", ("x\nERROR \x1b[2J",), None
+    )
+    try:
+        raise ValueError("a\nERROR \u202eforged")
+    except ValueError as error:
+        record.exc_info = (type(error), error, error.__traceback__)
+    first, *others = CleanFormatter("%(levelname)s %(message)s").format(record).splitlines()
+    assert first == "ERROR Unknown: x"
+    assert others[0] == r"  ERROR \x1b[2J"
+    assert others[-1] == r"  ERROR \u202eforged"
+    assert all(line.startswith("  ") for line in others)
