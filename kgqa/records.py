@@ -58,6 +58,6 @@ def read_records(path: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
                 continue
             try:
                 record = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 record = None
             yield number, record if isinstance(record, dict) else None

@@ -150,7 +150,7 @@ def arrow_table(name: str, source: str, table: pa.Table, rows: IntArray | None =
             {column: (to[0], to[1]) for column, to in about.get("foreign", {}).items()},
             notes=[str(note) for note in about.get("notes", ())],
         )
-    except (ValueError, TypeError, AttributeError, LookupError):
+    except (ValueError, TypeError, AttributeError, LookupError, RecursionError):
         raise DumpMalformedError(
             f"{source} declares keys that cannot be read.",
             'Remove the entry "kgqa" from the metadata of its schema.',

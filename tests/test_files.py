@@ -6,19 +6,26 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
 from kgqa.errors import KgqaError
+from kgqa.evaluation.query_run import read_gold
+from kgqa.evaluation.record import RESULTS, RUN, read_run
+from kgqa.evaluation.record import read_settings as read_settings_of_run
 from kgqa.files import read_list, read_settings
 from kgqa.loaders.base import Rejects, Report, data_lines
 from kgqa.loaders.forms import form_of
+from kgqa.loaders.tabular_table import arrow_table
 from kgqa.loaders.text_paragraphs import count_paragraphs, json_entries
 from kgqa.loaders.triples_pairs import read_pairs
 from kgqa.paths.phrases import read_phrases
 from kgqa.progress import Silent
-from kgqa.questions.base import QuestionFile, iter_questions
+from kgqa.questions.base import BadEntry, QuestionFile, iter_questions
 from kgqa.questions.rows import file_lines
+from kgqa.records import read_records
 from kgqa.registry import LOADERS
+from kgqa.training.data import read_topics
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,6 +83,10 @@ def dump_of(name: str) -> Callable[[Path], object]:
 READERS: dict[str, Callable[[Path], object]] = {
     "questions": lambda file: list(iter_questions(file)),
     "graphs": lambda file: list(iter_questions(file, "rog")),
+    "webqsp": lambda file: list(iter_questions(file, "webqsp")),
+    "metaqa": lambda file: list(iter_questions(file, "metaqa")),
+    "topics": read_topics,
+    "gold": read_gold,
     "hash": lambda file: QuestionFile([], path=file).sha256(),
     "lists": lambda file: file_lines(file, "list of entities"),
     "phrases": read_phrases,
@@ -100,6 +111,38 @@ def test_what_is_read_twice_is_no_pipe_or_device(
     for file in (tmp_path / "pipe", Path("/dev/zero")):
         with pytest.raises(KgqaError, match=f"{file} cannot be read: it is a pipe or a device"):
             read(file)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
+@pytest.mark.parametrize(("name", "read"), [(RUN, read_settings_of_run), (RESULTS, read_run)])
+def test_what_is_compared_is_no_pipe(
+    tmp_path: Path, name: str, read: Callable[[Path], object]
+) -> None:
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(KgqaError, match=name):
+        read(tmp_path)
+
+
+def test_what_is_nested_without_end_is_a_fault_of_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "deep.json"
+    file.write_text("[" * 100_000 + "\n")
+    for name in ("topics", "gold"):
+        with pytest.raises(KgqaError, match="deep"):
+            READERS[name](file)
+    (tmp_path / RUN).write_text("[" * 100_000)
+    with pytest.raises(KgqaError, match=RUN):
+        read_settings_of_run(tmp_path)
+    assert list(read_records(file)) == [(1, None)]
+    assert all(isinstance(one, BadEntry) for one in iter_questions(file, "webqsp"))
+    table = pa.table({"a": ["b"]}).replace_schema_metadata({"kgqa": "[" * 100_000})
+    with pytest.raises(KgqaError, match="declares keys that cannot be read"):
+        arrow_table("deep", "deep.parquet", table)
+
+
+def test_no_name_of_a_file_is_no_file() -> None:
+    for format in ("metaqa", "webqsp", "jsonl", "rog"):
+        with pytest.raises(KgqaError, match="cannot be read"):
+            list(iter_questions(Path(), format))
 
 
 def test_lists_and_lines_without_an_end_are_refused(tmp_path: Path) -> None:

@@ -330,7 +330,7 @@ def _topics_of_line(home: Home, line: str, where: str) -> list[str]:
         named = record.get("topic_entities", record.get("q_entity"))
         if not isinstance(named, list):
             raise TypeError("it has no list of topic_entities")
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         home.note(f"{where} is not a question and is left out: {error}.")
         return []
     return [str(entity) for entity in named]

@@ -155,7 +155,7 @@ def read_gold(file: Path, limit: int | None = None) -> list[dict[str, Any]]:
     for number, line in islice(((at, line) for at, line in lines if line.strip()), limit):
         try:
             row = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise DataError(f"Line {number} of {file} is not JSON: {error}.") from None
         if not isinstance(row, dict) or any(name not in row for name in _FIELDS):
             raise DataError(

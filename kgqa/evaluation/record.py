@@ -38,7 +38,8 @@ from kgqa.evaluation.metrics import (
     strict_scores,
     triplets_of,
 )
-from kgqa.files import write_whole
+from kgqa.files import check_plain, write_whole
+from kgqa.files import read_settings as read_file
 from kgqa.graph.names import normalise
 from kgqa.questions.meanings import Meanings, known_topics, meanings_of
 from kgqa.records import record_line
@@ -367,6 +368,7 @@ def open_log(folder: Path, settings: Mapping[str, Any]) -> Iterator[ResultLog]:
             stack.enter_context(FileLock(folder / _LOCK, timeout=0))
             _check_settings(folder, json.loads(json.dumps(dict(settings))))
             path = folder / RESULTS
+            check_plain(path)
             file = stack.enter_context(path.open("a+b"))
             file.seek(0)
             whole, done = _read(file.read(), path)
@@ -385,7 +387,7 @@ def read_settings(folder: Path) -> dict[str, Any]:
     """Return the settings of the run in ``folder``. Raises DataError."""
     path = folder / RUN
     try:
-        settings = json.loads(path.read_text("utf-8"))
+        settings = read_file(path)
     except OSError as error:
         raise _no_run(path, error) from None
     except ValueError:
@@ -399,6 +401,7 @@ def read_run(folder: Path) -> dict[str, Record]:
     """Return the records in ``folder`` by id, in order, whole lines only. Raises DataError."""
     path = folder / RESULTS
     try:
+        check_plain(path)
         return _read(path.read_bytes(), path)[1]
     except OSError as error:
         raise _no_run(path, error) from None

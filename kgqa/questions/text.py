@@ -74,7 +74,7 @@ class MetaQA(QuestionFormat):
 
 
 def _types(path: Path) -> list[str]:
-    beside = path.with_name(f"{path.stem}_qtype{path.suffix}")
+    beside = path.parent / f"{path.stem}_qtype{path.suffix}"
     if not beside.is_file():
         return []
     try:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ConfigDict
 from pydantic.alias_generators import to_pascal
 
+from kgqa.files import read_list
 from kgqa.questions.base import Entry, Question, QuestionFormat, unreadable
-from kgqa.questions.rows import BOM, Id, Kind, OptionalText, Row, TextList, question_of, raw_lines
+from kgqa.questions.rows import Id, Kind, OptionalText, Row, TextList, question_of, raw_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,7 +74,7 @@ class WebQSP(QuestionFormat):
 
 def _entries(path: Path) -> list[Any] | None:
     try:
-        document = json.loads(path.read_bytes().removeprefix(BOM))
+        document = json.loads(read_list(path))
     except OSError as error:
         raise unreadable(path, error) from None
     except (ValueError, RecursionError):  # lines: the second one is too much

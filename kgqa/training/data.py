@@ -384,7 +384,7 @@ def read_topics(path: Path) -> dict[str, dict[str, str]]:
     hint = 'It holds records like {"id": "1", "topic_entities": ["m.02mjmr"]}.'
     try:
         records = json.loads(text) if text.lstrip().startswith("[") else None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"The file of topic entities {path} is not JSON: {error}.", hint) from None
     topics_by_id = {}
     if records is None:
@@ -399,7 +399,10 @@ def read_topics(path: Path) -> dict[str, dict[str, str]]:
             if not all(isinstance(text, str) for text in (*topics, *names)):
                 raise TypeError
             topics_by_id[str(record["id"])] = dict(zip(topics, names, strict=True))
-        except (ValueError, TypeError, KeyError, IndexError, AttributeError, StopIteration):
+        except (
+            *(ValueError, TypeError, KeyError, IndexError, AttributeError, StopIteration),
+            RecursionError,
+        ):
             raise DataError(
                 f"Record {number} of the file of topic entities {path} names none.", hint
             ) from None
