@@ -220,17 +220,23 @@ class GeneralLLM:
                 f"The general model's URL {self.url} does not begin with http:// or https://.",
                 "Set OPENAI_BASE_URL to the server's address, such as http://localhost:8000/v1.",
             )
-        self._client = openai.AsyncOpenAI(
-            base_url=self._url,
-            api_key=self._key or "none",  # the client insists on one
-            timeout=None,  # time-outs of a read alone never end a reply that drips
-            max_retries=0,  # a pause that would pass the deadline is not made
-            default_headers={"Accept-Encoding": "identity", "Connection": "close"},
-            http_client=openai.DefaultAsyncHttpxClient(
-                follow_redirects=False,  # a redirect would send question and facts elsewhere
-                event_hooks={"response": [_bound]},
-            ),
-        )
+        try:
+            self._client = openai.AsyncOpenAI(
+                base_url=self._url,
+                api_key=self._key or "none",  # the client insists on one
+                timeout=None,  # time-outs of a read alone never end a reply that drips
+                max_retries=0,  # a pause that would pass the deadline is not made
+                default_headers={"Accept-Encoding": "identity", "Connection": "close"},
+                http_client=openai.DefaultAsyncHttpxClient(
+                    follow_redirects=False,  # a redirect would send question and facts elsewhere
+                    event_hooks={"response": [_bound]},
+                ),
+            )
+        except Exception as error:  # its words may be a part of a password
+            raise GeneralModelError(
+                f"The general model's server {self.url} cannot be asked ({type(error).__name__}).",
+                "Check OPENAI_BASE_URL, and the proxies that HTTP_PROXY and its kind name.",
+            ) from None
 
     @property
     def url(self) -> str:

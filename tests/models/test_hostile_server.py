@@ -228,3 +228,21 @@ def test_a_key_beside_credentials_of_the_url_is_reported() -> None:
         assert server.asked[0][1].startswith("Basic "), "the URL's are what is sent"
         assert not GeneralLLM("m", base_url=url).ignores_key
         assert not GeneralLLM("m", base_url=server.url, key=SecretStr("sk-1234")).ignores_key
+
+
+@pytest.mark.parametrize("url", ["http://h:S3cr3t/v1", "https://u:S3cr3t@[::1/v1"])
+def test_a_url_that_is_none_is_refused_without_its_secret(url: str) -> None:
+    with pytest.raises(GeneralModelError, match="cannot be asked") as failed:
+        GeneralLLM("m", base_url=url)
+    assert "S3cr3t" not in str(failed.value)
+
+
+@pytest.mark.parametrize("proxy", ["S3cr3t://u", "http://u:S3cr3t@h:bad", "http://u:S3cr3t"])
+def test_a_proxy_that_is_none_is_named_by_its_setting(
+    proxy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTP_PROXY", "http_proxy"):
+        monkeypatch.setenv(name, proxy)
+    with pytest.raises(GeneralModelError, match="HTTP_PROXY") as failed:
+        GeneralLLM("m", base_url="http://general.example/v1")
+    assert "S3cr3t" not in str(failed.value)
