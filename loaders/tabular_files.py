@@ -23,7 +23,7 @@ from kgqa.loaders.tabular_csv import header_of, read_csv
 from kgqa.loaders.tabular_excel import read_excel
 from kgqa.loaders.tabular_json import json_start, read_json_array, read_json_lines
 from kgqa.loaders.tabular_sql import read_sqlite
-from kgqa.loaders.tabular_table import Table, arrow_table, check_size
+from kgqa.loaders.tabular_table import Table, arrow_table, check_size, check_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -63,6 +63,7 @@ def read_tables(files: Sequence[Path], progress: Progress) -> list[Table]:
                     )
                 if table.columns:
                     tables[table.name] = table
+                    check_tables(len(tables))
                 for note in table.notes:
                     progress.note(note)
             task.advance()

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from kgqa.graph.model import IntArray
 
+MAX_TABLES = 2_000  # each is compared with each other
 MAX_COLUMNS = 10_000
 MAX_CELLS = 400_000_000
 MAX_TEXT = 1 << 24  # bytes of one cell
@@ -92,6 +93,15 @@ class Budget:
     def expired(self) -> bool:
         """Whether the time is over."""
         return time.monotonic() - self._started > self.seconds
+
+
+def check_tables(tables: int) -> None:
+    """Raise DumpMalformedError if there are more tables than are read at a time."""
+    if tables > MAX_TABLES:
+        raise DumpMalformedError(
+            f"There are more than {MAX_TABLES:,} tables, the most that are loaded at a time.",
+            "Name those that are wanted, or join tables of the same columns.",
+        )
 
 
 def check_size(source: str, rows: int, columns: int) -> None:

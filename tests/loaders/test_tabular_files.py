@@ -158,6 +158,18 @@ def test_a_table_that_is_too_wide_or_too_long_is_refused(
         read_tables([tmp_path / "r.parquet"], Silent())
 
 
+def test_more_tables_than_can_be_compared_with_each_other_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tabular_table, "MAX_TABLES", 3)
+    files = [tmp_path / f"{name}.csv" for name in "abcd"]
+    for file in files:
+        file.write_text("name,x\nann,1\n")
+    assert len(read_tables(files[:3], Silent())) == 3
+    with pytest.raises(DumpMalformedError, match="more than 3 tables"):
+        read_tables(files, Silent())
+
+
 def test_json_lines_with_a_key_for_each_line_end_at_the_bound(tmp_path: Path) -> None:
     """Arrow goes through all keys for each new one; a few thousand would take minutes."""
     few, many = tmp_path / "few.jsonl", tmp_path / "many.jsonl"
