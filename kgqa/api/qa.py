@@ -442,17 +442,25 @@ class _Open:
 
 
 def turns_of(after: Answer | Sequence[Answer]) -> tuple[Turn, ...]:
-    """Return the earlier questions and answers that a follow-up may refer to."""
+    """Return the earlier questions and answers that a follow-up may refer to.
+
+    Raises UsageError for what is no answer.
+    """
     from kgqa.answers.answer import Answer
     from kgqa.linking.followup import Turn
 
+    earlier = after if isinstance(after, list | tuple) else (after,)
+    if not all(isinstance(turn, Answer) for turn in earlier):
+        raise UsageError(
+            "`after` holds something other than an answer.", "Give what `ask` returned before."
+        )
     return tuple(
         Turn(
             turn.question,
             tuple(topic.id for topic in turn.topic_entities),
             tuple(answer.id for answer in turn.answers if answer.id is not None) or _counted(turn),
         )
-        for turn in ((after,) if isinstance(after, Answer) else after)
+        for turn in earlier
     )
 
 

@@ -90,6 +90,12 @@ def test_options_are_checked_before_anything_is_loaded(kg: kgqa.KG) -> None:
         kg.ask(QUESTION, method="guess")
 
 
+@pytest.mark.parametrize("after", ["who?", [None], [{"question": "who?"}], 5])
+def test_what_is_no_answer_is_no_earlier_turn(kg: kgqa.KG, after: Any) -> None:
+    with pytest.raises(UsageError, match="`after` holds something other than an answer"):
+        kg.ask("and her children?", after=after)
+
+
 @pytest.mark.parametrize("method", ["rank", "query", "auto"])
 def test_half_a_surrogate_pair_is_no_question(tmp_path: Path, method: str) -> None:
     with kgqa.ingest("triples", [("Ada", "knows", "Grace")], kg="kg", home=tmp_path) as small:
