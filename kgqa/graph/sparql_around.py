@@ -1,19 +1,27 @@
 """What is around the nodes of a frontier, as an endpoint gave it, kept until the next look.
 
 A frontier is one query, whose count comes with it. Of a few nodes it brings their classes, texts
-and names, too, and the edges of their mediators, so that these cost no request of their own.
+and names, too, and the edges of their mediators, so that these cost no request of their own. What
+is expected to be asked for waits for the next request, and is read by it.
 """
 
 from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from kgqa.graph.literals import LONG_TEXT
 from kgqa.graph.names import is_storable
 from kgqa.graph.sparql_client import id_of, iri, term_of
-from kgqa.graph.sparql_pages import MOST_ROWS, PAGE, TooManyRowsError, all_rows, number
+from kgqa.graph.sparql_pages import (
+    MOST_ROWS,
+    PAGE,
+    TooManyRowsError,
+    all_rows,
+    number,
+    together,
+)
 from kgqa.graph.sparql_profiles import (
     ALIASES,
     class_path,
@@ -32,7 +40,7 @@ if TYPE_CHECKING:
     from kgqa.graph.model import Direction
     from kgqa.graph.sparql_client import SparqlClient
 
-FEW = 50  # nodes up to which all about them is read
+FEW = 100  # nodes up to which all about them is read
 BATCH = 500  # terms of one query
 _KEPT = 300_000  # edges
 
@@ -46,6 +54,24 @@ class About:
     types: list[str] = field(default_factory=list)
     literals: Edges = field(default_factory=list)  # of any length
     names: list[tuple[int, str]] = field(default_factory=list)  # with their ranks
+
+
+class _Load(NamedTuple):
+    """What one query reads: edges out of and into ids; ``whole``: and all about the former."""
+
+    out: list[str]
+    into: list[str]
+    whole: bool
+
+    def without(self, others: Sequence[_Load]) -> _Load:
+        """Return what others do not read."""
+        out = {id_ for one in others if one.whole or not self.whole for id_ in one.out}
+        into = {id_ for one in others for id_ in one.into}
+        return _Load(
+            [id_ for id_ in self.out if id_ not in out],
+            [id_ for id_ in self.into if id_ not in into],
+            self.whole,
+        )
 
 
 def counted_degrees(client: SparqlClient, record: Attachment, ids: Sequence[str]) -> dict[str, int]:
@@ -75,12 +101,14 @@ class Around:
         self.out: dict[str, Edges] = {}
         self.into: dict[str, Edges] = {}
         self.about: dict[str, About] = {}
+        self._expected: list[tuple[Sequence[str], Direction]] = []
         self._held = 0
 
     def clear(self) -> None:
         """Forget all, so that it is asked for again."""
         for kept in (self.out, self.into, self.about):
             kept.clear()
+        self._expected.clear()
         self._held = 0
 
     def has(self, id_: str) -> bool:
@@ -101,45 +129,96 @@ class Around:
             self.clear()
         return found
 
+    def expect(self, ids: Sequence[str], direction: Direction) -> None:
+        """Let the next request read edges of a batch of ids, too, of a few all about them."""
+        self._expected.append((ids, direction))
+
+    def forget_expected(self) -> None:
+        """Forget what is expected, and was not read."""
+        self._expected.clear()
+
     def load(self, ids: Sequence[str], direction: Direction, most: int = MOST_ROWS) -> bool:
         """Read what is not known of a batch of ids; return False if it has more than ``most`` rows.
 
         Raises TooManyRowsError if it has more than one question may have.
         """
-        known = self.about if len(ids) <= FEW else self.out
-        out = [id_ for id_ in ids if id_ not in known] if direction != "in" else []
-        into = [id_ for id_ in ids if id_ not in self.into] if direction != "out" else []
+        wanted = self._missing(ids, direction)
+        beyond = True
+        if _is_empty(wanted):
+            return True
+        if self._expected:
+            self.read_expected(wanted)
+            before, wanted = wanted, self._missing(ids, direction)
+            beyond = before != wanted or not before.whole
+            if _is_empty(wanted):
+                return True
         try:
-            self._read(out, into, most)
+            self._take_all(wanted, self._read(wanted, most, beyond=beyond))
         except TooManyRowsError:
             if most == MOST_ROWS:
                 raise
             return False
         return True
 
-    def _read(self, out: Sequence[str], into: Sequence[str], most: int) -> None:
-        """Read edges; of a few ids all about them, and what is beyond nodes without a name."""
-        whole = len({*out, *into}) <= FEW
+    def read_expected(
+        self, wanted: _Load | None = None, also: Sequence[str] = ()
+    ) -> list[list[dict[str, Any]] | None]:
+        """Read what is expected by one request, and return the rows of queries that go with it.
+
+        None for rows that did not all come. Of what is ``wanted``, or expected, nothing may come.
+        """
+        loads: list[_Load] = []
+        for ids, direction in self._expected:
+            loads.append(self._missing(ids, direction).without(loads))
+        self._expected.clear()
+        if wanted is not None:
+            loads.append(wanted.without(loads))
+        loads = [one for one in loads if not _is_empty(one)]
+        queries = [self._query([*self._sides(one), *self._beyond(one)]) for one in loads]
+        if not loads and len(also) < 2:
+            return [None] * len(also)
+        rows = together(self._client, [*queries, *also])
+        for one, found in zip(loads, rows, strict=False):
+            if found is not None:
+                self._take_all(one, found)
+        return rows[len(loads) :]
+
+    def _missing(self, ids: Sequence[str], direction: Direction) -> _Load:
+        """Return what is not known of ids; nothing leads out of a literal."""
+        whole = len(ids) <= FEW
+        known = self.about if whole else self.out
+        out = [id_ for id_ in dict.fromkeys(ids) if id_ not in known] if direction != "in" else []
+        into = [id_ for id_ in dict.fromkeys(ids) if id_ not in self.into]
         for literal in [id_ for id_ in out if id_[:1] == '"']:
             self.out[literal], self.about[literal] = [], About()
         out = [id_ for id_ in out if id_[:1] != '"']
-        sides = [self._out(out, whole=whole)] if out else []
-        if out and whole:
+        return _Load(out, into if direction != "out" else [], whole)
+
+    def _read(self, load: _Load, most: int, *, beyond: bool) -> list[dict[str, Any]]:
+        """Return rows of edges, with what is ``beyond`` nodes without a name if it is not much."""
+        sides = self._sides(load)
+        if beyond and (more := self._beyond(load)):
+            with contextlib.suppress(TooManyRowsError):
+                return all_rows(self._client, self._query([*sides, *more]), min(most, PAGE))
+        return all_rows(self._client, self._query(sides), most)
+
+    def _sides(self, load: _Load) -> list[str]:
+        sides = [self._out(load.out, whole=load.whole)] if load.out else []
+        if load.out and load.whole:
             path = class_path(self._record)
-            sides.append(query("classes_of", nodes=self._terms(out), type=path))
-        sides += [self._into(into)] if into else []
-        if not sides:
-            return
-        rows = None
-        if out and whole and self._record.mediators.pattern:
-            with contextlib.suppress(TooManyRowsError):  # then without what is beyond
-                rows = self._rows([*sides, self._beyond(out)], min(most, PAGE))
-        if rows is None:
-            rows = self._rows(sides, most)
-        self.out |= {id_: [] for id_ in out}
-        self.into |= {id_: [] for id_ in into}
-        if whole:
-            self.about |= {id_: About() for id_ in out}
+            sides.append(query("classes_of", nodes=self._terms(load.out), type=path))
+        return [*sides, self._into(load.into)] if load.into else sides
+
+    @staticmethod
+    def _query(sides: Sequence[str]) -> str:
+        parts = " UNION ".join(f"{{ {side} }}" for side in sides)
+        return f"SELECT ?s ?p ?o ?d\nWHERE {{ {parts} }}"
+
+    def _take_all(self, load: _Load, rows: Sequence[dict[str, Any]]) -> None:
+        self.out |= {id_: [] for id_ in load.out}
+        self.into |= {id_: [] for id_ in load.into}
+        if load.whole:
+            self.about |= {id_: About() for id_ in load.out}
         self._held += len(rows)
         beyond: dict[str, Edges] = {}
         for row in rows:
@@ -148,10 +227,6 @@ class Around:
             else:
                 self._take(row)
         self.out = beyond | self.out
-
-    def _rows(self, sides: Sequence[str], most: int) -> list[dict[str, Any]]:
-        parts = " UNION ".join(f"{{ {side} }}" for side in sides)
-        return all_rows(self._client, f"SELECT ?s ?p ?o ?d\nWHERE {{ {parts} }}", most)
 
     def _terms(self, ids: Sequence[str]) -> str:
         return " ".join(term_of(id_, self._record.prefix) for id_ in ids)
@@ -170,16 +245,19 @@ class Around:
         taken = taken_filter(self._record)
         return query("edges_in", nodes=self._terms(ids), taken_predicate=taken)
 
-    def _beyond(self, ids: Sequence[str]) -> str:
+    def _beyond(self, load: _Load) -> list[str]:
         record = self._record
-        return query(
+        if not (load.out and load.whole and record.mediators.pattern):
+            return []
+        beyond = query(
             "edges_beyond",
-            nodes=self._terms(ids),
+            nodes=self._terms(load.out),
             labels="|".join(map(iri, record.labels)),
             wanted_language=wanted_language("?l", record.language),
             taken_predicate=taken_filter(record),
             walked_literal=walked_literal(record),
         )
+        return [beyond]
 
     def _take_beyond(self, row: dict[str, Any], beyond: dict[str, Edges]) -> None:
         prefix = self._record.prefix
@@ -214,3 +292,7 @@ class Around:
                 about.literals.append((relation, other))
             if other[:1] != '"' or len(row["o"]["value"]) <= LONG_TEXT:
                 self.out[id_].append((relation, other))
+
+
+def _is_empty(load: _Load) -> bool:
+    return not (load.out or load.into)

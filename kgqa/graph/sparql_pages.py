@@ -11,10 +11,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from kgqa.errors import GraphError
+from kgqa.errors import GraphError, StoreUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from kgqa.graph.sparql_client import SparqlClient
 
@@ -71,6 +71,34 @@ def all_rows(client: SparqlClient, query: str, most: int = MOST_ROWS) -> list[di
     if len(rows) != total:
         raise short(client, len(rows), total)
     return rows
+
+
+def together(client: SparqlClient, queries: Sequence[str]) -> list[list[dict[str, Any]] | None]:
+    """Return all rows of each of several queries by one request, in no order.
+
+    None where a query has more rows than a page, or its rows did not come; None everywhere if the
+    server refuses such a request. Raises StoreUnavailableError.
+    """
+    parts = []
+    for at, one in enumerate(queries):
+        given = f"SELECT ({at} AS ?of_) {_variables(one)}\nWHERE {{ {{ {one}\nLIMIT {PAGE} }} }}"
+        counted = f"SELECT ({at} AS ?of_) (COUNT(*) AS ?rows_)\nWHERE {{ {{ {one} }} }}"
+        parts += [f"{{ {counted} }}", f"{{ {given} }}"]
+    found: list[list[dict[str, Any]]] = [[] for _ in queries]
+    counts: dict[int, int] = {}
+    try:
+        for row in client.select(f"SELECT *\nWHERE {{ {' UNION '.join(parts)} }}"):
+            at = number(row, "of_")
+            if "rows_" in row:
+                counts[at] = number(row, "rows_")
+            elif at < len(found):
+                del row["of_"]
+                found[at].append(row)
+    except StoreUnavailableError:
+        raise
+    except GraphError:  # one of them may be too much; each is then asked for by itself
+        return [None] * len(queries)
+    return [rows if counts.get(at) == len(rows) else None for at, rows in enumerate(found)]
 
 
 def pages(client: SparqlClient, query: str, *, order: str = "") -> Iterator[list[dict[str, Any]]]:

@@ -11,9 +11,10 @@ from __future__ import annotations
 import hashlib
 import re
 import time
+from collections import Counter
 from dataclasses import replace
-from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Self
+from itertools import accumulate, islice
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 
@@ -27,7 +28,7 @@ from kgqa.graph.schema import Facts, GraphSchema, Value
 from kgqa.graph.sparql_around import BATCH, FEW, Around, counted_degrees
 from kgqa.graph.sparql_client import SparqlClient, id_of, iri, is_term, literal, term_of
 from kgqa.graph.sparql_keys import KeyFile, key_of
-from kgqa.graph.sparql_pages import PAGE, all_rows, number, pages
+from kgqa.graph.sparql_pages import PAGE, all_rows, number, pages, together
 from kgqa.graph.sparql_profiles import (
     ALIASES,
     COUNTED,
@@ -60,6 +61,9 @@ _MARKS = 10  # characters that a name may have beside those of its normalised fo
 _KEPT = 200_000  # names that are remembered
 _VARIANTS = (str, str.title, str.upper, str.capitalize)
 
+_BESIDE = 200  # triples that are looked up with those that are asked for
+
+Triple: TypeAlias = "tuple[str, str, str]"  # id of the head, of the relation, of the tail
 _Named = tuple[str | None, int, list[str]]  # name, kind, other names
 
 
@@ -76,6 +80,8 @@ class SparqlStore:
         self._instances: dict[str, IntArray] = {}
         self._unsurveyed: set[str] = set()  # predicates that were met and are left out
         self._left_out: set[int] = set()  # nodes that are neither named nor mediators
+        self._verified: dict[tuple[str, str, str], bool] = {}  # triples, since ``refresh``
+        self._rows: dict[tuple[str, ...], list[dict[str, Any]]] = {}  # of queries, foreseen
         self._looked = 0.0
         self._pause = _LOOK
         self._total = 0
@@ -88,9 +94,12 @@ class SparqlStore:
 
     def refresh(self) -> None:
         """Read the record again, and count the triples if that was some time ago."""
+        self._verified.clear()
+        self._rows.clear()
         record = read_attachment(self.folder)
         if record != self._record_read:
             self._open(record)
+        self._around.forget_expected()
         if time.monotonic() - self._looked > self._pause or not self._looked:
             began = time.monotonic()
             self._total = count_triples(self.client)
@@ -334,18 +343,16 @@ class SparqlStore:
         return keys_array([key for _, key in pairs])
 
     def foresee(self, keys: IntArray, direction: Direction) -> None:
-        """Read edges of some entities at once, of a few all about them: they will be asked for."""
+        """Let the next request read edges of some entities, too, of a few all about them."""
         listed = keys_array(keys).tolist()
         ids = self._known(listed)
         self._count_named(listed, ids)
-        if direction == "both":
-            ids = [id_ for id_ in ids if self._degrees.get(id_, 0) <= PAGE]
-        if direction == "in":  # all edges into a hub nobody asks for
+        if direction != "out":  # all edges into a hub nobody asks for
             ids.sort(key=lambda id_: self._degrees.get(id_, 0))
             rows = accumulate(self._degrees.get(id_, 0) for id_ in ids)
             ids = [id_ for id_, total in zip(ids, rows, strict=True) if total <= PAGE]
         if len(ids) <= (BATCH if direction == "in" else FEW):
-            self._around.load(ids, direction, PAGE)
+            self._around.expect(ids, direction)
 
     # ── queries ─────────────────────────────────────────────────────────────────────────────
 
@@ -358,7 +365,18 @@ class SparqlStore:
 
     def rows_of(self, query: str, variables: Sequence[str]) -> list[dict[str, Any]]:
         """Return all rows of a SELECT without prefixes, however many its replies hold."""
-        return self._all(f"{{ {query} }}", " ".join(variables))
+        if (rows := self._rows.get((query, *variables))) is not None:
+            return rows
+        return all_rows(self.client, _selected(query, variables))
+
+    def foresee_rows(self, queries: Iterable[tuple[str, Sequence[str]]]) -> None:
+        """Read at once the rows of SELECTs that will be asked for, each with its variables."""
+        asked = dict.fromkeys((query, *variables) for query, variables in queries)
+        if len(asked) > 1:
+            found = together(self.client, [_selected(one[0], one[1:]) for one in asked])
+            self._rows |= {
+                one: rows for one, rows in zip(asked, found, strict=True) if rows is not None
+            }
 
     def keys_of_terms(self, terms: Iterable[dict[str, Any]]) -> list[int]:
         """Return the key of each entity of a row."""
@@ -366,9 +384,6 @@ class SparqlStore:
         keys = self._intern(ids)
         self._there.update(keys)
         return [keys[id_] for id_ in ids]
-
-    def _all(self, pattern: str, variables: str) -> list[dict[str, Any]]:
-        return all_rows(self.client, f"SELECT {variables}\nWHERE {{ {pattern} }}")
 
     # ── edges ───────────────────────────────────────────────────────────────────────────────
 
@@ -406,34 +421,59 @@ class SparqlStore:
         return step
 
     def has_edges(self, heads: IntArray, relations: IntArray, tails: IntArray) -> BoolArray:
-        """Return which triples the endpoint has now; each is asked for."""
+        """Return which triples the endpoint has now; each is asked for once a question."""
         columns = [keys_array(column).tolist() for column in (heads, relations, tails)]
-        there = np.zeros(len(columns[0]), dtype=np.bool_)
         known = self._keys.ids_of(list({*columns[0], *columns[2]}))
         names = self._relations.ids
-        asked: list[tuple[int, str, bool]] = []
-        for place, (head, relation, tail) in enumerate(zip(*columns, strict=True)):
-            if head in known and tail in known and 0 <= relation < len(names):
-                if known[head][:1] == '"':
-                    continue
-                parts = (known[head], names[relation], known[tail])
-                text = " ".join(map(self._term, parts))
-                if tag := re.search(r'(?<=")@[\w-]+$', known[tail]):
-                    text = f"{text.removesuffix(tag[0])} {literal(tag[0][1:])}"
-                asked.append((place, text, tag is not None))
-        for start in range(0, len(asked), BATCH):
-            sides = []
-            for name, of_tagged in (("has_edges", False), ("has_tagged", True)):
-                if some := [
-                    f"({place} {text})"
-                    for place, text, tagged in asked[start : start + BATCH]
-                    if tagged == of_tagged
-                ]:
-                    sides.append(query(name, triples=" ".join(some)))
-            united = " UNION ".join(f"{{ {side} }}" for side in sides)
-            rows = all_rows(self.client, f"SELECT DISTINCT ?i\nWHERE {{ {united} }}")
-            there[[number(row, "i") for row in rows]] = True
-        return there
+        triples = [
+            (known[head], names[relation], known[tail])
+            if head in known and tail in known and 0 <= relation < len(names)
+            else None
+            for head, relation, tail in zip(*columns, strict=True)
+        ]
+        new = [one for one in dict.fromkeys(triples) if one and one not in self._verified]
+        new += self._beside(new)
+        for start in range(0, len(new), BATCH):
+            self._verify(new[start : start + BATCH])
+        return np.array([one is not None and self._verified[one] for one in triples], np.bool_)
+
+    def _beside(self, triples: Sequence[Triple]) -> list[Triple]:
+        """Return triples around the ends of others, which a question is likely to show, too."""
+        ends = Counter(id_ for head, _, tail in triples for id_ in (head, tail))
+        around: dict[Triple, None] = {}
+        for id_, _ in ends.most_common():
+            if len(around) > _BESIDE:
+                break
+            for relation, other in self._around.out.get(id_, ()):
+                around[id_, relation, other] = None
+            for relation, other in self._around.into.get(id_, ()):
+                around[other, relation, id_] = None
+        known = {*triples, *self._verified}
+        more = (one for one in around if one not in known and one[1] in self._steps)
+        prefix = self.record.prefix
+        return list(islice((one for one in more if is_term(one[0], prefix)), _BESIDE))
+
+    def _verify(self, triples: Sequence[Triple]) -> None:
+        """Ask for a batch of triples, and for what is expected besides."""
+        sides: dict[str, list[str]] = {}
+        for place, (head, relation, tail) in enumerate(triples):
+            if head[:1] == '"':
+                continue
+            name, text = "has_edges", " ".join(map(self._term, (head, relation, tail)))
+            if tag := re.search(r'(?<=")@[\w-]+$', tail):
+                name, text = "has_tagged", f"{text.removesuffix(tag[0])} {literal(tag[0][1:])}"
+            sides.setdefault(name, []).append(f"({place} {text})")
+        self._verified |= dict.fromkeys(triples, False)
+        if not sides:
+            return
+        united = " UNION ".join(
+            f"{{ {query(name, triples=' '.join(some))} }}" for name, some in sides.items()
+        )
+        asked = f"SELECT DISTINCT ?i\nWHERE {{ {united} }}"
+        (rows,) = self._around.read_expected(also=[asked])
+        if rows is None:
+            rows = all_rows(self.client, asked)
+        self._verified |= {triples[number(row, "i")]: True for row in rows}
 
     def degrees(self, keys: IntArray) -> IntArray:
         """Return the number of edges that touch each key."""
@@ -441,13 +481,14 @@ class SparqlStore:
         ids = self._known(listed)
         self._count_named(listed, ids)
         wanted = [id_ for id_ in dict.fromkeys(ids) if id_ not in self._degrees]
-        if len(wanted) <= FEW and self._around.load(wanted, "both", PAGE):
-            for id_ in wanted:
-                out, into = (set(side[id_]) for side in (self._around.out, self._around.into))
-                edges = [*out, *(edge for edge in into if edge[1] != id_)]
+        out, into = self._around.out, self._around.into
+        unread = [id_ for id_ in wanted if id_ not in out or id_ not in into]
+        if len(unread) > FEW or not self._around.load(unread, "both", PAGE):
+            self._degrees |= counted_degrees(self.client, self.record, unread)
+        for id_ in wanted:
+            if id_ not in self._degrees:
+                edges = [*{*out[id_]}, *(edge for edge in {*into[id_]} if edge[1] != id_)]
                 self._degrees[id_] = sum(self._step(relation) >= 0 for relation, _ in edges)
-            wanted = []
-        self._degrees |= counted_degrees(self.client, self.record, wanted)
         return keys_array([self._degrees[id_] for id_ in ids])
 
     def _count_named(self, keys: Sequence[int], ids: Sequence[str]) -> None:
@@ -470,15 +511,28 @@ class SparqlStore:
         if not type_ and self._survey.schema.sampled:
             return self.topic_keys(-1, 1 << 40)
         if type_ not in self._instances:
-            ends = ", ".join(map(iri, (*self.record.labels, *ALIASES, *self.record.classes)))
-            text = (
-                query("instances", type=class_path(self.record), **{"class": self._term(type_)})
-                if type_
-                else query("entities", ends=ends)
-            )
-            keys = self._intern([self._id_of(row["s"]) for row in all_rows(self.client, text)])
-            self._instances[type_] = np.unique(keys_array(list(keys.values())))
+            self._take_instances(type_, all_rows(self.client, self._instances_of(type_)))
         return self._instances[type_]
+
+    def foresee_instances(self, types: Sequence[str]) -> None:
+        """Read the entities of some types at once: they will be asked for."""
+        wanted = [type_ for type_ in dict.fromkeys(types) if type_ and type_ not in self._instances]
+        if len(wanted) > 1:
+            found = together(self.client, [self._instances_of(type_) for type_ in wanted])
+            for type_, rows in zip(wanted, found, strict=True):
+                if rows is not None:
+                    self._take_instances(type_, rows)
+
+    def _instances_of(self, type_: str) -> str:
+        if type_:
+            path = class_path(self.record)
+            return query("instances", type=path, **{"class": self._term(type_)})
+        ends = (*self.record.labels, *ALIASES, *self.record.classes)
+        return query("entities", ends=", ".join(map(iri, ends)))
+
+    def _take_instances(self, type_: str, rows: Sequence[dict[str, Any]]) -> None:
+        keys = self._intern([self._id_of(row["s"]) for row in rows])
+        self._instances[type_] = np.unique(keys_array(list(keys.values())))
 
     def property_values(self, keys: IntArray, name: str) -> tuple[IntArray, list[Value]]:
         """Return (row, value) of the literals of a predicate, by row."""
@@ -603,6 +657,10 @@ class SparqlStore:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _selected(query: str, variables: Sequence[str]) -> str:
+    return f"SELECT {' '.join(variables)}\nWHERE {{ {{ {query} }} }}"
 
 
 def _value(id_: str) -> _Named:

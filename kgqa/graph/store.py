@@ -115,11 +115,14 @@ class EndpointStore(Protocol):
         """Return distinct keys in the order of their ids. Raises EntityNotFoundError."""
 
     def foresee(self, keys: IntArray, direction: Direction) -> None:
-        """Read edges of some entities at once, of a few all about them: they will be asked for."""
+        """Let the next request read edges of some entities, too, of a few all about them."""
+
+    def foresee_instances(self, types: Sequence[str]) -> None:
+        """Read the entities of some types at once: they will be asked for."""
 
 
 def foresee(store: GraphStore | EndpointStore, keys: IntArray, direction: Direction) -> None:
-    """Let an endpoint read at once what will be asked for of each of some entities."""
+    """Let an endpoint read, with what is asked for next, what will be of some entities."""
     if isinstance(store, EndpointStore):
         store.foresee(keys, direction)
 

@@ -30,7 +30,7 @@ from kgqa.display import NO_EVIDENCE, NOT_HERE
 from kgqa.errors import AdapterMismatchError, KgqaError, ModelNotFoundError
 from kgqa.extras import missing_llm_packages, require_llm_packages
 from kgqa.graph.amounts import number_in
-from kgqa.graph.model import Kind
+from kgqa.graph.model import Kind, keys_array
 from kgqa.graph.names import normalise
 from kgqa.graph.quantities import UNITS
 from kgqa.graph.schema import PropertyGraph
@@ -51,6 +51,7 @@ from kgqa.methods.rank import Rank
 from kgqa.methods.rank_asked import asked_kind
 from kgqa.methods.what_is import asked_class, asks_number, only_of_class
 from kgqa.models.path_ranker import RANKERS, own_ranker
+from kgqa.paths.relation_paths import foresee_paths
 from kgqa.paths.words import relation_phrase
 from kgqa.planning.aggregates import HOW_MANY
 from kgqa.planning.bounds import is_bound
@@ -685,7 +686,11 @@ class Auto(Ensemble):
                 numbers = list(whether)
                 for place, found in member.findings(store, whether.values()):
                     yield numbers[place], found
-        yield from super()._some(store, [one for one in taken if one[0] not in whether])
+        left = [one for one in taken if one[0] not in whether]
+        topics = [topic.key for _, one in left if isinstance(one, LinkedQuestion)
+                  for topic in one.topics]  # fmt: skip
+        foresee_paths(store, keys_array(topics), self._member(1).walks(store))
+        yield from super()._some(store, left)
 
     def own_settings(self) -> dict[str, Any]:
         """Return the members' settings, and the settings that combine their votes."""

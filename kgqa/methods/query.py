@@ -34,6 +34,7 @@ from kgqa.graph.moments import length
 from kgqa.graph.names import normalise
 from kgqa.graph.quantities import BASES, UNITS
 from kgqa.graph.schema import PropertyGraph
+from kgqa.graph.store import EndpointStore
 from kgqa.lexicon.lemmas import stem
 from kgqa.linking.linker import may_name
 from kgqa.linking.neighbourhood_features import MOST_CLASSES, stems_of
@@ -80,6 +81,7 @@ from kgqa.queries.plan import (
     owners,
 )
 from kgqa.queries.result import QueryLimits, QueryResult
+from kgqa.queries.run import foresee as foresee_rows
 from kgqa.queries.run import run_shown
 from kgqa.queries.sentence import plural, sentence
 from kgqa.understanding.asked import as_of, as_superlative, asked_of_one
@@ -110,6 +112,7 @@ ALL_OF = 0.95  # at least, of all things of a class, if nothing else is asked
 UNEXPLAINED = 0.9  # and if it has words that its plan does not account for
 LOST = 0.5  # and for each further one of them that asks for something
 NOTHING_FOUND = 4.0  # off the score of a plan that finds nothing
+_TOGETHER = 12  # plans that an endpoint is asked at once
 _OFFERED, _OFFERED_AMONG = 2, 6  # readings to choose from, and plans that are tried for them
 NOTHING_THERE = 1.0  # and says every word of the question
 _NEAR, _COMPARED = 3.0, 6  # temperatures, and readings, that rows are compared of
@@ -255,6 +258,7 @@ class Query(Method[QueryOptions]):
                 result = run_shown(plan, graph, parts.index, limits, stored=stored)
             return result
 
+        foresee_rows((one.plan for one in plans[:_TOGETHER]), graph, parts.index, limits)
         worth: list[tuple[float, Candidate, QueryResult | None]] = []
         best = -math.inf
         for one in plans:
@@ -658,6 +662,8 @@ def _of_two_classes(graph: Any, question: str, parts: SchemaParts) -> frozenset[
     said = [type_ for type_ in parts.index.types if mentions.share(type_) == 1]
     if len(said) < 2 or len(said) > _MOST_MENTIONED or isinstance(graph, PlainGraph):
         return frozenset()
+    if isinstance(graph, EndpointStore):
+        graph.foresee_instances(said)
     keys = {name: graph.instances(name) for name in said}
     pairs = [(one, other) for one, other in combinations(said, 2)
              if len(np.intersect1d(keys[one], keys[other], assume_unique=True))]  # fmt: skip

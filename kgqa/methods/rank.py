@@ -38,7 +38,7 @@ from kgqa.display import NOT_HERE, first_of, said_entity, said_name
 from kgqa.errors import EmptyLanguageError
 from kgqa.graph.model import keys_array
 from kgqa.graph.names import normalise
-from kgqa.graph.store import EndpointStore, in_id_order, schema_version
+from kgqa.graph.store import EndpointStore, foresee, in_id_order, schema_version
 from kgqa.linking.neighbourhood_features import stems_of
 from kgqa.methods.base import MOST_ANSWERS, LinkedQuestion, Method
 from kgqa.methods.options import RankOptions
@@ -59,12 +59,13 @@ from kgqa.methods.rank_asked import (
     two_steps,
     which_of_them,
 )
-from kgqa.methods.rank_conditions import narrowed_by_question
+from kgqa.methods.rank_conditions import named_beside, narrowed_by_question
 from kgqa.methods.rank_words import RankWords, Weighed, entity_scores, of_one_fact
+from kgqa.methods.what_is import DESCRIBED
 from kgqa.methods.yes_no import OTHER_WAY, YES_THRESHOLD, connection, pair_turned
 from kgqa.models.adapter import AdapterCard
 from kgqa.paths.ground import ground
-from kgqa.paths.relation_paths import MOST_PATHS, opened, relation_paths
+from kgqa.paths.relation_paths import MOST_PATHS, foresee_paths, opened, relation_paths
 from kgqa.understanding.clock import today_of
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
 
     from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
+    from kgqa.linking.linker import Candidate
     from kgqa.methods.resources import Resources
     from kgqa.models.path_ranker import PathRanker
     from kgqa.paths.ground import GroundedPath
@@ -133,6 +135,14 @@ class Rank(Method[RankOptions]):
         """Return the entities that the likeliest relation paths lead to, or the choices."""
         began = time.perf_counter()
         rules, notes = self.walks(store), list[str]()
+        words = self._in(store)
+        topics = keys_array([topic.key for topic in question.topics])
+        foresee(store, topics, "both")
+        names = words.names(question.topics)
+        foresee_paths(store, topics, rules)
+        named: Sequence[Candidate] = ()
+        if self.options.conditions and not (question.choices or question.is_yes_no):
+            named = named_beside(store, words.question(question.question, -1, names), names)
         found = []
         for topic in question.topics:
             paths, hops = relation_paths(store, topic.key, rules)
@@ -143,8 +153,6 @@ class Rank(Method[RankOptions]):
                 )
             found.append(paths)
         walked = time.perf_counter()
-        words = self._in(store)
-        names = words.names(question.topics)
         weighed: Sequence[Weighed] = [
             self._weigh_steps(
                 words, words.question(question.question, topic.key, names), topic, paths
@@ -176,8 +184,8 @@ class Rank(Method[RankOptions]):
         narrowed = Narrowed(scores)
         if self.options.conditions and not choices:
             weighed, narrowed = narrowed_by_question(
-                words, self.ranker, self.form, question.question, names, found, weighed, scores,
-                self._today,
+                words, self.ranker, self.form, question.question, names, named, found, weighed,
+                scores, self._today,
             )  # fmt: skip
             scores = narrowed.scores
         notes += (f'No answer meets "{words}", so it was left out.' for words in narrowed.left_out)
@@ -189,6 +197,7 @@ class Rank(Method[RankOptions]):
         best = scores[order[0]]
         least = self.answer_threshold * best
         chosen = sum(scores[key] >= least for key in order[:MOST_ANSWERS])
+        foresee(store, keys_array(order[: min(chosen, DESCRIBED)]), "out")
         evidence = self._evidence(
             store, found, weighed, order[: max(chosen, self.options.k)], narrowed.rows
         )

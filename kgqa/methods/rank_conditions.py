@@ -53,6 +53,7 @@ def narrowed_by_question(
     form: PathFormat,
     question: str,
     names: Mapping[int, Sequence[str]],
+    named: Sequence[Candidate],
     found: Sequence[RelationPaths],
     weighed: Sequence[Weighed],
     scores: dict[int, float],
@@ -60,7 +61,8 @@ def narrowed_by_question(
 ) -> tuple[Sequence[Weighed], Narrowed]:
     """Return the ``scores`` that meet the conditions of ``question``, and their relation paths.
 
-    ``names``: of the topic entities, which ``found`` and ``weighed`` follow. If no condition is met
+    ``names``: of the topic entities, which ``found`` and ``weighed`` follow; ``named``: what is
+    named beside them. If no condition is met
     all stays as it is. Raises GraphError.
     """
     asked = words.question(question, next(iter(names)), names)
@@ -76,7 +78,6 @@ def narrowed_by_question(
         for condition in value_conditions(asked)
         if condition.operator or condition.words.casefold().split()[0] not in likeliest
     ]
-    named = _named_beside(words.store, words.question(question, -1, names), names)
     ends = _ends(words) if _NOW.search(asked) and not _THEN.search(asked) else ()
     if not (named or values or ends):
         return weighed, Narrowed(scores)
@@ -137,7 +138,7 @@ def _folded(
     return replace(weighed, probability=probability)
 
 
-def _named_beside(store: GraphStore, question: str, topics: Container[int]) -> list[Candidate]:
+def named_beside(store: GraphStore, question: str, topics: Container[int]) -> list[Candidate]:
     """Return the entities, other than ``topics``, that the rest of a question surely names.
 
     A sister is a sibling that is female: such a noun names the gender, if the KG has it.

@@ -42,7 +42,7 @@ _FILLER = frozenset(
 )
 _WHETHER = frozenset({"is", "are", "was", "were"})
 _MOST_TYPES = 5  # of a thing, to be what it is
-_DESCRIBED = 10  # answers that are shown with what is known of them
+DESCRIBED = 10  # answers that are shown with what is known of them
 _TYPE_CONFIDENCE = 0.97  # that the edge says what is asked; the edge itself is in the graph
 
 
@@ -216,7 +216,7 @@ def only_of_class(store: GraphStore, found: Findings, class_: str, least: float)
 
 def described(store: GraphStore, answer: Answer) -> Answer:
     """Return an answer with the types and (short) properties of its first entities."""
-    ids = [one.id for one in answer.answers[:_DESCRIBED] if one.id is not None]
+    ids = [one.id for one in answer.answers[:DESCRIBED] if one.id is not None]
     if not ids:
         return answer
     known = {}
@@ -242,7 +242,7 @@ def _with_rows(store: GraphStore, answer: Answer) -> Answer:
 
     A fact that is a row of its own says so itself; others are of their head's row.
     """
-    best = {id(one.paths[0]): one.paths[0] for one in answer.answers[:_DESCRIBED] if one.paths}
+    best = {id(one.paths[0]): one.paths[0] for one in answer.answers[:DESCRIBED] if one.paths}
     edges = [edge for path in best.values() for edge in path.edges]
     heads = {fact.head for edge in edges for fact in edge.facts if not edge.meant}
     rows = {}

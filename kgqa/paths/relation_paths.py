@@ -14,9 +14,10 @@ import numpy as np
 
 from kgqa.deadline import check_deadline
 from kgqa.graph.model import Kind
-from kgqa.graph.store import foresee
+from kgqa.graph.store import EndpointStore, foresee
 from kgqa.paths.walk import (
     FIRST,
+    MEDIATOR,
     SECOND,
     TAIL,
     PathTable,
@@ -67,9 +68,8 @@ def relation_paths(store: GraphStore, topic: int, rules: WalkRules) -> tuple[Rel
     the likely ones. Raises GraphError.
     """
     topics = np.array([topic])
-    foresee(store, topics, "both")  # what leads to it tells it from others of its name
+    foresee_paths(store, topics, rules)
     one_hop = hops_out_of(store, topics, rules)
-    foresee(store, np.unique(one_hop.hop[:, TAIL]), "both")
     beyond = 0
     if rules.direction == "both" and rules.hops > 1:  # it can be counted before it is read
         beyond = store.degrees(np.unique(one_hop.hop[:, TAIL])).sum()
@@ -97,6 +97,15 @@ def relation_paths(store: GraphStore, topic: int, rules: WalkRules) -> tuple[Rel
         seen.update(_grouped(store, _further(store, part, rules)).steps)
     steps = (*batch.steps, *sorted(seen))
     return replace(batch, steps=steps, closed=frozenset(range(len(batch.steps), len(steps)))), 2
+
+
+def foresee_paths(store: GraphStore, topics: IntArray, rules: WalkRules) -> None:
+    """Let an endpoint read at once what is around several topics, and around what is near them."""
+    if isinstance(store, EndpointStore):
+        topics = np.unique(topics)
+        foresee(store, topics, "both")  # what leads to it tells it from others of its name
+        ends = np.unique(hops_out_of(store, topics, rules).hop[:, (MEDIATOR, TAIL)])
+        foresee(store, ends[ends >= 0], "both")
 
 
 def opened(

@@ -10,6 +10,7 @@ solutions that are one.
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,7 @@ from kgqa.queries.sparql import NotOneStatementError, solutions_of, sparql_of
 from kgqa.queries.values import sort_key
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from kgqa.graph.model import IntArray
     from kgqa.graph.schema import Value
@@ -54,6 +55,28 @@ def run_on_endpoint(
     found = _execution(plan, store, index, limits, until)
     text = statement_of(plan, store) if isinstance(found, _Asked) else ""
     return replace(found.result(), sparql=text)
+
+
+def foresee(
+    plans: Iterable[Plan], store: SparqlStore, index: SchemaIndex, limits: QueryLimits
+) -> None:
+    """Read at once the rows of plans that will be run, of those that are one statement."""
+    asked: list[Sparql] = []
+    for plan in plans:
+        if plan.limit is None:
+            with suppress(PlanError):
+                asked.append(_every(plan, store, index, limits))
+    store.foresee_rows((one.text, _columns(one)) for one in asked)
+
+
+def _every(plan: Plan, store: SparqlStore, index: SchemaIndex, limits: QueryLimits) -> Sparql:
+    """Return the statement of a plan without a limit: its rows are in no order."""
+    limit = limits.rows + plan.skip + 1
+    return sparql_of(plan, index, store.record, store.called, limit=limit, bare=True, whole=True)
+
+
+def _columns(asked: Sparql) -> list[str]:
+    return list(dict.fromkeys(asked.columns.values()))
 
 
 def _execution(
@@ -196,16 +219,10 @@ class _Asked(Execution):
         self.aggregates = {item: self.fetched[item] for item in aggregates}
         self.kept = list(range(len(rows)))
 
-    def _statement(self, limit: int, *, bare: bool = False, whole: bool = True) -> Sparql:
-        return sparql_of(
-            self.plan, self.index, self.store.record, self.store.called,
-            limit=limit, bare=bare, whole=whole,
-        )  # fmt: skip
-
     def _every(self) -> tuple[Sparql, list[dict[str, Any]]]:
         """Return the rows of a plan without a limit, in no order."""
-        asked = self._statement(self.limits.rows + self.plan.skip + 1, bare=True)
-        rows = self.store.rows_of(asked.text, list(dict.fromkeys(asked.columns.values())))
+        asked = _every(self.plan, self.store, self.index, self.limits)
+        rows = self.store.rows_of(asked.text, _columns(asked))
         self.solver.check_time()
         return asked, rows
 
@@ -215,7 +232,10 @@ class _Asked(Execution):
         wanted = last + RUNNERS_UP + 1 if self.plan.order else last
         while True:
             wanted = min(wanted, _MOST)
-            asked = self._statement(wanted, whole=wanted > _SURE)
+            asked = sparql_of(
+                self.plan, self.index, self.store.record, self.store.called,
+                limit=wanted, whole=wanted > _SURE,
+            )  # fmt: skip
             if wanted <= _SURE:
                 rows = self.store.client.select(asked.text)
             else:

@@ -16,6 +16,8 @@ from kgqa.queries.implicit_classes import queryable
 from kgqa.queries.result import QueryLimits
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from kgqa.queries.join import QueryStore
     from kgqa.queries.plan import Plan
     from kgqa.queries.result import QueryResult
@@ -28,6 +30,16 @@ def rows_of(plan: Plan, store: QueryStore, limits: QueryLimits | None = None) ->
     """
     graph = queryable(store)
     return run_shown(plan, graph, SchemaIndex(graph.schema()), limits, SchemaIndex(store.schema()))
+
+
+def foresee(
+    plans: Iterable[Plan], store: QueryStore, index: SchemaIndex, limits: QueryLimits
+) -> None:
+    """Let an endpoint read at once the rows of some plans that will be run."""
+    if is_endpoint(store):
+        from kgqa.queries import endpoint
+
+        endpoint.foresee(plans, store, index, limits)
 
 
 def run_shown(
