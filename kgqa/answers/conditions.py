@@ -17,6 +17,7 @@ import numpy as np
 
 from kgqa.answers.answer import Condition
 from kgqa.graph.quantities import read_value
+from kgqa.graph.store import foresee
 from kgqa.paths.ground import ground
 from kgqa.paths.walk import FIRST, MEDIATOR, SECOND, TAIL, PathTable, hops_out_of, joined_tables
 
@@ -198,6 +199,7 @@ def _edges_beside(
     places = [(hop, part) for hop in range(table.hops.shape[1]) for part in (TAIL, MEDIATOR)]
     nodes = np.unique(table.hops[:, :, (MEDIATOR, TAIL)])
     nodes = nodes[nodes >= 0]
+    foresee(store, nodes, "both")
     nodes = nodes[store.degrees(nodes) <= _MOST_EDGES]
     out = hops_out_of(store, nodes, replace(rules, types=True))
     starts = out.offsets(len(nodes))

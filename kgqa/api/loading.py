@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import tempfile
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from kgqa.api.home import Home
 from kgqa.api.kg import KG
-from kgqa.errors import UsageError
+from kgqa.errors import GraphError, UsageError
 from kgqa.permissions import inherit_permissions, sharing_note
 from kgqa.registry import LOADERS, Options, flag, option, taken
 
@@ -278,9 +278,11 @@ def attach_to(home: Home, **taken: Any) -> Attached:
                 "`name` is for labels of Neo4j.", "Say which property names things: label_property."
             )
         with server.connect(taken.pop("named_graph", None) or "") as client:
-            return attach_endpoint(
+            attached = attach_endpoint(
                 client, home.settings.home, kg, SparqlTaken(**taken), home.progress
             )
+        _read_for_questions(home, attached.kg)
+        return attached
     for field in ("named_graph", "default_language", "label_property"):
         if taken.pop(field, None):
             raise UsageError(f"`{field}` is for SPARQL endpoints.", "Leave it out.")
@@ -288,6 +290,25 @@ def attach_to(home: Home, **taken: Any) -> Attached:
         raise UsageError(f"{server.url} is not a Neo4j server.", hint)
     with server.connect() as connection:
         return survey(connection, home.settings.home, kg, Taken(**taken), home.progress)
+
+
+def _read_for_questions(home: Home, kg: str) -> None:
+    """Read what any question needs of all of an endpoint; it is kept beside the survey."""
+    from kgqa.graph.open import open_store
+    from kgqa.paths.schema import Schema
+    from kgqa.paths.walk import WalkRules
+    from kgqa.planning.schema_parts import value_nodes
+    from kgqa.planning.value_index import ValueIndex
+
+    with (
+        home.progress.task("reading a sample of relations and texts"),
+        suppress(GraphError),  # else the first question that needs it reads it
+        open_store(home.url, kg, **home.account) as store,
+    ):
+        Schema(store, WalkRules(direction=store.info.direction))
+        graph: Any = store
+        value_nodes(graph, graph.schema())
+        ValueIndex(graph, graph.schema())
 
 
 def attached_lines(attached: Attached) -> list[str]:

@@ -13,7 +13,7 @@ import re
 import time
 from collections import Counter
 from dataclasses import replace
-from itertools import accumulate, islice
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
@@ -61,7 +61,6 @@ _MARKS = 10  # characters that a name may have beside those of its normalised fo
 _KEPT = 200_000  # names that are remembered
 _VARIANTS = (str, str.title, str.upper, str.capitalize)
 
-_BESIDE = 200  # triples that are looked up with those that are asked for
 
 Triple: TypeAlias = "tuple[str, str, str]"  # id of the head, of the relation, of the tail
 _Named = tuple[str | None, int, list[str]]  # name, kind, other names
@@ -351,7 +350,7 @@ class SparqlStore:
             ids.sort(key=lambda id_: self._degrees.get(id_, 0))
             rows = accumulate(self._degrees.get(id_, 0) for id_ in ids)
             ids = [id_ for id_, total in zip(ids, rows, strict=True) if total <= PAGE]
-        if len(ids) <= (BATCH if direction == "in" else FEW):
+        if len(ids) <= (FEW if direction == "out" else BATCH):
             self._around.expect(ids, direction)
 
     # ── queries ─────────────────────────────────────────────────────────────────────────────
@@ -438,20 +437,34 @@ class SparqlStore:
         return np.array([one is not None and self._verified[one] for one in triples], np.bool_)
 
     def _beside(self, triples: Sequence[Triple]) -> list[Triple]:
-        """Return triples around the ends of others, which a question is likely to show, too."""
+        """Return triples around the ends of others, which a question is likely to show, too.
+
+        With those around their mediators, and around what is near them, there are as many as one
+        request has room for.
+        """
+        room = BATCH - len(triples)
+        if not 0 < room < BATCH:
+            return []
         ends = Counter(id_ for head, _, tail in triples for id_ in (head, tail))
-        around: dict[Triple, None] = {}
-        for id_, _ in ends.most_common():
-            if len(around) > _BESIDE:
-                break
-            for relation, other in self._around.out.get(id_, ()):
-                around[id_, relation, other] = None
-            for relation, other in self._around.into.get(id_, ()):
-                around[other, relation, id_] = None
-        known = {*triples, *self._verified}
-        more = (one for one in around if one not in known and one[1] in self._steps)
-        prefix = self.record.prefix
-        return list(islice((one for one in more if is_term(one[0], prefix)), _BESIDE))
+        queue, found = dict.fromkeys(id_ for id_, _ in ends.most_common()), dict[Triple, None]()
+        known, prefix = {*triples, *self._verified}, self.record.prefix
+        near: dict[str, None] = {}
+        while (queue or near) and len(found) < room:
+            nodes = queue or near
+            id_ = next(iter(nodes))
+            del nodes[id_]
+            edges = [(id_, relation, other) for relation, other in self._around.out.get(id_, ())]
+            edges += [(other, relation, id_) for relation, other in self._around.into.get(id_, ())]
+            for one in edges:
+                if one in known or one[1] not in self._steps or not is_term(one[0], prefix):
+                    continue
+                known.add(one)
+                found[one] = None
+                other = one[2] if one[0] == id_ else one[0]
+                named = self._named.get(key_of(other))
+                is_mediator = named is not None and named[1] == Kind.MEDIATOR
+                (queue if is_mediator else near)[other] = None
+        return list(found)[:room]
 
     def _verify(self, triples: Sequence[Triple]) -> None:
         """Ask for a batch of triples, and for what is expected besides."""

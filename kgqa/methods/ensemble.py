@@ -9,6 +9,7 @@ member's, and was checked in the store there.
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
 from itertools import islice, takewhile
@@ -30,10 +31,11 @@ from kgqa.display import NO_EVIDENCE, NOT_HERE
 from kgqa.errors import AdapterMismatchError, KgqaError, ModelNotFoundError
 from kgqa.extras import missing_llm_packages, require_llm_packages
 from kgqa.graph.amounts import number_in
-from kgqa.graph.model import Kind, keys_array
+from kgqa.graph.model import Kind
 from kgqa.graph.names import normalise
 from kgqa.graph.quantities import UNITS
 from kgqa.graph.schema import PropertyGraph
+from kgqa.graph.store import EndpointStore
 from kgqa.lexicon.lemmas import stem
 from kgqa.lexicon.vocabulary import FUNCTION
 from kgqa.linking.neighbourhood_features import MOST_CLASSES, name_stems, stems_of
@@ -51,7 +53,6 @@ from kgqa.methods.rank import Rank
 from kgqa.methods.rank_asked import asked_kind
 from kgqa.methods.what_is import asked_class, asks_number, only_of_class
 from kgqa.models.path_ranker import RANKERS, own_ranker
-from kgqa.paths.relation_paths import foresee_paths
 from kgqa.paths.words import relation_phrase
 from kgqa.planning.aggregates import HOW_MANY
 from kgqa.planning.bounds import is_bound
@@ -686,11 +687,12 @@ class Auto(Ensemble):
                 numbers = list(whether)
                 for place, found in member.findings(store, whether.values()):
                     yield numbers[place], found
-        left = [one for one in taken if one[0] not in whether]
-        topics = [topic.key for _, one in left if isinstance(one, LinkedQuestion)
-                  for topic in one.topics]  # fmt: skip
-        foresee_paths(store, keys_array(topics), self._member(1).walks(store))
-        yield from super()._some(store, left)
+                if isinstance(store, EndpointStore):
+                    for number, one in taken:
+                        if isinstance(one, LinkedQuestion) and number not in whether:
+                            with suppress(KgqaError):  # the members meet it, too
+                                member.foreseen(store, one)
+        yield from super()._some(store, [one for one in taken if one[0] not in whether])
 
     def own_settings(self) -> dict[str, Any]:
         """Return the members' settings, and the settings that combine their votes."""

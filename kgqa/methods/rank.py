@@ -131,18 +131,28 @@ class Rank(Method[RankOptions]):
             "refuse_above": self.refuse_above,
         }
 
+    def foreseen(
+        self, store: GraphStore, question: LinkedQuestion
+    ) -> tuple[Mapping[int, Sequence[str]], Sequence[Candidate]]:
+        """Return the names of the topic entities, and what a question names beside them.
+
+        An endpoint reads with these what is around the topic entities. Raises GraphError.
+        """
+        words = self._in(store)
+        topics = keys_array([topic.key for topic in question.topics])
+        foresee(store, topics, "both")
+        names = words.names(question.topics)
+        foresee_paths(store, topics, self.walks(store))
+        if not self.options.conditions or question.choices or question.is_yes_no:
+            return names, ()
+        return names, named_beside(store, words.question(question.question, -1, names), names)
+
     def answer(self, store: GraphStore, question: LinkedQuestion) -> Findings:
         """Return the entities that the likeliest relation paths lead to, or the choices."""
         began = time.perf_counter()
         rules, notes = self.walks(store), list[str]()
         words = self._in(store)
-        topics = keys_array([topic.key for topic in question.topics])
-        foresee(store, topics, "both")
-        names = words.names(question.topics)
-        foresee_paths(store, topics, rules)
-        named: Sequence[Candidate] = ()
-        if self.options.conditions and not (question.choices or question.is_yes_no):
-            named = named_beside(store, words.question(question.question, -1, names), names)
+        names, named = self.foreseen(store, question)
         found = []
         for topic in question.topics:
             paths, hops = relation_paths(store, topic.key, rules)

@@ -10,6 +10,7 @@ from functools import cached_property
 from heapq import nlargest
 from typing import TYPE_CHECKING, Any
 
+from kgqa.graph.kept import kept_of_endpoint
 from kgqa.graph.schema import Property
 from kgqa.lexicon.lemmas import stem
 from kgqa.models.plan_scorer import Part
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from kgqa.graph.schema import GraphSchema, Value
     from kgqa.queries.join import QueryStore
 
+_MADE_BY = ("planning/schema_parts.py", "graph/sparql_store.py")
 _MOST_PARTS = 320  # of a schema that are read
 _MOST_PAIRS = 12  # of classes that a relation is read between
 _LOOKED_AT = 20  # things of a class, whether they have names
@@ -262,9 +264,12 @@ class SchemaParts:
 def value_nodes(store: QueryStore, schema: GraphSchema) -> dict[str, str]:
     """Return the classes of nodes without a name that hold the values of one thing each.
 
-    A price of an amount and a currency is one. Each with the relation that leads to it. Raises
-    GraphError.
+    A price of an amount and a currency is one. Each with the relation that leads to it. An
+    endpoint's are kept beside its survey. Raises GraphError.
     """
+    kept = kept_of_endpoint(store)
+    if (held := kept.read("value-nodes", _MADE_BY)) is not None:
+        return dict(held[1])
     size = {type_.name: type_.count for type_ in schema.types}
     found = {}
     for one in schema.types if len(schema.types) < _MOST_PARTS else ():
@@ -277,6 +282,7 @@ def value_nodes(store: QueryStore, schema: GraphSchema) -> dict[str, str]:
             names = zip(some.names, some.ids, strict=True)
             if all(not name or (name == id_ and re.search(r"\d", name)) for name, id_ in names):
                 found[one.name] = most.relation
+    kept.write("value-nodes", _MADE_BY, {}, found)
     return found
 
 

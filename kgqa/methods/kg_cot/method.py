@@ -25,11 +25,13 @@ from kgqa.answers.choices import find_choices, rank_by_score
 from kgqa.answers.expand import LACKING, lacking
 from kgqa.errors import EmptyLanguageError, KgqaError
 from kgqa.graph.model import Kind
+from kgqa.graph.store import foresee
 from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.kg_cot.paths import PathSearch
 from kgqa.methods.kg_cot.scores import BoundReasoner, score_question
 from kgqa.methods.kg_cot.walk import FLOOR
 from kgqa.methods.options import KgCotOptions
+from kgqa.methods.what_is import DESCRIBED
 from kgqa.models.adapter import AdapterCard
 from kgqa.paths.ground import ground
 from kgqa.paths.walk import PathTable
@@ -123,6 +125,7 @@ class KgCot(Method[KgCotOptions]):
         else:
             near = int((scores.score >= self.answer_threshold * scores.score[0]).sum())
             chosen = min(max(near, 1), MOST_ANSWERS)
+            foresee(store, scores.node[: min(chosen, DESCRIBED)], "out")
             paths = reached.paths(scores.node[:k].tolist(), self.options.paths_each)
             beyond, expanded = reached.expanded(scores.node[k : max(k, chosen)].tolist(), paths)
             paths += beyond
