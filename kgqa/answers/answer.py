@@ -286,6 +286,7 @@ class Findings:
     ``result``: the rows of a plan over the whole graph, if that is what answered. ``covers``: the
     ids of the entities of the question that such a plan takes account of. ``readings``: where it
     was not sure which plan is meant, the two likeliest that give something, the best first.
+    ``count``: the number of answers, those beyond the listed ones too, if the question asks for it.
     """
 
     answers: tuple[RankedAnswer, ...] = ()
@@ -304,6 +305,7 @@ class Findings:
     result: QueryResult | None = None
     covers: frozenset[str] = frozenset()
     readings: tuple[PlanReading, ...] = ()
+    count: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -359,8 +361,8 @@ class Answer(Tabular, Findings):
 
     @property
     def value(self) -> Value | None:
-        """The one value that a plan gave, such as a count; None if it gave several, or things."""
-        return None if self.result is None else self.result.value
+        """The one value that is asked for: of a plan, or how many answers there are; else None."""
+        return self.count if self.result is None else self.result.value
 
     def _behind(self) -> dict[str | None, list[AnyPath]]:
         ends: dict[str | None, list[AnyPath]] = {}
@@ -455,6 +457,7 @@ class Answer(Tabular, Findings):
                 None if self.understood is None else self.understood.to_dict(self.residual())
             ),
             "browser_url": browser_url,
+            **({} if self.count is None else {"count": self.count}),
             **({} if self.result is None else {"query": self.result.to_dict(listed)}),
         }
 

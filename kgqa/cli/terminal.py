@@ -409,7 +409,12 @@ def _by_answer(answer: Answer) -> list[Any]:
 
 
 def _show_names(answer: Answer) -> None:
-    """Print the answers' names, with scores if there are several, with ids if names are shared."""
+    """Print the answers' names, with scores if there are several, with ids if names are shared.
+
+    Their number stands above them if the question asks for it.
+    """
+    if answer.count is not None:
+        say(f"{answer.count:,}", style="bold")
     shown = answer.answers[:_ANSWERS]
     several = len(shown) > 1
     names = [ranked_answer.name for ranked_answer in shown]

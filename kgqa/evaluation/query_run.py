@@ -182,9 +182,9 @@ def evaluate_queries(
             try:
                 answer = ask(row["question"])
                 outcome = "refused"
-                if answer.result is not None and (answer.answers or not answer.result.rows):
-                    plan = str(answer.result.plan)
-                    given = [[_cell(store, cell) for cell in cells] for cells in answer.result.rows]
+                if answer.answers or (answer.result is not None and not answer.result.rows):
+                    plan = "" if answer.result is None else str(answer.result.plan)
+                    given = [[_cell(store, cell) for cell in cells] for cells in _rows(answer)]
                     outcome = "right" if same_rows(given, row) else "wrong"
                 confidence = answer.confidence
             except KgqaError as problem:
@@ -224,6 +224,15 @@ def _figures(records: list[dict[str, Any]], kg: str, method: str) -> dict[str, A
         },
         "seconds": percentiles([record["seconds"] for record in records], 50, 95),
     }
+
+
+def _rows(answer: Answer) -> Sequence[Sequence[Any]]:
+    """Return the rows of a plan, or those of answers at the ends of paths: a name or a number."""
+    if answer.result is not None:
+        return answer.result.rows
+    if answer.count is not None:
+        return [[answer.count]]
+    return [[each.name if each.id is None else Node(each.id, each.name)] for each in answer.answers]
 
 
 def _cell(store: GraphStore, cell: Any) -> Any:

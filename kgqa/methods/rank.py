@@ -234,8 +234,9 @@ class Rank(Method[RankOptions]):
                 chosen = 0
                 notes.append(_not_there(question.topics, weighed))
         in_all = sum(score >= least for score in scores.values()) if chosen else 0
-        if chosen and _is_count(question.question, answers):
-            notes.append(f"Counted: {in_all:,}.")
+        count = in_all if chosen and _is_count(question.question, answers) else None
+        if count is not None:
+            notes.append(f"Counted: {count:,}.")
         elif in_all > MOST_ANSWERS:
             notes.append(first_of(in_all, chosen))
         confidence = calibrated(absent, *self.ranker.card.refusal)
@@ -289,6 +290,7 @@ class Rank(Method[RankOptions]):
             search=SearchUse("rank"),
             confidence=confidence,
             relations=tuple(share for one in weighed for share in one.likeliest),
+            count=count if chosen else None,
         )
 
     def _vectors(self, texts: list[str]) -> NDArray[np.float32]:

@@ -142,6 +142,8 @@ def right(row: Row, answer: Answer, *, first: bool = False) -> bool:
     ]
     if not wanted or not given:
         return not wanted and not given
+    if answer.count is not None and [{key(answer.count)}] == wanted:
+        return True
     if first:
         return any(forms & given[0] for forms in wanted)
     return all(any(forms & names for names in given) for forms in wanted) and all(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -149,6 +150,25 @@ def test_rows_are_right_whatever_a_limit_left_open() -> None:
     assert not same_rows([["b"], ["c"]], gold)
     assert not same_rows([["a"]], gold)
     assert same_rows([[2.0004]], {"rows": [[2]], "limit": None})
+
+
+def test_answers_at_the_ends_of_paths_are_compared_with_the_rows_of_gold(
+    tmp_path: Path,
+) -> None:
+    sold = "head\trelation\ttail\nAda\tsells\tbread\nAda\tsells\tcakes\nBo\tsells\tbread\n"
+    (tmp_path / "sold.tsv").write_text(sold)
+    asked = [
+        ("How many things does Ada sell?", [[2]]),
+        ("What does Ada sell?", [["bread"], ["cakes"]]),
+        ("What does Bo sell?", [["cakes"]]),
+    ]
+    file = tmp_path / "asked.jsonl"
+    gold = [{"question": asks, "cypher": "", "rows": rows, "limit": None} for asks, rows in asked]
+    file.write_text("".join(json.dumps(row) + "\n" for row in gold))
+    with kgqa.ingest("triples", tmp_path / "sold.tsv", kg="sold", home=tmp_path) as kg:
+        found = kg.evaluate(file, "text2cypher", out=tmp_path / "out", method="rank")
+    outcomes = [record["outcome"] for record in found.records]  # type: ignore[index]
+    assert outcomes == ["right", "right", "wrong"]
 
 
 @pytest.fixture(scope="module")

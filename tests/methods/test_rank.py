@@ -128,9 +128,13 @@ def test_the_likeliest_relation_path_answers(store: SqliteStore, ranker: PathRan
 def test_how_many_counts_the_list(store: SqliteStore, ranker: PathRanker) -> None:
     wanted = wanting(ranker, named(store, "? sold by x"))
     asked = about(store, "Ada", question="how many things does Ada sell?")
-    assert answered(store, rank(wanted), asked).notes[-1] == "Counted: 2."
-    listed = about(store, "Ada", question="what does Ada sell?")
-    assert not any("Counted" in note for note in answered(store, rank(wanted), listed).notes)
+    counted = answered(store, rank(wanted), asked)
+    assert counted.notes[-1] == "Counted: 2."
+    assert counted.value == counted.to_dict()["count"] == 2
+    assert {ranked.name for ranked in counted.answers} == {"shop", "mill"}
+    listed = answered(store, rank(wanted), about(store, "Ada", question="what does Ada sell?"))
+    assert listed.value is None
+    assert not any("Counted" in note for note in listed.notes)
 
 
 def test_whether_two_are_connected_is_yes_with_the_paths_that_say_it(
