@@ -22,7 +22,15 @@ ABBREVIATIONS = {  # in names of columns and properties
     "prc": "price", "desc": "description", "tot": "total", "acct": "account", "sal": "salary",
     "alt": "altitude", "elev": "elevation", "wt": "weight", "ht": "height", "temp": "temperature",
     "dist": "distance", "vol": "volume", "emp": "employee", "mgr": "manager", "hrs": "hours",
-    "mins": "minutes", "pct": "percent", "popu": "population",
+    "mins": "minutes", "pct": "percent", "popu": "population", "arr": "arrival",
+    "dep": "departure", "sched": "scheduled", "dest": "destination", "orig": "origin",
+    "dur": "duration", "mfr": "manufacturer", "mfg": "manufacturer", "manuf": "manufacturer",
+    "cnt": "count", "avg": "average", "prod": "product", "loc": "location", "lang": "language",
+    "freq": "frequency", "len": "length", "cyl": "cylinders", "wgt": "weight", "hgt": "height",
+    "amnt": "amount", "perc": "percent", "pcnt": "percent", "cntry": "country", "secs": "seconds",
+    "txn": "transaction", "pmt": "payment", "msg": "message", "appt": "appointment",
+    "mth": "month", "veh": "vehicle", "univ": "university", "govt": "government",
+    "categ": "category", "sqft": "square feet", "pos": "position", "pts": "points",
 }  # fmt: skip
 
 KEY_WORDS = frozenset(["id", "ids", "uid", "uuid", "guid", "key", "fk", "pk", "ref", "iri", "uri"])

@@ -597,6 +597,7 @@ class Auto(Ensemble):
             if number_in(topic.name) is None and topic.name.lower() not in UNITS
         ]
         named = [topic for topic in topics if _is_named(topic)]
+        partly = topics if not named else []
         if topics and not named:  # a word that stands in some name is not a name
             if best and all(topic.mention[:1].islower() for topic in topics):  # but a class
                 unread = Findings(notes=(UNSAID,), confidence=0.0)
@@ -610,7 +611,7 @@ class Auto(Ensemble):
         if topics and _compares(found, topics):
             least = CALCULATED if self._nouns else GUESSED
         elif not topics and (calculated or best or asks_compared(question.question)):
-            least = LIKELY
+            least = CALCULATED if partly and _compares(found, partly) else LIKELY
         none = not topics and any(note.startswith(NOT_HERE) for note in found.notes)
         if (found.confidence or 0.0) < least or not (found.answers or none):
             unsaid = any(note.startswith(f"{UNSAID[:-1]}:") for note in found.notes)

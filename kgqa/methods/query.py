@@ -93,7 +93,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from kgqa.answers.answer import Answer
+    from kgqa.answers.answer import Answer, TopicEntity
     from kgqa.graph.schema import EntityType, GraphSchema
     from kgqa.graph.store import GraphStore
     from kgqa.methods.resources import Resources
@@ -207,7 +207,9 @@ class Query(Method[QueryOptions]):
             return Findings(notes=(UNSAID,), confidence=0.0)
         if _OVERVIEW.match(question.question):
             return overview(queryable(_property_graph(store)).schema())
-        return self.findings_of(self.read(store, question.question, question.among))
+        return self.findings_of(
+            self.read(store, question.question, question.among, question.topics)
+        )
 
     def asks_listed(self, store: Any, question: str) -> bool:
         """Return whether a question lists the properties to give."""
@@ -217,8 +219,16 @@ class Query(Method[QueryOptions]):
         items = self._asked(graph, question)[0].items  # of plain triples one is a path's end
         return bool(SHOWN_WITH.search(question)) or len(items) > bool(self.nouns)
 
-    def read(self, store: GraphStore, question: str, among: frozenset[str] = frozenset()) -> Read:
+    def read(
+        self,
+        store: GraphStore,
+        question: str,
+        among: frozenset[str] = frozenset(),
+        topics: Sequence[TopicEntity] = (),
+    ) -> Read:
         """Return the plans that ``question`` may mean, of ``among`` if that has ids.
+
+        ``topics``: entities that it names, also by a part of their names.
 
         Raises GraphError, UsageError.
         """
@@ -227,6 +237,8 @@ class Query(Method[QueryOptions]):
         stored = SchemaIndex(_property_graph(store).schema())  # the classes that the store knows
         _, values = self._of(graph)
         (question, items), literals, named, found, parts = self._asked(graph, question)
+        mentions = {one.mention: one.key for one in topics if one.mention}
+        found = values.with_partly_named(question, mentions, found, parts)
         # without values: whether they are used, `unused` says
         spans = [(one.start, one.end) for one in found]
         bare = blanked(question, [*spans, *((one.start, one.end) for one in named)])

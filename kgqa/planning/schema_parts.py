@@ -158,6 +158,11 @@ class SchemaParts:
         properties = (text for _, text in self.properties.values())
         return [*self.classes.values(), *self.hops.values(), *properties]
 
+    @cached_property
+    def stems(self) -> frozenset[str]:
+        """The stems of the words of all parts."""
+        return frozenset(stem(word) for text in self.words for word in text.split())
+
     def _noun(self, class_: str) -> str:
         return self.called.nouns.get(class_) or relation_phrase(class_) if class_ else "thing"
 

@@ -18,7 +18,7 @@ from kgqa.lexicon.vocabulary import FUNCTION
 from kgqa.linking.neighbourhood_features import name_stems, stems_of
 from kgqa.planning.bounds import bound_before
 from kgqa.planning.question_words import FREQUENT, stems
-from kgqa.planning.schema_parts import ENTITY, FoundValue, Owned
+from kgqa.planning.schema_parts import ENTITY, FoundValue, Owned, SchemaParts
 from kgqa.queries.check import NUMBERS, fits
 from kgqa.queries.implicit_classes import PlainGraph
 from kgqa.queries.language import Owned as Owner
@@ -239,6 +239,56 @@ class ValueIndex:
             for one in found
         ]
         return sorted(found, key=lambda one: one.start)
+
+    def with_partly_named(
+        self,
+        question: str,
+        mentions: Mapping[str, int],
+        found: Sequence[FoundValue],
+        parts: SchemaParts,
+    ) -> list[FoundValue]:
+        """Return ``found`` with the entities that the question calls by a part of their names.
+
+        ``mentions``: what it calls them, with their keys. They replace a shorter value in their
+        place: "San" of "San Francisco". A part in small letters may be a common noun: it is taken
+        if the whole question is in small letters, and it is no word of the schema's ``parts``.
+        """
+        partly: list[FoundValue] = []
+        small = question[1:] == question[1:].lower()
+        for mention, key in mentions.items():
+            said = {stem(word) for word in mention.lower().split()}
+            is_name = mention[:1].isupper() or (small and not said & parts.stems)
+            start = question.find(mention) if is_name else -1
+            end = start + len(mention)
+            beside = [one for one in (*found, *partly) if one.start < end and start < one.end]
+            inside = all(
+                start <= one.start and one.end <= end and one.end - one.start < end - start
+                for one in beside
+            )
+            if start < 0 or not inside:
+                continue
+            found = [one for one in found if one not in beside]
+            details = self._store.details(key)
+            things = {name: (details.id,) for name in details.types if name in self._named}
+            fields: dict[Owned, tuple[str, ...]] = {
+                (ENTITY, name, "name"): (details.id,)
+                for name in (*details.types, *([""] if self._untyped else []))
+                if name not in things
+            }
+            for name in things:
+                held = {of: details.properties.get(of) for of in self._types[name].names}
+                fields |= {
+                    ("class", name, of): (str(value),)
+                    for of, value in held.items()
+                    if value is not None
+                }
+            partly.append(FoundValue(start, end, fields, things=things))
+        steps = self._steps([id_ for one in partly for id_ in _ids(one)]) if partly else {}
+        partly = [
+            replace(one, steps={id_: steps[id_] for id_ in _ids(one) if id_ in steps})
+            for one in partly
+        ]
+        return sorted([*found, *partly], key=lambda one: one.start)
 
     def _unnamed(self, texts: Iterable[str]) -> dict[Owned, tuple[str, ...]]:
         """Return the properties that hold one of the texts, but for those that name things."""

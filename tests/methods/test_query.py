@@ -152,6 +152,23 @@ def test_rows_are_right_whatever_a_limit_left_open() -> None:
     assert same_rows([[2.0004]], {"rows": [[2]], "limit": None})
 
 
+@pytest.mark.parametrize(
+    ("question", "value"),
+    [
+        ("How many products does Exotic supply?", 2),
+        ("What is the average unit price of the products of Exotic?", 18.5),
+        ("what is the average unit price of the products of lyngby?", None),
+    ],
+)
+def test_a_part_of_a_name_is_a_condition_of_a_plan(
+    shop: kgqa.KG, question: str, value: float | None
+) -> None:
+    answer = shop.ask(question)
+    assert answer.value == value
+    assert value is None or answer.plan is not None
+    assert value is None or "Exotic Liquids" in answer.notes[0]
+
+
 def test_answers_at_the_ends_of_paths_are_compared_with_the_rows_of_gold(
     tmp_path: Path,
 ) -> None:

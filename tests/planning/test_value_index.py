@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import kgqa
+from kgqa.planning.schema_parts import SchemaParts
 from kgqa.planning.value_index import ValueIndex, plan_literals
 from kgqa.understanding.literals import stated
 
@@ -39,6 +40,31 @@ def test_values_are_found_in_other_numbers(tmp_path: Path, question: str, found:
     with kgqa.ingest("tables", tmp_path, kg="case", home=tmp_path / "home") as kg:
         index = ValueIndex(kg.store, kg.store.schema())
         values = index.find(question, stated(question).literals)
+    assert [question[one.start : one.end] for one in values] == found
+
+
+@pytest.mark.parametrize(
+    ("question", "mention", "found"),
+    [
+        ("How many crimes were in Low?", "Low", ["Low"]),
+        ("How many crimes were in Low Row 7?", "Low Row 7", ["Low Row 7"]),  # longer than "Low Row"
+        ("How many crimes were in Low Row?", "Low", ["Low Row"]),
+        ("how many crimes were in low?", "low", ["low"]),
+        ("How many crimes did Low Row or any low have?", "low", ["Low Row"]),  # an adjective
+        ("how many crimes had a street?", "street", []),
+    ],
+)
+def test_a_part_of_a_name_is_a_value_where_no_longer_one_is(
+    tmp_path: Path, question: str, mention: str, found: list[str]
+) -> None:
+    for name, text in FILES.items():
+        (tmp_path / f"{name}.csv").write_text(text)
+    with kgqa.ingest("tables", tmp_path, kg="case", home=tmp_path / "home") as kg:
+        schema = kg.store.schema()
+        index, parts = ValueIndex(kg.store, schema), SchemaParts(schema)
+        whole = index.find(question, stated(question).literals)
+        named = {mention: int(kg.store.find_names(["AB1"])[1][0])}
+        values = index.with_partly_named(question, named, whole, parts)
     assert [question[one.start : one.end] for one in values] == found
 
 
