@@ -12,7 +12,7 @@ import math
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
-from itertools import islice, takewhile
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard, cast
 
 from kgqa.answers.answer import (
@@ -37,7 +37,6 @@ from kgqa.graph.quantities import UNITS
 from kgqa.graph.schema import PropertyGraph
 from kgqa.graph.store import EndpointStore
 from kgqa.lexicon.lemmas import stem
-from kgqa.lexicon.vocabulary import FUNCTION
 from kgqa.linking.neighbourhood_features import MOST_CLASSES, name_stems, stems_of
 from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.options import (
@@ -48,7 +47,7 @@ from kgqa.methods.options import (
     QueryOptions,
     RankOptions,
 )
-from kgqa.methods.query import UNSAID, Query, has_words_of, kind_asked
+from kgqa.methods.query import UNSAID, Query, has_words_of, kind_asked, named_by_kind
 from kgqa.methods.rank import Rank
 from kgqa.methods.rank_asked import asked_kind
 from kgqa.methods.what_is import asked_class, asks_number, only_of_class
@@ -57,7 +56,7 @@ from kgqa.paths.words import relation_phrase
 from kgqa.planning.aggregates import HOW_MANY
 from kgqa.planning.bounds import is_bound
 from kgqa.planning.negation import denies
-from kgqa.planning.question_words import FREQUENT, asked_noun, names_class, says_all, stems
+from kgqa.planning.question_words import FREQUENT, names_class, says_all, stems
 from kgqa.queries.implicit_classes import queryable
 from kgqa.queries.plan import Aggregate, NodeRef
 from kgqa.understanding.asked import (
@@ -98,7 +97,6 @@ OF_CLASS = 0.7  # of the score of the first entity of the class asked for, to be
 STALE_FRACTION = 0.2  # part of its edges by which a KG has changed much
 _OF_NO_WEIGHT = ("together", "search_options")  # do not say that gcr is meant
 _FEW_RELATIONS = 400  # of a graph whose plans are made of classes
-_NOUN_WORDS = 3  # from the noun asked for that may be a part of it
 # Below this pooled confidence one member that finds no answer is believed, as it is if the others
 # do not agree on one.
 VETO_CONFIDENCE = 0.3
@@ -759,24 +757,6 @@ def _is_named(topic: TopicEntity) -> bool:
     return topic.mention[:1].isdigit() is False and words == [
         stem(one) for one in normalise(topic.name).split()
     ]
-
-
-def named_by_kind(question: str, topic: TopicEntity) -> bool:
-    """Return whether a topic entity was found by one common noun that is a part of its name.
-
-    It is the noun that the question asks for, or a plural: in "Which trials are running?"
-    "Pinnacle Trial Monitoring" is not meant, and of "email of bo" Bo Berg is.
-    """
-    said, mention = normalise(topic.mention).split(), topic.mention
-    if len(said) != 1 or not mention[:1].islower():
-        return False
-    whole = {stem(word) for word in normalise(topic.name).split() if word not in FUNCTION}
-    if whole <= {stem(said[0])}:
-        return False
-    asked = takewhile(
-        lambda word: word not in FUNCTION, normalise(asked_noun(question)).split()[:_NOUN_WORDS]
-    )
-    return stem(said[0]) != said[0] or said[0] in asked
 
 
 def _stands_apart(question: str, mention: str) -> bool:

@@ -14,7 +14,7 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
-from itertools import combinations
+from itertools import combinations, takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -36,6 +36,7 @@ from kgqa.graph.quantities import BASES, UNITS
 from kgqa.graph.schema import PropertyGraph
 from kgqa.graph.store import EndpointStore
 from kgqa.lexicon.lemmas import stem
+from kgqa.lexicon.vocabulary import FUNCTION
 from kgqa.linking.linker import may_name
 from kgqa.linking.neighbourhood_features import MOST_CLASSES, stems_of
 from kgqa.methods.base import MOST_ANSWERS, LinkedQuestion, Method
@@ -146,6 +147,7 @@ _ASKED = re.compile(
 _HAVING = re.compile(r"\b(?:ha(?:s|ve|ving)|with)\b", re.IGNORECASE)
 _MOST_MENTIONED = 4  # classes, of which it is read whether they have things in common
 _LISTED = 8  # things that a sentence names
+_NOUN_WORDS = 3  # from the noun asked for that may be a part of it
 
 
 class Read(NamedTuple):
@@ -237,7 +239,11 @@ class Query(Method[QueryOptions]):
         stored = SchemaIndex(_property_graph(store).schema())  # the classes that the store knows
         _, values = self._of(graph)
         (question, items), literals, named, found, parts = self._asked(graph, question)
-        mentions = {one.mention: one.key for one in topics if one.mention}
+        mentions = {
+            one.mention: one.key
+            for one in topics
+            if one.mention and not named_by_kind(question, one)
+        }
         found = values.with_partly_named(question, mentions, found, parts)
         # without values: whether they are used, `unused` says
         spans = [(one.start, one.end) for one in found]
@@ -520,7 +526,8 @@ class Query(Method[QueryOptions]):
         asked, *vectors = self.resources.sentence_encoder(None).encode(
             [noun, *map(relation_phrase, names)]
         )
-        return noun if max(float(asked @ vector) for vector in vectors) < OTHERWISE else ""
+        nearest = max((float(asked @ vector) for vector in vectors), default=-1.0)
+        return noun if nearest < OTHERWISE else ""
 
     @staticmethod
     def _reads_noun(noun: str, best: Candidate, parts: SchemaParts) -> bool:
@@ -900,6 +907,24 @@ def confidence_of(worth: Sequence[float], temperature: float, same: Sequence[boo
     parts = [math.exp((one - worth[0]) / temperature) for one in worth]
     agreed = math.fsum(part for part, one in zip(parts, same, strict=True) if one)
     return agreed / math.fsum(parts)
+
+
+def named_by_kind(question: str, topic: TopicEntity) -> bool:
+    """Return whether a topic entity was found by one common noun that is a part of its name.
+
+    It is the noun that the question asks for, or a plural: in "Which trials are running?"
+    "Pinnacle Trial Monitoring" is not meant, and of "email of bo" Bo Berg is.
+    """
+    said, mention = normalise(topic.mention).split(), topic.mention
+    if len(said) != 1 or not mention[:1].islower():
+        return False
+    whole = {stem(word) for word in normalise(topic.name).split() if word not in FUNCTION}
+    if whole <= {stem(said[0])}:
+        return False
+    asked = takewhile(
+        lambda word: word not in FUNCTION, normalise(asked_noun(question)).split()[:_NOUN_WORDS]
+    )
+    return stem(said[0]) != said[0] or said[0] in asked
 
 
 def overview(schema: GraphSchema) -> Findings:

@@ -9,6 +9,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from kgqa.lexicon.english import words as english_words
 from kgqa.lexicon.lemmas import stem
 from kgqa.paths.words import relation_phrase
 from kgqa.planning.class_names import nameless
@@ -48,6 +49,7 @@ UNUSED = {
     "number": -3.5,
     "date": -4.0,
 }
+_VERBS = english_words("verbs")
 _CHOICE = re.compile(r"[,:;] [^,:;?]+(?:, [^,:;?]+)*,? or [^?]+\W*$", re.IGNORECASE)
 _OTHER = re.compile(r"(?:an)?other")
 _OF_PLAIN = 0.4  # what the odds of a class count if it has no name of its own
@@ -300,9 +302,26 @@ class Reading:
         return any(measured(self.question, one) for one in names)
 
     def asks_for(self, place: Place) -> bool:
-        """Return whether the question's first noun is called as a property is, but for numbers."""
-        words = relation_phrase(place.property.name).split()
-        return names_class(self.question, " ".join(one for one in words if not one.isdigit()))
+        """Return whether the question's first noun is called as a property is, but for numbers.
+
+        "What plane models" are the models of planes, and "the longest air time" is a time.
+        """
+        words = [one for one in relation_phrase(place.property.name).split() if not one.isdigit()]
+        asked = [self.question, self._without_best if place.is_number else ""]
+        if any(names_class(question, " ".join(words)) for question in asked):
+            return True
+        if place.owned[0] != "class":
+            return False
+        words = [*relation_phrase(place.owned[1]).split(), *words]
+        after = asked_noun(self.question).split()[len(words) :][:1]  # not "which outing starts"
+        return {*after} <= _VERBS and names_class(self.question, " ".join(words))
+
+    @cached_property
+    def _without_best(self) -> str:
+        """The question without the superlative before its first noun."""
+        noun = asked_noun(self.question)
+        best, _, rest = noun.partition(" ")
+        return f"What {rest}" if rest and asks_best(best) else ""
 
     def unused(self, value: FoundValue) -> float:
         """Penalty for an unused value: a mentioned entity is seldom irrelevant."""

@@ -596,9 +596,11 @@ def is_year(value: object) -> bool:
 
 
 ASKED = re.compile(
-    r"^\W*(?:(?:in|at|on|from|to|of|for|by|with) )?(?:which|what|list|show(?: me)?|find|name|who"
+    r"^\W*(?:(?:in|at|on|from|to|of|for|by|with) )?(?:which|what(?:['’]s)?|list|show(?: me)?"
+    r"|find|name|who"
     r"|how many|give(?: me)?|identify|get|display"
-    r"|count|return)(?:\s+(?:are|is|all|each|every|the|of|any|me|first|top|different|distinct|unique|names?"
+    r"|count|return)(?:\s+(?:are|is|was|were|all|each|every|the|of|any|me|first|top|different|distinct"
+    r"|unique|names?"
     r"|titles?|(?:most|least) (?:common|frequent|popular)"
     r"|\d+|one|two|three|four|five|ten))*\s+",
     re.IGNORECASE,

@@ -153,6 +153,21 @@ def test_rows_are_right_whatever_a_limit_left_open() -> None:
 
 
 @pytest.mark.parametrize(
+    ("question", "answers"),
+    [
+        ("What product unit prices does Exotic Liquids have?", ["18", "19"]),
+        ("What is the highest unit price of a product from London?", ["19"]),
+        ("What was the lowest unit price?", ["18"]),
+        ("Which product has the highest unit price?", ["Ikura"]),
+    ],
+)
+def test_what_a_question_asks_for_is_given_not_what_has_it(
+    shop: kgqa.KG, question: str, answers: list[str]
+) -> None:
+    assert [ranked.name for ranked in shop.ask(question, method="query").answers] == answers
+
+
+@pytest.mark.parametrize(
     ("question", "value"),
     [
         ("How many products does Exotic supply?", 2),
