@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
@@ -52,6 +53,17 @@ class Models:
                 self._before_kg_llm()
             found = self._loaded[key] = load()
         return found
+
+    def of_no_kg(self) -> list[Any]:
+        """Return the loaded models that are no KG's own, but for KG-LLMs: a list that holds them.
+
+        A KG's own model is named by its folder.
+        """
+        return [
+            model
+            for key, model in self._loaded.items()
+            if key[0] != _KG_LLM and not any(Path(str(part)).is_absolute() for part in key)
+        ]
 
 
 def model_and_adapter(

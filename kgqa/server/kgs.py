@@ -89,9 +89,9 @@ class ServedKgs:
         except KgqaError:  # attached to another database, perhaps
             return True
 
-        def differs(listed: Any) -> bool:
-            return listed is not None and listed.version != kg.info.version
-
-        if not differs(self.all().get(kg.name)):
-            return False
-        return differs(self.all(again=True).get(kg.name))  # the list may be the older one
+        for again in (False, True):  # the list may be the older one
+            before = kg.info.version
+            listed = self.all(again=again).get(kg.name)
+            if listed is None or listed.version in (before, kg.info.version):  # updated meanwhile
+                return False
+        return True

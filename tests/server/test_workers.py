@@ -6,13 +6,23 @@ import os
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 import kgqa
+from kgqa.api import Home
+from kgqa.models import path_ranker
+from kgqa.models.path_ranker import load_path_ranker
+from kgqa.server.kgs import ServedKgs
+from kgqa.server.options import ServeOptions
+from kgqa.server.progress import ServerProgress
 from kgqa.server.sessions import AnswerCache
+from kgqa.server.worker import Worker
 from tests.server.conftest import TRIPLES, Served, ready, serving
 
 if TYPE_CHECKING:
@@ -48,6 +58,53 @@ def two(home: Path, model_cache: Path) -> Iterator[Served]:
     with serving(home, model_cache, "--workers", "2", "--cache-mb", "0") as server:
         ready(server)
         yield server
+
+
+def test_a_replaced_kg_takes_over_the_models_that_are_loaded(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loads: list[str] = []
+
+    def counted(name: str, *args: Any, **options: Any) -> Any:
+        loads.append(name)
+        return load_path_ranker(name, *args, **options)
+
+    monkeypatch.setattr(path_ranker, "load_path_ranker", counted)
+    served = partial(Home, home)
+    worker = Worker(
+        lambda kg, **shared: served(kg=kg, **shared), ServeOptions(), ServerProgress(), bool
+    )
+    with closing(worker):
+        worker.load("services")  # what worker processes share
+        assert worker.warm_up("services") is None
+        monkeypatch.setattr(ServedKgs, "is_replaced", lambda *_: True)
+        assert worker.warm_up("services") is None
+    assert len(loads) == 1
+
+
+@pytest.mark.parametrize(
+    ("versions", "replaced"),
+    [
+        (["1", "1", "1", "1"], True),
+        (["1", "1", "1", "2"], False),  # updated while the list was read
+        (["1", "2"], False),
+    ],
+)
+def test_a_kg_that_is_updated_while_it_is_looked_at_is_not_replaced(
+    versions: list[str], replaced: bool, tmp_path: Path
+) -> None:
+    given = iter(versions)
+
+    class Opened:
+        name, is_live = "kg", False
+
+        @property
+        def info(self) -> Any:
+            return SimpleNamespace(version=next(given))
+
+    listed = ServedKgs(lambda *_, **__: Home(tmp_path))
+    listed.all = lambda **_: {"kg": SimpleNamespace(version="2")}  # type: ignore[method-assign,assignment]
+    assert listed.is_replaced(cast("kgqa.KG", Opened())) is replaced
 
 
 def test_answers_are_the_librarys_in_any_order_and_batch(two: Served, home: Path) -> None:
