@@ -66,6 +66,7 @@ from kgqa.methods.yes_no import OTHER_WAY, YES_THRESHOLD, connection, pair_turne
 from kgqa.models.adapter import AdapterCard
 from kgqa.paths.ground import ground
 from kgqa.paths.relation_paths import MOST_PATHS, foresee_paths, opened, relation_paths
+from kgqa.planning.aggregates import HOW_MANY
 from kgqa.understanding.clock import today_of
 
 if TYPE_CHECKING:
@@ -101,7 +102,6 @@ SAID_BY_ANY = 0.7  # probability that a fact between two things is what "have" a
 _HAS, _HAVING = re.compile(r"\b(?:have|has|had)\b", re.IGNORECASE), stems_of("have has had got")
 _ENDS = 3  # entities that a first step leads to, of which the rest is asked
 OTHER_STEP = 3.0  # less of a logit, for relation paths that begin with another one
-_HOW_MANY = re.compile(r"\W*(how many|number of|count)\b", re.IGNORECASE)
 _NUMBER = re.compile(r"\W*\d[\d.,]*(\s*\S{1,6})?")  # with a unit, perhaps
 
 
@@ -615,7 +615,7 @@ def _without(words: RankWords, hop: Hop) -> str:
 
 def _is_count(question: str, answers: Sequence[RankedAnswer]) -> bool:
     """Return whether a question asks for a number, and its first answer is not one."""
-    return bool(_HOW_MANY.match(question)) and not _NUMBER.fullmatch(answers[0].name)
+    return bool(HOW_MANY.match(question)) and not _NUMBER.fullmatch(answers[0].name)
 
 
 def _log(probability: float) -> float:

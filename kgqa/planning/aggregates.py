@@ -62,7 +62,11 @@ _LISTED = 3.5  # for what a list is to show beside each thing
 _EARLIEST = 0.3  # "the first three" are the earliest, if there is a date
 _THEN = 3.0  # the best few of another class come first
 _COUNTED = 3.0  # "how many" counts those that a number holds for
-HOW_MANY = re.compile(r"\W*(?:how many|count|what is the (?:number|count))\b", re.I)
+HOW_MANY = re.compile(
+    r"\W*(?:(?:in|at|on|from|to|of|for|by|with) )?(?:how many|count|(?:what is the )?number of"
+    r"|what is the count)\b",
+    re.I,
+)
 _FIRST = re.compile(r"\b(?:first|earliest)\b", re.I)
 _LAST = re.compile(
     r"\b(?:\w+ed|born|left|came|began|won|built|sold|made) last\b"
@@ -138,7 +142,14 @@ class WholeSearch:
         # a property that has no order does not say what there is most of
         barred = any(p.property.unordered and best & {*self._read.words_of(p)} for p in places)
         by_nothing = not self._read.plain and ranks_by_nothing(self._read.question)
+        lists = {place.ref for place in places if place.property.many}
+        named = {_owner(one) for one in state.where if one.operator == "=" and (
+            isinstance(one.left, NodeRef) or one.left in state.names)}  # fmt: skip
         for aggregate, odds in self._aggregates(pattern, places, state):
+            if isinstance(aggregate, _Total) and aggregate.item.kind == "count":
+                of = aggregate.item.of
+                one_thing = of not in lists and getattr(of, "owner", of) in named
+                odds += _ALONE * one_thing  # "how many games" of one thing is a value
             plain = isinstance(aggregate, NodeRef)
             grouped = not plain and not isinstance(aggregate, _Total)
             score = base + odds
@@ -174,6 +185,7 @@ class WholeSearch:
                     )
                     beside = sum(isinstance(one, NodeRef) for one in plan.give[1:])
                     score_ = score + weight + _ALONE * alone + _LISTED * beside
+                    score_ += _COUNTED * (plain and self._gives_number(plan, places, state))
                     yield Candidate(plan, score_)
                     if isinstance(by, PropertyRef) and (two := best_first(plan)):
                         score_ += self._cut_first(plan, by)
@@ -544,6 +556,13 @@ class WholeSearch:
         """Return whether a property is asked for, not the things that have it."""
         named = self._names_itself(state) and place.of_answer
         return named or self._read.asks_for(place)
+
+    def _gives_number(self, plan: Plan, places: Sequence[Place], state: State) -> bool:
+        """Return whether a plan gives the number that a named thing has: "how many games"."""
+        asked = HOW_MANY.match(self._read.question) and self._names_itself(state)
+        return bool(asked) and any(
+            place.ref == plan.give[0] and self._read.asks_for(place) for place in places
+        )
 
     def _names_itself(self, state: State) -> bool:
         """Return whether the question names the things that a plan gives."""

@@ -43,6 +43,7 @@ _WOMEN, _MEN = ("woman", "women", "girl", "girls"), ("man", "men", "boy", "boys"
 _SEXES = {"f": ("female", *_WOMEN), "female": _WOMEN, "m": ("male", *_MEN), "male": _MEN}
 _MOST_SEXES = 20  # things of a class called "sex", or it is about something else
 _COMMON = english_words("no_value")
+_NAME_BEFORE = re.compile(r"\s(?:[A-Z]\.|[A-Z][a-z]+(?:-[A-Z][a-z]+)?) $")
 
 
 class ValueIndex:
@@ -251,7 +252,8 @@ class ValueIndex:
 
         ``mentions``: what it calls them, with their keys. They replace a shorter value in their
         place: "San" of "San Francisco". A part in small letters may be a common noun: it is taken
-        if the whole question is in small letters, and it is no word of the schema's ``parts``.
+        if the whole question is in small letters, and it is no word of the schema's ``parts``. A
+        name before it ("A. Peterson", where "K. Peterson" is stored) makes it another name's part.
         """
         partly: list[FoundValue] = []
         small = question[1:] == question[1:].lower()
@@ -265,7 +267,7 @@ class ValueIndex:
                 start <= one.start and one.end <= end and one.end - one.start < end - start
                 for one in beside
             )
-            if start < 0 or not inside:
+            if start < 0 or not inside or _NAME_BEFORE.search(question[:start]):
                 continue
             found = [one for one in found if one not in beside]
             details = self._store.details(key)

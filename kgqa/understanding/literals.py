@@ -9,6 +9,7 @@ these have superlatives, too, and days of every week or year.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from itertools import zip_longest
@@ -19,7 +20,7 @@ from kgqa.graph.quantities import AMOUNT, BASES, UNITS, Kind, Value, read_value
 from kgqa.lexicon.vocabulary import FUNCTION
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 Operator: TypeAlias = Literal[">", "<", ">=", "<=", "=", "<>", ".."]
 
@@ -45,12 +46,13 @@ _NUMBER_WORD = re.compile(
 )
 _WORDS |= {"once": 1, "twice": 2}
 _MONTHS = "january february march april may june july august september october november december"
-_MONTH = "|".join(f"{month_name}|{month_name[:3]}" for month_name in _MONTHS.split())
+_MONTH = "|".join(f"{month_name}|{month_name[:3]}" for month_name in _MONTHS.split()) + "|sept"
 _DATE = re.compile(
     rf"\b(?:(\d{{4}})-(\d\d)(?:-(\d\d))?(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?Z?)?"
     rf"|(?:(\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?)?({_MONTH})\.?\s+(?:(\d{{1,2}})(?:st|nd|rd|th)?,?\s+)?(\d{{4}}))\b",
     re.IGNORECASE,
 )
+_NUMERIC_DATE = re.compile(r"(?<![\d./-])(\d{1,2})([/.-])(\d{1,2})\2([12]\d{3})(?![\d/-]|\.\d)")
 _DECADE = re.compile(
     r"\b(?:the\s+)?(?:(1[89]|20)(\d)0s|(twent|thirt|fort|fift|sixt|sevent|eight|ninet)ies)\b", re.I
 )
@@ -261,18 +263,10 @@ def stated(question: str) -> Stated:
             statings.append(
                 Stating("text", text, _text_operator(question, match.start()), *match.span())
             )
-    for match in _DATE.finditer(question):
+    for match, value in _dates(question):
         if free(match):
-            year, month, day, first, name, second, last = match.groups()
-            if name:
-                number = [month_name[:3] for month_name in _MONTHS.split()].index(
-                    name.lower()[:3]
-                ) + 1
-                year, month, day = last, f"{number:02}", first or second
-            value = f"{year}-{month}" + (f"-{int(day):02}" if day else "")
-            read = read_value(value)
-            operator, said = _operator(question, *match.span(), read)
-            span = match.span()
+            span, read = match.span(), read_value(value)
+            operator, said = _operator(question, *span, read)
             statings.append(Stating("date", value, operator, *span, operator, said, read, span[1]))
     for match in _QUARTER.finditer(question):
         if free(match):
@@ -312,6 +306,33 @@ def stated(question: str) -> Stated:
             )
     statings.sort(key=lambda stating: stating.start)
     return Stated(limit, tuple(statings))
+
+
+def _dates(question: str) -> Iterator[tuple[re.Match[str], str]]:
+    """Yield the dates of a question with their ISO forms; those in words may have no day."""
+    for match in _DATE.finditer(question):
+        year, month, day, first, name, second, last = match.groups()
+        if name:
+            names = [month_name[:3] for month_name in _MONTHS.split()]
+            number = names.index(name.lower()[:3]) + 1
+            year, month, day = last, f"{number:02}", first or second
+        yield match, f"{year}-{month}" + (f"-{int(day):02}" if day else "")
+    for match in _NUMERIC_DATE.finditer(question):
+        if (numeric := _numeric_date(match)) is not None:
+            yield match, f"{numeric}"
+
+
+def _numeric_date(match: re.Match[str]) -> date | None:
+    """Return the day that a date in numbers means, None if there is no such day.
+
+    If both orders are possible, the month is first between slashes ("9/5/2016"), else the day.
+    """
+    first, second, year = int(match[1]), int(match[3]), int(match[4])
+    month_first = (first, second), (second, first)
+    for month, day in month_first if match[2] == "/" else reversed(month_first):
+        with suppress(ValueError):
+            return date(year, month, day)
+    return None
 
 
 def _numbers(question: str, taken: Sequence[bool]) -> list[tuple[float, int, int]]:

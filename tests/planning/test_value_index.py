@@ -49,6 +49,8 @@ def test_values_are_found_in_other_numbers(tmp_path: Path, question: str, found:
         ("How many crimes were in Low?", "Low", ["Low"]),
         ("How many crimes were in Low Row 7?", "Low Row 7", ["Low Row 7"]),  # longer than "Low Row"
         ("How many crimes were in Low Row?", "Low", ["Low Row"]),
+        ("How many crimes were in A. Low?", "Low", []),
+        ("How many crimes were in Upper Low?", "Low", []),
         ("how many crimes were in low?", "low", ["low"]),
         ("How many crimes did Low Row or any low have?", "low", ["Low Row"]),  # an adjective
         ("how many crimes had a street?", "street", []),

@@ -23,6 +23,23 @@ COMPARED = {
 DATED = {"after": operator.gt, "before": operator.lt, "since": operator.ge, "until": operator.le}
 
 
+@pytest.mark.parametrize(
+    ("question", "day"),
+    [
+        ("Where was she on 9/5/2016?", "2016-09-05"),
+        ("Where was she on 25/12/2016?", "2016-12-25"),
+        ("Where was she on 5.9.2016?", "2016-09-05"),
+        ("Where was she on 5-9-2016?", "2016-09-05"),
+        ("Where was she on Sept 5th, 2016?", "2016-09-05"),
+        ("Where was she on 31/31/2016?", None),
+        ("Which release is 3.1.2016.4?", None),
+    ],
+)
+def test_a_day_in_numbers_is_one_date(question: str, day: str | None) -> None:
+    read = [one.value for one in stated(question).literals if one.kind == "date"]
+    assert read == ([] if day is None else [day])
+
+
 @given(DAYS)
 def test_a_date_is_the_same_day_however_it_is_written(day: date) -> None:
     month = day.strftime("%B")
