@@ -306,7 +306,7 @@ def test_an_answer_of_real_data_is_scored_as_its_form_says() -> None:
 
     def answer(*names: str, others: tuple[str, ...] = ()) -> SimpleNamespace:
         given, more = ([SimpleNamespace(id="", name=n) for n in some] for some in (names, others))
-        return SimpleNamespace(answers=given, others=more, confidence=0.5)
+        return SimpleNamespace(answers=given, others=more, confidence=0.5, count=None)
 
     def right(row: dict[str, object], *names: str) -> bool:
         return bool(script["scored"](row, answer(*names), first=False)["right"])

@@ -269,8 +269,10 @@ class ValueIndex:
             )
             if start < 0 or not inside or _NAME_BEFORE.search(question[:start]):
                 continue
-            found = [one for one in found if one not in beside]
             details = self._store.details(key)
+            if normalise(details.name or "") == normalise(mention):
+                continue  # of whole names `find` has decided
+            found = [one for one in found if one not in beside]
             things = {name: (details.id,) for name in details.types if name in self._named}
             fields: dict[Owned, tuple[str, ...]] = {
                 (ENTITY, name, "name"): (details.id,)

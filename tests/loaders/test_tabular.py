@@ -616,7 +616,7 @@ def test_codes_point_to_their_table_where_each_is_used_once(tmp_path: Path) -> N
             "hops.csv": "hop_id,dep\n1,EX01\n2,EX02\n",
         },
     )
-    assert ("Hop 1", "Marsh Field") in read.triples("dep")
+    assert ("Hop 1", "Marsh Field") in read.triples("departure")
 
 
 def test_years_before_and_after_the_year_1_are_numbers(tmp_path: Path) -> None:
