@@ -72,6 +72,31 @@ def test_a_look_up_does_not_wait_for_plans(made: Sessions) -> None:
     asyncio.run(run())
 
 
+def test_the_load_of_one_kg_does_not_hold_up_another(tmp_path: Path) -> None:
+    from kgqa.api import Home
+
+    for name in ("busy", "quiet"):
+        kgqa.ingest("triples", [("Ada", "knows", "Bo")], kg=name, home=tmp_path).close()
+    made = Sessions(lambda kg, **shared: Home(tmp_path, kg=kg, **shared), ServeOptions())
+
+    async def run() -> None:
+        slow = Slow()
+        busy = [asyncio.ensure_future(made.read("busy", slow)) for _ in range(3 * THREADS)]
+        busy += [asyncio.ensure_future(made.read("busy", slow, plan=True)) for _ in range(6)]
+        await begun(slow, THREADS)
+        assert await made.read("quiet", look_up) == 1
+        assert await made.read("quiet", look_up, plan=True) == 1
+        assert not any(one.done() for one in busy)
+        slow.let_go.release(len(busy))
+        assert await asyncio.gather(*busy) == ["slow"] * len(busy)
+
+    try:
+        asyncio.run(run())
+    finally:
+        for readers in made._readers.values():
+            readers.stop()
+
+
 def test_a_client_does_not_wait_for_all_that_another_asked_before(made: Sessions) -> None:
     order: list[str] = []
 
