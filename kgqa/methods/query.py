@@ -146,6 +146,9 @@ _ASKED = re.compile(
 )
 _HAVING = re.compile(r"\b(?:ha(?:s|ve|ving)|with)\b", re.IGNORECASE)
 _MOST_MENTIONED = 4  # classes, of which it is read whether they have things in common
+_ASKS_VALUE = re.compile(
+    r"\W*(when|how (?:old|tall|long|far|heavy|big|large|high|deep|much|fast|hot|wide))\b", re.I
+)
 _LISTED = 8  # things that a sentence names
 _NOUN_WORDS = 3  # from the noun asked for that may be a part of it
 
@@ -339,6 +342,8 @@ class Query(Method[QueryOptions]):
         if strange in {question[one.start : one.end].lower() for one in found}:
             strange = ""  # a value that the graph holds is a kind of thing in it
         unsaid = unsayable(question, parts.words)
+        if ranked and not unsaid and not self.nouns:
+            unsaid = given_itself(question, ranked[0][0].plan)
         unsure = chosen_by is None and confidence < self.options.sure_from
         return Read(
             ranked, unknown, confidence, (chosen - began, ran - chosen), strange,
@@ -925,6 +930,21 @@ def named_by_kind(question: str, topic: TopicEntity) -> bool:
         lambda word: word not in FUNCTION, normalise(asked_noun(question)).split()[:_NOUN_WORDS]
     )
     return stem(said[0]) != said[0] or said[0] in asked
+
+
+def given_itself(question: str, plan: Plan) -> str:
+    """Return "when" or "how old" if a plan gives the thing that the question names, else "".
+
+    >>> of_ann = Comparison(PropertyRef(NodeRef(0), "name"), "=", ("Ann",))
+    >>> given_itself("How old is Ann?", Plan(("Guest",), where=(of_ann,), give=(NodeRef(0),)))
+    'How old'
+    """
+    match = _ASKS_VALUE.match(question)
+    given = plan.give[0]
+    itself = isinstance(given, NodeRef) and any(
+        ref == given for one in plan.where for ref in owners(one.left)
+    )
+    return match[1] if match and itself and len(plan.give) == 1 else ""
 
 
 def overview(schema: GraphSchema) -> Findings:

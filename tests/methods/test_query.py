@@ -184,6 +184,13 @@ def test_a_part_of_a_name_is_a_condition_of_a_plan(
     assert value is None or "Exotic Liquids" in answer.notes[0]
 
 
+@pytest.mark.parametrize("question", ["How old is Chai?", "When was Chai?"])
+def test_no_age_and_no_date_is_the_thing_itself(shop: kgqa.KG, question: str) -> None:
+    answer = shop.ask(question, method="query")
+    assert not answer.answers
+    assert not shop.ask(question).answers
+
+
 def test_answers_at_the_ends_of_paths_are_compared_with_the_rows_of_gold(
     tmp_path: Path,
 ) -> None:
