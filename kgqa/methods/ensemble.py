@@ -410,7 +410,7 @@ class Auto(Ensemble):
                 if isinstance(each, Findings) and not each.answers:
                     sure = one.planned and (one.planned.confidence or 0.0) >= CALCULATED
                     other = one.planned if sure else self._by_plan(store, one.question, one.plan)
-                    each = other or each
+                    each = other or self._by_rows(store, one.question, one.plan) or each
                 yield one.number, each
 
     def _asked_class(self, store: GraphStore, question: LinkedQuestion | KgqaError) -> str | None:
@@ -482,6 +482,28 @@ class Auto(Ensemble):
             if not isinstance(first, NodeRef) or plan.nodes[first.node] != class_:
                 return None
         return found
+
+    @staticmethod
+    def _by_rows(
+        store: GraphStore,
+        question: LinkedQuestion | KgqaError,
+        planned: Callable[[], Findings | KgqaError],
+    ) -> Findings | None:
+        """Return "yes" if rows without names, as tables of events have, join two entities.
+
+        "Does Delta fly to Denver?" is no relation between the two, but what a flight is.
+        """
+        if isinstance(question, KgqaError) or not question.is_yes_no or not _has_classes(store):
+            return None
+        found = planned()
+        if isinstance(found, KgqaError) or found.result is None or not found.answers:
+            return None
+        plan = found.result.plan
+        named = {type_.name for type_ in store.schema().types if type_.names or type_.named_by}
+        joins = len(plan.nodes) == 3 and len(plan.hops) == 2 and plan.nodes[0] not in named
+        joins = joins and all(0 in (hop.source, hop.target) for hop in plan.hops)
+        sure = (found.confidence or 0.0) >= CALCULATED and _compares(found, question.topics)
+        return found if joins and sure else None
 
     def _of_things(
         self,

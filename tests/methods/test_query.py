@@ -184,6 +184,34 @@ def test_a_part_of_a_name_is_a_condition_of_a_plan(
     assert value is None or "Exotic Liquids" in answer.notes[0]
 
 
+@pytest.fixture(scope="module")
+def flights(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
+    """Flights have no names: they join airlines and towns."""
+    tables = {
+        "airlines": "code,name\nDL,Delta Air Lines\nAK,Alaska Airlines\n",
+        "towns": "town,name\nDEN,Denver\nSEA,Seattle\nTUC,Tucson\n",
+        "flights": "airline,destination,distance\n"
+        + "".join(f"DL,DEN,{100 + n}\nAK,SEA,{200 + n}\nDL,TUC,{150 + n}\n" for n in range(9)),
+    }
+    with ingested(tmp_path_factory, "flights", tables) as kg:
+        yield kg
+
+
+@pytest.mark.parametrize(
+    ("question", "answers"),
+    [
+        ("Does Delta fly to Denver?", ["yes"]),
+        ("Did Alaska Airlines fly to Seattle?", ["yes"]),
+        ("Does Alaska Airlines fly to Denver?", []),
+        ("Does Delta hate Denver?", []),
+    ],
+)
+def test_rows_without_names_say_whether_two_things_have_to_do_with_each_other(
+    flights: kgqa.KG, question: str, answers: list[str]
+) -> None:
+    assert [ranked.name for ranked in flights.ask(question).answers] == answers
+
+
 @pytest.mark.parametrize("question", ["How old is Chai?", "When was Chai?"])
 def test_no_age_and_no_date_is_the_thing_itself(shop: kgqa.KG, question: str) -> None:
     answer = shop.ask(question, method="query")
