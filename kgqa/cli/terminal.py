@@ -241,7 +241,7 @@ def show_answer(answer: Answer, browser_url: str | None = None) -> None:
 def shown_with(answer: Answer) -> tuple[str, ...]:
     """Return the beginnings of notes that repeat the printed answer."""
     if answer.result is None:
-        return REFUSED
+        return REFUSED if answer.count is None else (*REFUSED, "Counted: ")
     counted = [
         f"{group.aggregate}: "
         for group in (answer.result.evidence(0, 0).counted if len(answer.result) else ())
