@@ -246,7 +246,7 @@ def _without_user(scheme: str, text: str, begin: int) -> tuple[str, int]:
         authority = _match(_AUTHORITY, text, begin)
     if all(_HOSTS.fullmatch(part) for part in authority.split(",")):
         return authority, begin + len(authority)
-    # a password may hold a slash: none of what follows can be told from it
+    # a password may hold a slash: nothing that follows can be distinguished from it
     return _HIDDEN, begin + len(_match(_RUN, text, begin).rstrip("])}>,;.'\"`!"))
 
 

@@ -444,7 +444,7 @@ class _Open:
 def turns_of(after: Answer | Sequence[Answer]) -> tuple[Turn, ...]:
     """Return the earlier questions and answers that a follow-up may refer to.
 
-    Raises UsageError for what is no answer.
+    Raises UsageError for anything but answers.
     """
     from kgqa.answers.answer import Answer
     from kgqa.linking.followup import Turn

@@ -122,7 +122,7 @@ class EndpointStore(Protocol):
 
 
 def foresee(store: GraphStore | EndpointStore, keys: IntArray, direction: Direction) -> None:
-    """Let an endpoint read, with what is asked for next, what will be of some entities."""
+    """Let an endpoint read edges of some entities together with the next request."""
     if isinstance(store, EndpointStore):
         store.foresee(keys, direction)
 

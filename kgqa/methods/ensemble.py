@@ -491,7 +491,7 @@ class Auto(Ensemble):
     ) -> Findings | None:
         """Return "yes" if rows without names, as tables of events have, join two entities.
 
-        "Does Delta fly to Denver?" is no relation between the two, but what a flight is.
+        "Does Delta fly to Denver?" asks for a flight with both, not for a relation between them.
         """
         if isinstance(question, KgqaError) or not question.is_yes_no or not _has_classes(store):
             return None

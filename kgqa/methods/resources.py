@@ -55,9 +55,9 @@ class Models:
         return found
 
     def of_no_kg(self) -> list[Any]:
-        """Return the loaded models that are no KG's own, but for KG-LLMs: a list that holds them.
+        """Return the loaded models that do not belong to one KG, without KG-LLMs.
 
-        A KG's own model is named by its folder.
+        The list keeps them loaded. A model that belongs to a KG is named by its folder.
         """
         return [
             model

@@ -248,12 +248,13 @@ class ValueIndex:
         found: Sequence[FoundValue],
         parts: SchemaParts,
     ) -> list[FoundValue]:
-        """Return ``found`` with the entities that the question calls by a part of their names.
+        """Add to ``found`` the entities that the question mentions by a part of their names.
 
-        ``mentions``: what it calls them, with their keys. They replace a shorter value in their
-        place: "San" of "San Francisco". A part in small letters may be a common noun: it is taken
-        if the whole question is in small letters, and it is no word of the schema's ``parts``. A
-        name before it ("A. Peterson", where "K. Peterson" is stored) makes it another name's part.
+        ``mentions``: these parts, with the entities' keys. One replaces a shorter value in its
+        place: "San" of "San Francisco". A part in small letters may be a common noun: it counts
+        only if the whole question is in small letters and the schema's ``parts`` lack the word.
+        Behind another name or an initial it belongs to somebody else: "A. Peterson", where
+        "K. Peterson" is stored.
         """
         partly: list[FoundValue] = []
         small = question[1:] == question[1:].lower()

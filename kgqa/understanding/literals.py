@@ -323,7 +323,7 @@ def _dates(question: str) -> Iterator[tuple[re.Match[str], str]]:
 
 
 def _numeric_date(match: re.Match[str]) -> date | None:
-    """Return the day that a date in numbers means, None if there is no such day.
+    """Return the day that a date in numbers means, None if the calendar lacks it.
 
     If both orders are possible, the month is first between slashes ("9/5/2016"), else the day.
     """
