@@ -521,10 +521,7 @@ class Query(Method[QueryOptions]):
         if not noun or len(plan.give) != 1 or plan.grouped or self._reads_noun(noun, best, parts):
             return ""
         given = plan.give[0]
-        itself = isinstance(given, NodeRef) and any(
-            ref == given for one in plan.where for ref in owners(one.left)
-        )
-        if itself or isinstance(given, HopRef):
+        if _gives_named(plan) or isinstance(given, HopRef):
             return noun
         names = [given.name] if isinstance(given, PropertyRef) else []
         names += [hop.relation for hop in plan.hops] if not names else []
@@ -786,7 +783,7 @@ def unknown_names(
 
 def _known(parts: SchemaParts) -> set[str]:
     """Return the stems of a schema's words."""
-    return {stem(word)[:5] for text in parts.words for word in text.split()}
+    return {one[:5] for one in parts.stems}
 
 
 def unused(
@@ -940,11 +937,15 @@ def given_itself(question: str, plan: Plan) -> str:
     'How old'
     """
     match = _ASKS_VALUE.match(question)
+    return match[1] if match and len(plan.give) == 1 and _gives_named(plan) else ""
+
+
+def _gives_named(plan: Plan) -> bool:
+    """Return whether a plan gives first the things that it has a condition for."""
     given = plan.give[0]
-    itself = isinstance(given, NodeRef) and any(
+    return isinstance(given, NodeRef) and any(
         ref == given for one in plan.where for ref in owners(one.left)
     )
-    return match[1] if match and itself and len(plan.give) == 1 else ""
 
 
 def overview(schema: GraphSchema) -> Findings:

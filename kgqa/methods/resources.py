@@ -54,7 +54,7 @@ class Models:
             found = self._loaded[key] = load()
         return found
 
-    def of_no_kg(self) -> list[Any]:
+    def kg_independent(self) -> list[Any]:
         """Return the loaded models that do not belong to one KG, without KG-LLMs.
 
         The list keeps them loaded. A model that belongs to a KG is named by its folder.

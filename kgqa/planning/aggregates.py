@@ -18,6 +18,7 @@ from kgqa.planning.question_words import (
     FREQUENT,
     NO,
     ORDERED,
+    PREPOSITION,
     asks_one,
     asks_who,
     is_dated,
@@ -63,9 +64,7 @@ _EARLIEST = 0.3  # "the first three" are the earliest, if there is a date
 _THEN = 3.0  # the best few of another class come first
 _COUNTED = 3.0  # "how many" counts those that a number holds for
 HOW_MANY = re.compile(
-    r"\W*(?:(?:in|at|on|from|to|of|for|by|with) )?(?:how many|count|(?:what is the )?number of"
-    r"|what is the count)\b",
-    re.I,
+    rf"\W*{PREPOSITION}(?:how many|count|number of|what is the (?:number|count))\b", re.I
 )
 _FIRST = re.compile(r"\b(?:first|earliest)\b", re.I)
 _LAST = re.compile(
@@ -142,13 +141,14 @@ class WholeSearch:
         # a property that has no order does not say what there is most of
         barred = any(p.property.unordered and best & {*self._read.words_of(p)} for p in places)
         by_nothing = not self._read.plain and ranks_by_nothing(self._read.question)
-        lists = {place.ref for place in places if place.property.many}
         named = {_owner(one) for one in state.where if one.operator == "=" and (
             isinstance(one.left, NodeRef) or one.left in state.names)}  # fmt: skip
         for aggregate, odds in self._aggregates(pattern, places, state):
-            if isinstance(aggregate, _Total) and aggregate.item.kind == "count":
+            if named and isinstance(aggregate, _Total) and aggregate.item.kind == "count":
                 of = aggregate.item.of
-                one_thing = of not in lists and getattr(of, "owner", of) in named
+                one_thing = getattr(of, "owner", of) in named and not any(
+                    place.ref == of and place.property.many for place in places
+                )
                 odds += _ALONE * one_thing  # "how many games" of one thing is a value
             plain = isinstance(aggregate, NodeRef)
             grouped = not plain and not isinstance(aggregate, _Total)

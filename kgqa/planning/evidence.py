@@ -120,6 +120,7 @@ class Reading:
     mentions: Mentions = field(init=False)
     _words: dict[Owned, list[int]] = field(init=False, default_factory=dict)
     _measures: dict[Owned, bool] = field(init=False, default_factory=dict)
+    _asked: dict[Owned, bool] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.plain = bool(self.parts.called.nouns)
@@ -306,6 +307,12 @@ class Reading:
 
         "What plane models" are the models of planes, and "the longest air time" is a time.
         """
+        asked = self._asked.get(place.owned)
+        if asked is None:
+            asked = self._asked[place.owned] = self._is_asked(place)
+        return asked
+
+    def _is_asked(self, place: Place) -> bool:
         words = [one for one in relation_phrase(place.property.name).split() if not one.isdigit()]
         asked = [self.question, self._without_best if place.is_number else ""]
         if any(names_class(question, " ".join(words)) for question in asked):

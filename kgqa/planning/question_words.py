@@ -595,8 +595,9 @@ def is_year(value: object) -> bool:
     return isinstance(value, int) and 1000 <= value <= 2200
 
 
+PREPOSITION = r"(?:(?:in|at|on|from|to|of|for|by|with) )?"  # that a question may begin with
 ASKED = re.compile(
-    r"^\W*(?:(?:in|at|on|from|to|of|for|by|with) )?(?:which|what(?:['’]s)?|list|show(?: me)?"
+    rf"^\W*{PREPOSITION}(?:which|what(?:['’]s)?|list|show(?: me)?"
     r"|find|name|who"
     r"|how many|give(?: me)?|identify|get|display"
     r"|count|return)(?:\s+(?:are|is|was|were|all|each|every|the|of|any|me|first|top|different|distinct"

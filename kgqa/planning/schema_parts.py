@@ -110,6 +110,7 @@ class SchemaParts:
             return self
         rest = copy(self)
         rest.properties = {key: one for key, one in self.properties.items() if key[2] not in names}
+        rest.__dict__.pop("stems", None)  # of all properties
         return rest
 
     @cached_property

@@ -232,12 +232,9 @@ class ValueIndex:
                     continue
                 taken.append((start, end))
                 found.append(FoundValue(start, end, fields, things=things.get(bare, {})))
-        steps = self._steps([id_ for one in found for id_ in _ids(one)])
-        found = [replace(one, steps={id_: steps[id_] for id_ in _ids(one) if id_ in steps})
-                 for one in found]  # fmt: skip
         found = [
             replace(one, holds=self._held(one)) if bound_before(question, one.start) else one
-            for one in found
+            for one in self._with_steps(found)
         ]
         return sorted(found, key=lambda one: one.start)
 
@@ -288,12 +285,9 @@ class ValueIndex:
                     if value is not None
                 }
             partly.append(FoundValue(start, end, fields, things=things))
-        steps = self._steps([id_ for one in partly for id_ in _ids(one)]) if partly else {}
-        partly = [
-            replace(one, steps={id_: steps[id_] for id_ in _ids(one) if id_ in steps})
-            for one in partly
-        ]
-        return sorted([*found, *partly], key=lambda one: one.start)
+        if not partly:
+            return [*found]
+        return sorted([*found, *self._with_steps(partly)], key=lambda one: one.start)
 
     def _unnamed(self, texts: Iterable[str]) -> dict[Owned, tuple[str, ...]]:
         """Return the properties that hold one of the texts, but for those that name things."""
@@ -323,6 +317,14 @@ class ValueIndex:
                     if values:
                         held[class_, property_.name] = values[0]
         return held
+
+    def _with_steps(self, found: Sequence[FoundValue]) -> list[FoundValue]:
+        """Return values with the relations of the entities that they name."""
+        steps = self._steps([id_ for one in found for id_ in _ids(one)])
+        return [
+            replace(one, steps={id_: steps[id_] for id_ in _ids(one) if id_ in steps})
+            for one in found
+        ]
 
     def _steps(self, ids: Sequence[str]) -> dict[str, frozenset[tuple[str, bool]]]:
         """Return the relations of entities by their ids, each with whether they are its tail."""

@@ -118,7 +118,7 @@ class Worker:
         self._kgs: dict[str, KG] = {}
         self._open: dict[tuple[str, ...], QA] = {}  # the least recently used first
         self._kept: dict[str, QA] = {}  # whose models the processes share
-        self._of_no_kg: list[Any] = []  # models that a replaced KG's next sessions take over
+        self._kg_independent: list[Any] = []  # models that a replaced KG's next sessions take over
 
     def load(self, name: str) -> None:
         """Load the models of a KG and nothing else: no connection is left. Raises KgqaError."""
@@ -245,7 +245,9 @@ class Worker:
     def _kg(self, name: str) -> KG:
         """Return the KG, opened again if it was replaced since."""
         if name in self._kgs and self._listed.is_replaced(self._kgs[name]):
-            self._of_no_kg = self._models.of_no_kg()  # else each process loads its own copy
+            self._kg_independent = (
+                self._models.kg_independent()
+            )  # else each process loads its own copy
             self._close(name)
             if (kept := self._kept.pop(name, None)) is not None:  # what was learned for it is old
                 kept.close()

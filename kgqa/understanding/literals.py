@@ -313,13 +313,17 @@ def _dates(question: str) -> Iterator[tuple[re.Match[str], str]]:
     for match in _DATE.finditer(question):
         year, month, day, first, name, second, last = match.groups()
         if name:
-            names = [month_name[:3] for month_name in _MONTHS.split()]
-            number = names.index(name.lower()[:3]) + 1
-            year, month, day = last, f"{number:02}", first or second
+            year, month, day = last, _month_number(name), first or second
         yield match, f"{year}-{month}" + (f"-{int(day):02}" if day else "")
     for match in _NUMERIC_DATE.finditer(question):
         if (numeric := _numeric_date(match)) is not None:
             yield match, f"{numeric}"
+
+
+def _month_number(name: str) -> str:
+    """Return the two digits of a month by the first three letters of its name."""
+    names = [month_name[:3] for month_name in _MONTHS.split()]
+    return f"{names.index(name[:3].lower()) + 1:02}"
 
 
 def _numeric_date(match: re.Match[str]) -> date | None:
@@ -449,9 +453,7 @@ def _in_common(each: re.Match[str]) -> tuple[str, str]:
     """Return the pattern of days, and its text, of a weekday, a month, or a day of a month."""
     if each[1]:
         return "%u", str(_DAYS.split().index(each[1].lower()) + 1)
-    month = (
-        f"{[month_name[:3] for month_name in _MONTHS.split()].index(each[3][:3].lower()) + 1:02}"
-    )
+    month = _month_number(each[3])
     day = each[2] or each[4]
     return ("%m-%d", f"{month}-{int(day):02}") if day else ("%m", month)
 
