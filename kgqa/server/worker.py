@@ -245,9 +245,8 @@ class Worker:
     def _kg(self, name: str) -> KG:
         """Return the KG, opened again if it was replaced since."""
         if name in self._kgs and self._listed.is_replaced(self._kgs[name]):
-            self._kg_independent = (
-                self._models.kg_independent()
-            )  # else each process loads its own copy
+            # held, or each process would load its own copy
+            self._kg_independent = self._models.kg_independent()
             self._close(name)
             if (kept := self._kept.pop(name, None)) is not None:  # what was learned for it is old
                 kept.close()
