@@ -574,7 +574,18 @@ def _obo(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
             given = [_REST.sub("", value).strip() for value in values.get(tag, ())]
             if given:
                 node.properties[tag] = given[0] if len(given) == 1 else given
+        stated = [_stated(value, names) for value in values.get("property_value", ())]
+        for called, said, _ in stated:
+            if said is not None:
+                held = node.properties.setdefault(called, said)
+                if held != said:
+                    node.properties[called] = [*(held if isinstance(held, list) else [held]), said]
         yield node
+        for called, _, end in stated:
+            if end:
+                yield Edge(id_, called, end)
+            elif end is not None:
+                rejects.add(str(path), report.lines, "a property_value without a value", called)
         for value in values.get("is_a", ()):
             yield Edge(id_, "is a", _REST.sub("", value).strip())
         for value in values.get("instance_of", ()):
@@ -592,7 +603,7 @@ def _obo(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
 
 _PROPERTIES = ("comment", "subset", "xref", "created_by", "creation_date")
 _READ = {
-    *("id", "alt_id", "name", "namespace", "synonym", "def", *_PROPERTIES),
+    *("id", "alt_id", "name", "namespace", "synonym", "def", "property_value", *_PROPERTIES),
     *("is_a", "instance_of", "relationship", "is_obsolete"),
 }
 
@@ -614,6 +625,15 @@ def _stanzas(path: Path, rejects: Rejects) -> Iterator[tuple[str, dict[str, list
             rejects.add(str(path), number, "a line without a tag", line)
     if kind:
         yield kind, values
+
+
+def _stated(value: str, names: dict[str, str]) -> tuple[str, str | None, str | None]:
+    """Return what a ``property_value`` says: its relation, and a text or the id of a term."""
+    relation, _, rest = _REST.sub("", value).strip().partition(" ")
+    called = names.get(relation, relation).replace("_", " ")
+    if rest.lstrip().startswith('"'):
+        return called, _text(rest), None
+    return called, None, (rest.split() or [""])[0]
 
 
 def _text(value: str) -> str:

@@ -161,7 +161,7 @@ def _batches(part: TriplesPart, mediators: MediatorRule) -> Iterator[Batch]:
         if len(ids):
             kinds = np.where(mediators.match(ids) | is_unnamed(ids), Kind.MEDIATOR, Kind.ENTITY)
             batch = entity_batch(ids, kind=pa.array(kinds.astype(np.uint8)))
-            yield replace(batch, by_id=True, unless_relation=unless)
+            yield replace(batch, by_id=True, by_iri=True, unless_relation=unless)
     yield from map(NameBatch, part.labels)
     yield from map(ValueBatch, part.values)
 

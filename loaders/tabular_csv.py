@@ -304,16 +304,17 @@ def _text_lines(path: Path, encoding: str, dialect: _Dialect) -> Iterator[Iterat
 def _has_stray_quotes(path: Path, encoding: str, dialect: _Dialect) -> bool:
     """Return whether the quotes of a file do not go in pairs as RFC 4180 has them.
 
-    So do not those that hold whole rows: each further line of a field has all fields of a row.
+    So do not those that hold whole rows: each further line of a field is a row of the table.
     """
     width, mark = len(dialect.header), dialect.delimiter
+    spaced = any(name.startswith(" ") for name in dialect.header)
     limit = csv.field_size_limit(MAX_TEXT)
     try:
         with _text_lines(path, encoding, dialect) as lines:
             for row in csv.reader(lines, delimiter=mark, strict=True):
                 for cell in row if width > 2 else ():
                     further = lines_of(cell)[1:] if "\n" in cell else ()
-                    if further and all(line.count(mark) >= width - 1 for line in further):
+                    if further and all(_is_row(line, width, mark, spaced) for line in further):
                         return True
     except csv.Error:
         return True
@@ -322,9 +323,21 @@ def _has_stray_quotes(path: Path, encoding: str, dialect: _Dialect) -> bool:
     return False
 
 
+def _is_row(line: str, width: int, mark: str, spaced: bool) -> bool:
+    """Return whether a line has the fields of a row: prose has a space after a comma.
+
+    ``spaced``: the rows have it, too.
+    """
+    fields = next(csv.reader([line], delimiter=mark), [])
+    return len(fields) == width and (
+        spaced or mark != "," or not any(cell.startswith(" ") for cell in fields)
+    )
+
+
 def _by_lines(path: Path, encoding: str, dialect: _Dialect, names: Sequence[str]) -> Delimited:
     """Read a table whose quotes are not in pairs, line by line; drop the quotes that are not."""
     width, mark = len(names), dialect.delimiter
+    spaced = any(name.startswith(" ") for name in dialect.header)
     with _text_lines(path, encoding, dialect) as whole:
         lines = [line.rstrip("\r\n") for line in whole]
     kept: list[list[str]] = []
@@ -333,7 +346,7 @@ def _by_lines(path: Path, encoding: str, dialect: _Dialect, names: Sequence[str]
     place, strays, is_open = int(dialect.headed), 0, False
     while place < len(lines):
         number, line = dialect.start + place + 1, lines[place]
-        row, used = _record(lines, place, width, mark)
+        row, used = _record(lines, place, width, mark, spaced)
         place += used
         if not line.strip():
             continue
@@ -355,7 +368,7 @@ def _by_lines(path: Path, encoding: str, dialect: _Dialect, names: Sequence[str]
 
 
 def _record(
-    lines: Sequence[str], place: int, width: int, mark: str
+    lines: Sequence[str], place: int, width: int, mark: str, spaced: bool
 ) -> tuple[list[str] | None, int]:
     """Return the fields of the record at a line, and how many lines it has; None if none fits."""
     for used in range(1, 1 + min(_SPAN, len(lines) - place)):
@@ -367,7 +380,7 @@ def _record(
                 continue  # a field that goes on in the next line
             return None, 1
         swallowed = used > 1 and all(
-            line.count(mark) >= width - 1 for line in lines[place + 1 : place + used]
+            _is_row(line, width, mark, spaced) for line in lines[place + 1 : place + used]
         )
         return (None, 1) if used > 1 and (swallowed or len(row) != width) else (row, used)
     return None, 1

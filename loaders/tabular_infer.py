@@ -70,7 +70,9 @@ _NAMED_LINK = 0.5  # share of values that must be there where the name says wher
 _LINK = 0.95  # the same where only the values say it
 _SAME_NAME = 0.75  # the same where both columns have one name
 _NO_NAMES = ID_WORDS | {"url", "uri", "link", "slug", "path", "file", "email", "type"}
-_GENERIC = ("id", "name", "title", "key", "code")  # names of columns that say nothing of the table
+_GENERIC = frozenset(  # names of columns that say nothing of the table
+    ["id", "name", "title", "key", "code", "identifier", "label", "slug", "uid", "uuid"]
+)
 _NAME_ONCE = 0.9  # share of names that must differ
 _SHARED_THINGS = 0.3  # share of the fewer values of two columns from which they hold one kind
 _FEW_IDS = 2  # that may have a name each by chance
@@ -558,6 +560,10 @@ def _link(
     if hint >= 2:
         is_upper = UPPER_WORDS.intersection(column.words)  # the head of a department is a doctor
         least = _NAMED_LINK if to is not plan or is_upper else _LINK
+        if hint == 2.5 and column.kind == "integer" and column.words[-1] not in ID_WORDS:
+            least = _LINK  # else half of some numbers are ids by chance
+    elif hint > 1:
+        least = _LINK
     elif hint == 1:
         least = 1.0
     else:
@@ -591,8 +597,13 @@ def _hint(
     of_key = relation_of(target.name).replace(" ", "")
     if (target.name,) == to.key and base == of_key and shortens(base, to.called):
         return 2.5  # ``vsl``, where the key of vessels is ``vsl_id``
-    if base.endswith(to.called) or to.words[-1] == words(relation_of(column.name))[-1]:
+    said = words(relation_of(column.name))
+    tails = {"".join(to.words[at:]) for at in range(1, len(to.words))}
+    if said[-len(to.words) :] == to.words or base in tails:
         return 2.5  # ``head_doctor_id`` of a department is a doctor, not another department
+    numbered = column.kind == "integer" and column.words[-1] not in ID_WORDS
+    if (base.endswith(to.called) or to.words[-1] == said[-1]) and not numbered:
+        return 1.5  # an ``archetype_id`` is of no type: only values tell
     if any(len(word) > 3 and to.called.startswith(word) for word in column.words):
         return 1
     if column.words[-1] in ID_WORDS and column.kind == "integer" and len(column.words) > 1:

@@ -41,7 +41,8 @@ LINK_WORDS = _set(  # of a table's name that say only that it joins two others
 SELF_WORDS = _set(  # that name a thing of the same kind
     "manager parent boss supervisor superior mother father spouse partner predecessor successor "
     "mentor reports replaces replaced follows sequel prequel lead child head foreman "
-    "evolves derived forked inherits extends supersedes"
+    "evolves derived forked inherits extends supersedes sub super subclass superclass subtype "
+    "supertype broader narrower isa"
 )
 PERSON_WORDS = _set(
     "person employee staff user member player worker people personnel teacher doctor physician "

@@ -174,7 +174,8 @@ class TriplesLoader:
                         is_mediator = mediators.match(ids) | is_unnamed(ids)
                         kinds = np.where(is_mediator, Kind.MEDIATOR, Kind.ENTITY)
                         batch = entity_batch(ids, kind=pa.array(kinds.astype(np.uint8)))
-                        yield replace(batch, by_id=True, unless_relation=unless)
+                        by_iri = ids[0].as_py().startswith("http")
+                        yield replace(batch, by_id=True, by_iri=by_iri, unless_relation=unless)
                 yield from map(NameBatch, part.labels)
                 yield from map(ValueBatch, part.values)
         if not is_anything:

@@ -82,13 +82,15 @@ class EntityBatch:
     ``walked``: the properties that walks see, as edges to values; others are kept and shown. Long
     texts and embeddings are never walked. The values of a walked property that an id is given in
     several rows are united. ``by_id``: an entity of these rows that nothing names is called by its
-    id, and a mediator of these rows that something names is an entity. ``unless_relation``: ids of
-    relations among these rows are not nodes, if no other row says so.
+    id, and a mediator of these rows that something names is an entity. ``by_iri``: by the last
+    part of its id, where that is an IRI. ``unless_relation``: ids of relations among these rows
+    are not nodes, if no other row says so.
     """
 
     rows: pa.RecordBatch
     walked: frozenset[str] = frozenset()
     by_id: bool = False
+    by_iri: bool = False
     unless_relation: bool = False
 
 

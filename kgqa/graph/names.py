@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -93,6 +94,43 @@ def _each(
         return done
     forms = [form(name) for name in names.filter(chosen).to_pylist()]
     return pc.replace_with_mask(done, chosen, pa.array(forms, type=names.type))
+
+
+_LOCAL = (  # of an IRI; one with a query, without a path or that ends in one, is a document's
+    r"^(?:https?://[^/?#\s]+/(?:[^?#\s]*/)?|https?://[^?#\s]+#|urn:(?:[^:\s]+:)+)"
+    r"(?P<local>[^/?#:\s]*\pL[^/?#:\s]*)$"
+)
+_CODE = r"^\p{L}+[_-]?\d+$|^[\p{Lu}\d_-]+$"
+_DOCUMENT = r"\.[A-Za-z]{2,5}$"
+
+
+def iri_names(iris: pa.Array, *, codes: bool = True) -> tuple[pa.Array, pa.Array]:
+    """Return the last part of each IRI in words, and as it is written; null where it has none.
+
+    So an entity without a label is called. What looks like the address of a document has no such
+    name; a code stays as it is, or has none without ``codes``.
+
+    >>> named = iri_names(pa.array(["http://x.org/zoo#BigCage", "http://x.org/a/Mary_Ann",
+    ...                             "http://x.org/id/DOID_14", "http://x.org/a.html"]))
+    >>> named[0].to_pylist()
+    ['Big Cage', 'Mary Ann', 'DOID_14', None]
+    """
+    local = pc.struct_field(pc.extract_regex(iris, _LOCAL), "local")
+    if pc.any(encoded := pc.fill_null(pc.match_substring(local, "%"), False)).as_py():
+        decoded = [unquote(text) for text in local.filter(encoded).to_pylist()]
+        local = pc.replace_with_mask(local, encoded, pa.array(decoded, local.type))
+    local = pc.if_else(pc.match_substring_regex(local, _DOCUMENT), None, local)
+    apart = pc.replace_substring_regex(local, r"([\p{Ll}\d])(\p{Lu})", r"\1 \2")
+    apart = pc.replace_substring_regex(apart, r"(\p{Lu})(\p{Lu}\p{Ll})", r"\1 \2")
+    words = pc.if_else(pc.match_substring(local, "_"), pc.replace_substring(local, "_", " "), apart)
+    words = pc.if_else(pc.match_substring_regex(local, _CODE), local if codes else None, words)
+    return pc.utf8_trim_whitespace(words), local
+
+
+def iri_name(iri: str) -> str | None:
+    """Return the last part of an IRI in words, None where it has none: see :func:`iri_names`."""
+    name: str | None = iri_names(pa.array([iri], pa.string()))[0][0].as_py()
+    return name or None
 
 
 def last_part(relation: str) -> str:

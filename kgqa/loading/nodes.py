@@ -18,10 +18,17 @@ from kgqa.errors import IngestError
 from kgqa.graph.literals import members
 from kgqa.graph.mids import decode_mids
 from kgqa.graph.model import ALIAS, ENTITY_SCHEMA, FALLBACK, Kind
+from kgqa.graph.names import iri_names
 from kgqa.loaders.base import keep_example, lose
 from kgqa.loaders.ntriples import OTHER, OTHER_LANGUAGE, RANKS
 from kgqa.loading.columns import Buckets, gathered
-from kgqa.loading.spool import CALLED_BY_ID, MEDIATOR_IF_NAMELESS, UNLESS_RELATION, Spool
+from kgqa.loading.spool import (
+    CALLED_BY_ID,
+    CALLED_BY_IRI,
+    MEDIATOR_IF_NAMELESS,
+    UNLESS_RELATION,
+    Spool,
+)
 from kgqa.parallel import mapped
 
 if TYPE_CHECKING:
@@ -163,6 +170,7 @@ class NodeTable:
     """
 
     tags: list[int]
+    _foreign: BoolArray  # nodes that are called by names in other languages
 
     def __init__(self, spool: Spool, ids: IdTable, folder: Path, dropped: Counter[str]) -> None:
         self._ids = ids
@@ -183,7 +191,10 @@ class NodeTable:
         sure = np.minimum(self.kinds & 3, Kind.VALUE)
         unsure = (sure == Kind.ENTITY) & ~named
         sure[unsure & (self.kinds & MEDIATOR_IF_NAMELESS > 0)] = Kind.MEDIATOR
-        self._own = unsure & (sure == Kind.ENTITY) & (self.kinds & CALLED_BY_ID > 0)
+        own = unsure & (sure == Kind.ENTITY) & (self.kinds & CALLED_BY_ID > 0)
+        by_iri = self.kinds & CALLED_BY_IRI > 0
+        self._own = own & ~self._name_by_iris(own & by_iri, 0)
+        self._name_by_iris(self._foreign & by_iri, ALIAS)
         self.kinds = sure
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -244,7 +255,26 @@ class NodeTable:
         lost = (max(held)[1] for key, held in others.items() if named[key] or len(held) > 1)
         keep_example(dropped, OTHER_LANGUAGE, next(lost, ""))
         self.tags = np.bincount(best, minlength=_NO_TAG)[:_NO_TAG].tolist()
+        self._foreign = best == OTHER
         return named | fallback
+
+    def _name_by_iris(self, chosen: BoolArray, rank: int) -> BoolArray:
+        """Give nodes the last parts of their IRIs as names or aliases; return which have one."""
+        named = np.zeros(len(chosen), dtype=np.bool_)
+        for start in range(0, len(self._ids.texts), _SPAN):
+            end = min(start + _SPAN, len(self._ids.texts))
+            keys = np.flatnonzero(chosen[start:end])
+            if not len(keys):
+                continue
+            ids = self._ids.texts_of(start, end).take(pa.array(keys)).cast(pa.string())
+            words, local = iri_names(ids, codes=rank < ALIAS)
+            some = np.flatnonzero(words.is_valid())
+            keys = keys[some] + start
+            for texts, rank_ in ((words, rank), (local, ALIAS)):
+                ranks = np.full(len(keys), rank_, dtype=np.int64)
+                _add(self._names, keys, text=texts.take(pa.array(some)), rank=ranks)
+            named[keys] = True
+        return named
 
     def _add_types(self, spool: Spool, dropped: Counter[str]) -> None:
         hidden = np.zeros(len(self._type_rank) + 1, dtype=np.bool_)

@@ -29,6 +29,7 @@ from kgqa.graph.model import (
     TypeRules,
     ValueBatch,
 )
+from kgqa.graph.names import iri_name
 from kgqa.loaders.base import lose
 from kgqa.loading.columns import ColumnWriter, read_columns
 from kgqa.loading.facts import entity_values, fact_batches, reified
@@ -51,7 +52,7 @@ NO_ID = "entity without an id"
 NO_RELATION = "edge without a relation"
 UNKNOWN_END = "edge with an unknown end"
 # What rows say of an id besides its kind, as bits beside it: all rows of an id are united.
-CALLED_BY_ID, MEDIATOR_IF_NAMELESS, UNLESS_RELATION = 4, 8, 16
+CALLED_BY_ID, MEDIATOR_IF_NAMELESS, CALLED_BY_IRI, UNLESS_RELATION = 4, 8, 16, 32
 _STATE = "scan.json"
 _FACTS = "facts"
 _ENTITY = pa.schema([("id", pa.string()), ("kind", pa.uint8()), ("properties", pa.string())])
@@ -184,7 +185,7 @@ class Spool:
             above = superclasses(of_classes, classes)
             every = sorted({*classes.to_pylist()}.union(*above.values()))
             named_classes = first_names(self.read("names-text"), pa.array(every, pa.string()))
-            called = {id_: named_classes.get(id_, id_) for id_ in every}
+            called = {id_: named_classes.get(id_) or iri_name(id_) or id_ for id_ in every}
             self.scanned.type_relations[relation] = sorted(set(called.values()))
             yield from type_batches(edges(), called, above)
 
@@ -290,7 +291,7 @@ class Spool:
         if batch.by_id:
             kinds = about.column("kind").to_numpy()
             kinds = np.where(kinds == Kind.ENTITY, CALLED_BY_ID, MEDIATOR_IF_NAMELESS)
-            kinds += UNLESS_RELATION * batch.unless_relation
+            kinds += CALLED_BY_IRI * batch.by_iri + UNLESS_RELATION * batch.unless_relation
             about = about.set_column(1, _ENTITY.field("kind"), pa.array(kinds.astype(np.uint8)))
         yield "entities", about
         named = _some(names)

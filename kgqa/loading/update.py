@@ -17,6 +17,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import numpy as np
 import orjson
@@ -39,6 +40,7 @@ from kgqa.graph.model import (
     ValueBatch,
     keys_array,
 )
+from kgqa.graph.names import iri_name
 from kgqa.graph.schema import Value, fact_id, read_fact_id
 from kgqa.loaders.base import Loader, Rejects, Report, edge_batch, entity_batch
 from kgqa.loaders.triples import MediatorRule
@@ -375,6 +377,7 @@ class _Plan:
         as_mids = encode_mids(pa.array([n["id"] for n in every], pa.string()))
         sure: list[Node] = []
         by_id: list[Node] = []  # named by their ids, or mediators, if nothing names them
+        by_iri: list[Node] = []  # those that are named by the last parts of their ids
         names: list[tuple[str, str, int]] = []
         for node, mid in zip(every, as_mids.tolist(), strict=True):
             id_, name, kind = node["id"], node["name"], node["kind"]
@@ -383,14 +386,21 @@ class _Plan:
                 continue  # nothing says any more that it is an entity
             own = _is_own(node) or lost or kind == Kind.MEDIATOR
             kind = Kind.MEDIATOR if lost and id_ in rule else kind
-            (by_id if own else sure).append({**node, "kind": kind, "name": None, "aliases": []})
+            is_by_iri = _is_by_iri(node) or (lost and id_.startswith(("http://", "https://")))
+            where = by_iri if is_by_iri else by_id if own else sure
+            where.append({**node, "kind": kind, "name": None, "aliases": []})
             alias_rank = 0 if lost and unnamed[id_] and kind == Kind.ENTITY else ALIAS
             names += [(id_, text, alias_rank) for text in node["aliases"]]
-            if name is not None and not _is_own(node):
+            if name is not None and not is_by_iri and not _is_own(node):
                 names.append((id_, name, 0))
         fresh: list[Batch] = [
             EntityBatch(pa.RecordBatch.from_pylist(_rows(sure), schema=ENTITY_SCHEMA)),
             EntityBatch(pa.RecordBatch.from_pylist(_rows(by_id), schema=ENTITY_SCHEMA), by_id=True),
+            EntityBatch(
+                pa.RecordBatch.from_pylist(_rows(by_iri), schema=ENTITY_SCHEMA),
+                by_id=True,
+                by_iri=True,
+            ),
             NameBatch(_batch(names, _NAMES)),
         ]
         there = pa.array([node["id"] for node in every], pa.string())
@@ -565,6 +575,13 @@ class _Plan:
 def _is_own(node: Node) -> bool:
     """Return whether a node has no name but its id."""
     return bool(node["kind"] == Kind.ENTITY and node["name"] == node["id"].strip())
+
+
+def _is_by_iri(node: Node) -> bool:
+    """Return whether a node has no name but the last part of its IRI."""
+    id_, name = node["id"], node["name"]
+    may_be = node["kind"] == Kind.ENTITY and name and ":" in id_
+    return bool(may_be and name.split()[-1] in unquote(id_) and name == iri_name(id_))
 
 
 def _rows(nodes: Iterable[Node]) -> list[Node]:

@@ -88,6 +88,23 @@ def test_names_come_and_go(kg: KG, tmp_path: Path) -> None:
     assert kg.entity("Ada").name == "Ada"
 
 
+def test_a_name_out_of_an_iri_gives_way_to_a_label(tmp_path: Path) -> None:
+    x, label = "http://x.org/", "<http://www.w3.org/2000/01/rdf-schema#label>"
+    first = tmp_path / "a.nt"
+    first.write_text(f"<{x}BigCage> <{x}in> <{x}NorthWing> .\n", encoding="utf-8")
+    added, named = tmp_path / "b.nt", tmp_path / "c.nt"
+    added.write_text(f"<{x}SmallCage> <{x}in> <{x}NorthWing> .\n", encoding="utf-8")
+    named.write_text(f'<{x}BigCage> {label} "Cage 1"@en .\n', encoding="utf-8")
+    with kgqa.ingest("triples", first, home=tmp_path / "home") as kg:
+        kg.update(added)
+        assert texts(kg, "Small Cage") >= {"Small Cage -> in -> North Wing"}
+        assert texts(kg, "BigCage") >= {"Big Cage -> in -> North Wing"}
+        kg.update(named)
+        assert texts(kg, "Cage 1") >= {"Cage 1 -> in -> North Wing"}
+        kg.update(remove=named)
+        assert texts(kg, f"{x}BigCage") >= {"Big Cage -> in -> North Wing"}
+
+
 def test_mediators_stay_what_the_load_said_they_are(tmp_path: Path) -> None:
     file = lines(tmp_path / "wed.tsv", "ann spouse m1\nm1 of bob\n")
     with kgqa.ingest("triples", file, home=tmp_path / "home", mediators="m") as kg:

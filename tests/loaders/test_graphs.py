@@ -229,6 +229,22 @@ def test_obo(load: Any, write: Any) -> None:
     assert loaded.report.dropped["intersection_of of OBO"] == 1
 
 
+def test_property_values_of_obo_are_texts_and_edges(load: Any, write: Any) -> None:
+    stated = (
+        'property_value: origin "by hand \\"x\\"" xsd:string {source="y"}',
+        'property_value: note "one" xsd:string',
+        'property_value: note "two" xsd:string',
+        "property_value: skos:exactMatch FI:3",
+        "property_value: seen",
+    )
+    lines = [*OBO.splitlines(), "[Term]", "id: FI:7", "name: trout", *stated]
+    loaded = load("graph", write("fish.obo", *lines))
+    of_trout = {edge[1:] for edge in loaded.edges if edge[0] == "FI:7"}
+    assert {("origin", '"by hand "x""'), ("skos:exactMatch", "FI:3")} <= of_trout
+    assert json.loads(loaded.entities["FI:7"]["properties"])["note"] == ["one", "two"]
+    assert [row[3] for row in loaded.rejects] == ["seen"]
+
+
 def test_lines_of_obo_that_say_nothing_are_rejected(load: Any, write: Any) -> None:
     lines = [*OBO.splitlines(), "[Term]", "id: FI:7", "relationship: eats", "no tag", "[Term"]
     loaded = load("graph", write("fish.obo", *lines))

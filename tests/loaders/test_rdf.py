@@ -85,7 +85,7 @@ def test_every_form_gives_what_ntriples_give(load: Load, tmp_path: Path, name: s
         (['"x"@de', '"y"@en-GB', '"z"'], "y", ["z"]),
         (['"x"@de', '"y"@mul', '"z"'], "y", ["z"]),
         (['"x"@de', '"z"'], "z", []),
-        (['"x"@de', '"w"@fr'], "x", []),
+        (['"x"@de', '"w"@fr'], "x", ["a"]),  # as its IRI ends
         (['"y"@EN', '"w"@en-us'], "y", ["w"]),
     ],
 )
@@ -111,7 +111,7 @@ def test_subclasses_give_types_through_the_chain(load: Load, tmp_path: Path) -> 
         ' rdfs:label "animal"@en .'
     )
     loaded = load("rdf", write(tmp_path, "a.ttl", text))
-    assert loaded.entities[f"{X}rex"]["types"] == ["animal", f"{X}Being", f"{X}Dog"]
+    assert loaded.entities[f"{X}rex"]["types"] == ["Being", "Dog", "animal"]
     assert (f"{X}rex", TYPE, f"{X}Animal") not in loaded.edges, "an edge is one of the file"
 
 
@@ -229,3 +229,26 @@ def test_a_damaged_file(load: Load, tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(PEOPLE.encode() * 50)[:-20])
     with pytest.raises(DumpMalformedError, match="cut short"):
         load("rdf", path)
+
+
+def test_what_has_no_label_is_called_by_the_last_part_of_its_iri(
+    load: Load, tmp_path: Path
+) -> None:
+    text = PREFIXES + (
+        ":SimbaTheLion a :WildCat ; :keeper :Mary_Ann ; :seeAlso <http://y.org/a.html>, "
+        '<http://y.org/?q=1>, :DOID_14 ; :friend :C%C3%A9lia . :Nala rdfs:label "Nala, a cub"@en .'
+    )
+    loaded = load("rdf", write(tmp_path, "a.ttl", text))
+    assert loaded.names() == {
+        f"{X}SimbaTheLion": "Simba The Lion",
+        f"{X}WildCat": "Wild Cat",
+        f"{X}Mary_Ann": "Mary Ann",
+        "http://y.org/a.html": "http://y.org/a.html",
+        "http://y.org/?q=1": "http://y.org/?q=1",
+        f"{X}DOID_14": "DOID_14",
+        f"{X}C%C3%A9lia": "Célia",
+        f"{X}Nala": "Nala, a cub",
+    }
+    assert loaded.entities[f"{X}SimbaTheLion"]["types"] == ["Wild Cat"]
+    assert loaded.entities[f"{X}SimbaTheLion"]["aliases"] == ["SimbaTheLion"]
+    assert not loaded.entities[f"{X}Nala"]["aliases"]

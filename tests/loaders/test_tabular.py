@@ -835,3 +835,60 @@ def test_a_table_of_many_columns_takes_no_more_for_each_of_them(
         load("tables", write("wide.csv", *(",".join(row) for row in (header, *rows))))
         counts.append(len(called))
     assert counts[1] < 20 * counts[0]
+
+
+def test_numbers_that_are_keys_by_chance_are_no_links(tmp_path: Path) -> None:
+    """A column called like another table, or like its last word, whose numbers are among its keys.
+
+    The shares of males among species, ranks of attacks, and counts of what joins two kinds.
+    """
+    keys = "".join(f"{n},g{n}\n" for n in range(1, 9))
+    read = read_tables(
+        tmp_path,
+        {
+            "growth_rates.csv": f"id,name\n{keys}",
+            "genes.csv": f"id,name\n{keys}",
+            "types.csv": f"id,name\n{keys}",
+            "warrior_archetypes.csv": "id,name\n" + "".join(f"{n},w{n}\n" for n in range(1, 12)),
+            "species.csv": "id,name,gender_rate,growth_rate_id,archetype_id,binds - gene\n"
+            + "".join(f"{n},s{n},{n},{n % 4 + 1},{n},{n * 3}\n" for n in range(1, 12)),
+        },
+    )
+    assert read.properties("Species/3")["gender_rate"] == 3
+    assert read.properties("Species/3")["binds - gene"] == 9
+    assert ("s3", "g4") in read.triples("growth rate")
+    assert ("s9", "w9") in read.triples("arche type")
+    assert not read.rejects()
+
+
+def test_the_only_column_that_a_link_shortens_is_where_it_points(tmp_path: Path) -> None:
+    read = read_tables(
+        tmp_path,
+        {
+            "boat_species.csv": "id,name\n" + "".join(f"{n},sp{n}\n" for n in range(1, 9)),
+            "parks.csv": "species_id,score\n" + "".join(f"{n},{n * 10}\n" for n in range(1, 7)),
+            "boats.csv": "id,name,species_id\n"
+            + "".join(f"{n},boat{n},{n}\n" for n in range(1, 9)),
+        },
+    )
+    assert ("boat8", "sp8") in read.triples("species")
+
+
+def test_identifiers_of_two_tables_are_no_link_by_their_header(tmp_path: Path) -> None:
+    read = read_tables(
+        tmp_path,
+        {
+            "moves.csv": "id,identifier\n1,sleep\n2,poison\n3,cut\n4,burn\n",
+            "ailments.csv": "id,identifier\n1,sleep\n2,poison\n3,burn\n4,unknown\n",
+        },
+    )
+    assert read.names("Ailment") == {"sleep", "poison", "burn", "unknown"}
+    assert not read.rejects()
+
+
+def test_what_a_row_is_a_subclass_of_is_another_row(tmp_path: Path) -> None:
+    rows = "X:1,disease,\nX:2,fever,disease\nX:3,flu,fever\nX:3,flu,disease\nX:4,gout,disease\n"
+    rows += "".join(f"X:{n},gout {n},gout\n" for n in range(5, 11))
+    read = read_tables(tmp_path, {"illness.csv": "id,label,subClassOf\n" + rows})
+    assert {("flu", "fever"), ("fever", "disease")} <= read.triples("sub class of")
+    assert {row["types"][0] for row in read.entities.values()} == {"Illness"}

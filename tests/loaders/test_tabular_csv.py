@@ -110,6 +110,15 @@ def test_a_quoted_field_of_several_lines_stays_one(tmp_path: Path) -> None:
     assert rows[1]["name"] == 'Bob "B" Ray'
 
 
+def test_prose_with_commas_in_a_field_of_several_lines_is_no_row(tmp_path: Path) -> None:
+    note = "Held, or used\n: Heals a bit, then more, and again, as asked.\nAnd, then, stop, now"
+    rows, numbers, rejected = table(
+        tmp_path / "t.csv", f'id,name,note,level\n1,Salve,"{note}",3\n2,Balm,short,4\n'
+    )
+    assert [row["note"] for row in rows] == [note, "short"]
+    assert (numbers, rejected) == ([2, 3], [])
+
+
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-16-le", "utf-16-be", "utf-8-sig"])
 def test_other_encodings_are_read(tmp_path: Path, encoding: str) -> None:
     (tmp_path / "t.csv").write_bytes("id,name\n1,Zoë\n2,Bob\n".encode(encoding))

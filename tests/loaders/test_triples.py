@@ -155,13 +155,13 @@ def test_ntriples_bring_their_own_names_types_and_values(load: Load, write: Writ
     assert loaded.names() == {
         "http://x.org/1": "Paris",
         "http://x.org/2": "http://x.org/2",
-        "http://x.org/City": "http://x.org/City",
+        "http://x.org/City": "City",
         '"250"^^xsd:integer': "250",
         "_:b": None,
     }
     assert loaded.entities["_:b"]["kind"] == Kind.MEDIATOR
     assert loaded.entities["http://x.org/1"]["aliases"] == ["Lutetia"]
-    assert loaded.entities["http://x.org/1"]["types"] == ["http://x.org/City"]
+    assert loaded.entities["http://x.org/1"]["types"] == ["City"]
     assert ("http://x.org/1", kind[1:-1], "http://x.org/City") in loaded.edges
     assert loaded.entities['"250"^^xsd:integer']["kind"] == Kind.VALUE
     assert loaded.relations["http://x.org/v#liesIn"] == "liesIn"
