@@ -24,6 +24,7 @@ from rich.progress import Progress as Bars
 from rich.text import Text
 
 from kgqa.display import REFUSED, path_parts, refusal, shown_name, visible
+from kgqa.lexicon.tokens import last_part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -272,7 +273,8 @@ def _show_plan(answer: Answer, result: QueryResult) -> None:
     if not any(group.members for group in behind.counted):
         for head, relation, tail in facts[:_FACTS]:
             line = _joined(("  because ", "dim"), (names.get(head, shown_name(head)), ""))
-            line.append(" -> ").append(shown_name(relation), style="cyan").append(" -> ")
+            line.append(" -> ").append(shown_name(last_part(relation)), style="cyan")
+            line.append(" -> ")
             say(line.append(names.get(tail, shown_name(tail))))
     show_counted(behind.counted)
     show_next(result)

@@ -131,14 +131,3 @@ def iri_name(iri: str) -> str | None:
     """Return the last part of an IRI in words, None where it has none: see :func:`iri_names`."""
     name: str | None = iri_names(pa.array([iri], pa.string()))[0][0].as_py()
     return name or None
-
-
-def last_part(relation: str) -> str:
-    """Return the name in a relation's id: the last part of an IRI.
-
-    >>> last_part("http://x.org/knows"), last_part("people.person.gender")
-    ('knows', 'people.person.gender')
-    """
-    if relation.startswith(("http://", "https://", "urn:")):
-        return re.split(r"[/#:]", relation.rstrip("/#"))[-1] or relation
-    return relation

@@ -23,7 +23,7 @@ from kgqa.graph.attached import Attachment, SurveyFile, read_attachment
 from kgqa.graph.kept import KEPT
 from kgqa.graph.literals import XSD, cast_values, is_ill_typed, read_value, value_name
 from kgqa.graph.model import Adjacency, Entities, EntityDetails, Kind, Relations, keys_array
-from kgqa.graph.names import is_storable, last_part, name_form
+from kgqa.graph.names import is_storable, name_form
 from kgqa.graph.schema import Facts, GraphSchema, Value
 from kgqa.graph.sparql_around import BATCH, FEW, Around, counted_degrees
 from kgqa.graph.sparql_client import SparqlClient, id_of, iri, is_term, literal, term_of
@@ -47,6 +47,7 @@ from kgqa.graph.sparql_survey import (
     survey_endpoint,
     words_query,
 )
+from kgqa.lexicon.tokens import last_part
 from kgqa.progress import Silent
 from kgqa.sparql import query
 

@@ -70,3 +70,14 @@ def _whole(word: str, after: str) -> str:
     if after.lower() not in _NOT:
         return word
     return {"ca": "can", "wo": "will", "sha": "shall"}.get(word, word)
+
+
+def last_part(relation: str) -> str:
+    """Return the name in a relation's id: the last part of an IRI.
+
+    >>> last_part("http://x.org/knows"), last_part("people.person.gender")
+    ('knows', 'people.person.gender')
+    """
+    if relation.startswith(("http://", "https://", "urn:")):
+        return re.split(r"[/#:]", relation.rstrip("/#"))[-1] or relation
+    return relation

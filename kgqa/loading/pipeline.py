@@ -33,7 +33,7 @@ from pydantic import BaseModel, Field, ValidationError
 from kgqa.errors import IngestError, KgqaError, first_line
 from kgqa.files import writing
 from kgqa.graph.model import ENTITY_SCHEMA, RELATION_SCHEMA, Batch, Direction, GraphTables, KGInfo
-from kgqa.graph.names import last_part
+from kgqa.lexicon.tokens import last_part
 from kgqa.loaders.base import Loader, Rejects, Report
 from kgqa.loaders.blocks import STDIN
 from kgqa.loaders.ntriples import OTHER_LANGUAGE

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kgqa.errors import GraphError, PlanError
 from kgqa.graph.literals import XSD
-from kgqa.graph.names import last_part
 from kgqa.graph.sparql_client import iri, literal
 from kgqa.graph.sparql_profiles import RDF_TYPE, class_path, wanted_language
+from kgqa.lexicon.tokens import last_part
 from kgqa.queries.check import NUMBERS, SchemaIndex, check
 from kgqa.queries.groups import required, wants_empty
 from kgqa.queries.plan import (
