@@ -95,7 +95,8 @@ _OPENINGS: tuple[tuple[str, Form], ...] = (
     (r"0 HEAD\s*\n1 ", Form("a GEDCOM file")),
     (r"(?:graph|flowchart) (?:TB|TD|BT|LR|RL)\b", Form("a Mermaid diagram")),
     (r"@startuml\b", Form("a PlantUML diagram")),
-    (r"\\documentclass\b", Form("a LaTeX document")),
+    (r"\\(?:documentclass|begin)\b", Form("a LaTeX document")),
+    (r"(?i:@relation\s[^\n]*\n\s*@attribute\b)", Form("an ARFF file")),
     (r"#!", Form("a script")),
     (r"(?:From|Received|Return-Path): ", Form("an e-mail")),
     (r"BEGIN:V(?:CARD|CALENDAR)", Form("a vCard or calendar file")),
@@ -124,6 +125,8 @@ _KEYED = re.compile(r"\s*(?:- )?[\w .-]{1,40}:(?: .*|)$|\s*- \S.*$")
 _SETTING = re.compile(r"\[[\w.\" -]+\]$|[\w.\"-]+\s*=\s*\S.*$")
 _SQL = re.compile(r"(?:CREATE TABLE|INSERT INTO|DROP TABLE|PRAGMA|BEGIN TRANSACTION)\b", re.I)
 _CYPHER = re.compile(r"(?:CREATE|MERGE|MATCH)\s*\(|UNWIND\b|:begin\b", re.I)
+_CLAUSE = re.compile(r"[a-z]\w*\(.*\)\s*(?::-.*)?\.\s*$")
+_RULE = re.compile(r"\s*\|(?:\s*:?-+:?\s*\|)+\s*$")  # below the header of a table in Markdown
 _STATEMENT = re.compile(r"(?:;|\{|(?<!\{)\})\s*$")  # how its lines end
 _DELIMITERS = "\t,;|"
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?", re.IGNORECASE)
@@ -338,6 +341,10 @@ def _form_of_lines(lines: Sequence[str], ending: str) -> Form | None:
         return Form("a script of SQL")
     if _CYPHER.match(lines[0]):
         return Form("a script of Cypher; run it in Neo4j, and use `kgqa attach`")
+    if any(map(_RULE.match, lines)):
+        return Form("a table in Markdown; save it as CSV")
+    if sum(bool(_CLAUSE.match(line)) for line in lines) >= _MANY * len(lines) > 1:
+        return Form("a file of Prolog clauses")
     keyed = sum(bool(_KEYED.match(line)) for line in lines)
     is_yaml = ending in (".yaml", ".yml") or lines[0].strip() == "---"
     if is_yaml or (keyed >= _MANY * len(lines) > 1 and not _is_delimited(lines)):

@@ -55,6 +55,10 @@ OTHERS: dict[str, tuple[str | bytes, str]] = {
     "a.ris": ("TY  - BOOK\nTI  - Salt\nER  - \n", "RIS"),
     "a.ged": ("0 HEAD\n1 SOUR x\n0 @I1@ INDI\n", "GEDCOM"),
     "a.mmd": ("graph TD\n  A --> B\n", "Mermaid"),
+    "a.arff": ("@RELATION people\n\n@attribute age numeric\n@data\n3\n", "ARFF"),
+    "a.tex": ("\\begin{table}\nAnn & 3\n", "LaTeX"),
+    "a.md": ("# People\n\n| name | age |\n|---|:-:|\n| Ann | 3 |\n", "Markdown"),
+    "a.pl": ("parent(ann, bo).\nparent(bo, cy).\nold(X) :- parent(X, Y).\n", "Prolog"),
     "a.puml": ("@startuml\nA -> B\n@enduml\n", "PlantUML"),
 }
 
