@@ -586,25 +586,33 @@ def _obo(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
                 yield Edge(id_, called, end)
             elif end is not None:
                 rejects.add(str(path), report.lines, "a property_value without a value", called)
-        for value in values.get("is_a", ()):
-            yield Edge(id_, "is a", _REST.sub("", value).strip())
-        for value in values.get("instance_of", ()):
-            yield Edge(id_, "instance of", _REST.sub("", value).strip())
+        edges = [
+            (tag.replace("_", " "), _REST.sub("", value).strip())
+            for tag in _EDGES
+            for value in values.get(tag, ())
+        ]
         for value in values.get("relationship", ()):
             relation, _, tail = _REST.sub("", value).strip().partition(" ")
-            if not tail:
+            if tail:
+                edges.append((names.get(relation, relation).replace("_", " "), tail.split()[0]))
+            else:
                 rejects.add(str(path), report.lines, "a relationship without an end", value)
-                continue
+        for value in values.get("intersection_of", ()):  # each part of a definition is true
+            relation, _, tail = _REST.sub("", value).strip().partition(" ")
             called = names.get(relation, relation).replace("_", " ")
-            yield Edge(id_, called, tail.split()[0])
+            part = (called, tail.split()[0]) if tail else ("is a", relation)
+            edges += [part] if part not in edges else []
+        for called, end in edges:
+            yield Edge(id_, called, end)
         for tag in values.keys() - _READ:
             lose(report.dropped, f"{tag} of OBO", len(values[tag]), f"{id_}: {values[tag][0]}")
 
 
 _PROPERTIES = ("comment", "subset", "xref", "created_by", "creation_date")
+_EDGES = ("is_a", "instance_of", "disjoint_from", "equivalent_to")
 _READ = {
     *("id", "alt_id", "name", "namespace", "synonym", "def", "property_value", *_PROPERTIES),
-    *("is_a", "instance_of", "relationship", "is_obsolete"),
+    *(*_EDGES, "relationship", "intersection_of", "is_obsolete"),
 }
 
 

@@ -10,9 +10,9 @@ or a folder of parts make one KG; each may be compressed, and one may be standar
 - JSON lines: objects with head, relation, tail, or arrays of three. Parquet: a row for a triple.
 - Further columns are properties of the edge.
 
-OpenKE's files are ``train2id.txt`` with ``columns`` head,tail,relation, ``entity2id.txt`` as
-``names`` and ``relation2id.txt`` as ``relation_names``, as they are: a first line that counts the
-others is known as such, and makes the name the first column of a file of names. Freebase as a table
+OpenKE's files are known by their names, ``train2id.txt`` and ``entity2id.txt``: a first line that
+counts the others is known as such, and makes the name the first column of a file of names. Where
+the relation stands in a table without a header, its values may say. Freebase as a table
 of mids (FB-lite) is a file of triples with a file of names, and ``mediators`` says which mids are
 not entities.
 """
@@ -24,7 +24,7 @@ import re
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -48,8 +48,9 @@ from kgqa.loaders.ntriples import TRIPLE, is_blank, is_unnamed, read_ntriples
 from kgqa.loaders.strings import mask_of
 from kgqa.loaders.triples_cells import read_json, read_parquet
 from kgqa.loaders.triples_pairs import read_pairs
-from kgqa.loaders.triples_rows import Columns, TriplesPart
+from kgqa.loaders.triples_rows import PARTS, Columns, TriplesPart
 from kgqa.loaders.triples_table import (
+    Layout,
     find_layout,
     first_lines,
     opened,
@@ -78,6 +79,7 @@ _ENDINGS = {
     ".tab": "delimited",
     ".txt": "delimited",
 }
+_OPENKE = re.compile(r"(?:train|valid|test)2id\.txt(?:\.gz|\.bz2|\.zst)?", re.IGNORECASE)
 _OPENING = 20  # lines that a form is found from
 
 
@@ -138,6 +140,7 @@ class TriplesLoader:
         if self.options.columns:
             Columns(self.options.columns.split(","))
         self.direction: Direction = self.options.direction
+        self._layout: Layout | None = None  # of the first file whose columns no header names
 
     def read(
         self, sources: Sequence[Path], report: Report, rejects: Rejects, progress: Progress
@@ -146,8 +149,7 @@ class TriplesLoader:
 
         Raises DumpNotFoundError, DumpMalformedError, and UsageError if an option does not fit.
         """
-        options = self.options
-        files = _found(sources)
+        files, options = _openke(_found(sources), self.options, progress)
         if options.form is None and options.delimiter is None:
             graphs, files = parted(files, "a file of triples", (N_TRIPLES, PARQUET))
             yield from read_graphs(graphs, report, rejects, progress)
@@ -162,8 +164,9 @@ class TriplesLoader:
         relation_names = _last_of(pairs(options.relation_names, "relation names"))
         relations: dict[str, None] = {}
         is_anything = False
+        self._layout = None
         for source in files:
-            for part in self._parts(source, report, rejects, progress):
+            for part in self._parts(source, options, report, rejects, progress):
                 part.record(report, rejects)
                 is_anything |= bool(part.edges or part.typed or part.labels)
                 for edges in (*part.edges, *part.typed):
@@ -187,9 +190,13 @@ class TriplesLoader:
         yield relation_batch({id_: n for id_, n in relation_names.items() if id_ in relations})
 
     def _parts(
-        self, source: Path, report: Report, rejects: Rejects, progress: Progress
+        self,
+        source: Path,
+        options: TriplesOptions,
+        report: Report,
+        rejects: Rejects,
+        progress: Progress,
     ) -> Iterator[TriplesPart]:
-        options = self.options
         form = options.form or _ENDINGS.get(ending_of(source))
         if form == "parquet":
             return read_parquet(source, report, progress, options.columns)
@@ -211,11 +218,43 @@ class TriplesLoader:
             options.columns,
             options.header,
             likely="," if ".csv" in source.suffixes else "",
+            alike=self._layout,
         )
+        if self._layout is None and not options.columns and not layout.is_headed:
+            self._layout = layout
+            if (places := layout.columns.places) != (0, 1, 2):
+                order = [PARTS[places.index(at)] for at in range(len(places))]
+                progress.note(
+                    f"{display_name(source)}: the columns are read as {', '.join(order)}, since "
+                    "two of them share their values; `columns` gives another order."
+                )
         if layout.quoted:
             quoted = quoted_records(blocks, layout.delimiter)
             return (read_records(*records, layout) for records in quoted)
         return mapped(partial(read_lines, layout=layout), blocks)
+
+
+def _openke(
+    files: list[Path], options: TriplesOptions, progress: Progress
+) -> tuple[list[Path], TriplesOptions]:
+    """Return files and options as OpenKE's names of files have them.
+
+    Triples are numbers there, head, tail and relation, and their names stand in two files beside.
+    """
+    triples = [file for file in files if _OPENKE.fullmatch(file.name)]
+    if not triples or options.columns or options.form:
+        return files, options
+    given: dict[str, Any] = {"columns": "head,tail,relation"}
+    for option_, called in (("names", "entity2id"), ("relation_names", "relation2id")):
+        beside = next(triples[0].parent.glob(f"{called}.txt*"), None)
+        if getattr(options, option_) is None and beside is not None:
+            given[option_] = beside
+    unread = [file.name for file in files if file not in (*triples, *given.values())]
+    read = ", ".join(file.name for file in triples)
+    progress.note(f"{read}: each line is read as head, tail and relation by number, as in OpenKE.")
+    if unread:
+        progress.note(f"Not read, since they hold no triples: {', '.join(unread)}.")
+    return triples, options.model_copy(update=given)
 
 
 def _found(sources: Sequence[Path]) -> list[Path]:

@@ -110,6 +110,9 @@ def check_triples(rows: Sequence[Sequence[str]], source: str) -> None:
             )
 
 
+_ORDERED = 20  # rows from which their values say where the relation stands
+_FEW_RELATIONS = 0.25  # for each row
+_SHARED_ENDS = 0.3  # of the fewer values
 HALF = "half of a surrogate pair in an escape"
 SKIP = "_"  # a column that is not wanted
 WHITESPACE = "whitespace"
@@ -187,6 +190,28 @@ def saying_relation(fields: Sequence[str], rows: Sequence[Sequence[str]]) -> lis
             return said
         said[at] = f"edge {said[at].strip() or 'type'} kept"
     return list(fields)
+
+
+def likely_order(rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """Return what the three columns of rows without a header are: head, relation and tail, or not.
+
+    The two ends share values in most graphs. Where those of the first and last column share none,
+    and two others do, beside a third of few values, that one is the relation.
+    """
+    if len(rows) < _ORDERED:
+        return PARTS
+    first, second, third = (set(column) for column in zip(*rows, strict=True))
+    if first & third:
+        return PARTS
+    for relation, one, other, order in (
+        (first, second, third, ("relation", "head", "tail")),
+        (third, first, second, ("head", "tail", "relation")),
+    ):
+        shared = len(one & other) / min(len(one), len(other))
+        few = len(relation) <= _FEW_RELATIONS * len(rows) and len(relation) > 1
+        if shared >= _SHARED_ENDS and few and not relation & (one | other):
+            return order
+    return PARTS
 
 
 def is_count(text: str) -> bool:

@@ -43,6 +43,7 @@ from kgqa.loaders.triples_rows import (
     is_count,
     is_header,
     is_header_of,
+    likely_order,
     saying_relation,
     split_record,
 )
@@ -78,6 +79,11 @@ class Layout:
     skipped: dict[int, str] = field(default_factory=dict)
     quoted: bool = False
 
+    @property
+    def is_headed(self) -> bool:
+        """Whether a header says what the columns are."""
+        return HEADER in self.skipped.values()
+
 
 def find_layout(
     blocks: Iterator[Block],
@@ -86,11 +92,13 @@ def find_layout(
     columns: str | None = None,
     header: bool | None = None,
     likely: str = "",
+    alike: Layout | None = None,
 ) -> tuple[Layout, Iterator[Block]]:
     """Return the layout of a file, and all its blocks.
 
     ``delimiter``: one character or "whitespace", found if it is None. ``columns``: the columns'
-    names, comma-separated; without it a header says them, else they are head, relation, tail.
+    names, comma-separated; without it a header says them, else the values do (``likely_order``),
+    or the layout of a file that is ``alike``.
     ``header``: whether the first line is one, found if it is None. A first line that is a number
     alone says how many lines follow. ``likely``: the delimiter by the file's name. Raises
     DumpMalformedError if no delimiter is found, UsageError if the delimiter or header do not fit.
@@ -138,7 +146,12 @@ def find_layout(
             skipped[number] = HEADER
             order = order or Columns(saying_relation(fields, rows[1:]))
         break
-    return Layout(delimiter, order or Columns(PARTS), skipped, quoted), blocks
+    if order is None and alike is not None and alike.columns.count == len(PARTS):
+        order = alike.columns
+    if order is None:
+        split = (split_record(text, delimiter, quoted=quoted) for _, text in sample)
+        order = Columns(likely_order([fields for fields in split if len(fields) == len(PARTS)]))
+    return Layout(delimiter, order, skipped, quoted), blocks
 
 
 def _above(lines: Sequence[str]) -> tuple[dict[int, str], str]:

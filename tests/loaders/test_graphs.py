@@ -200,6 +200,9 @@ created_by: Ann
 is_a: FI:1 ! fish
 relationship: eats FI:3 {source="x"} ! krill
 intersection_of: FI:1
+intersection_of: eats FI:4 ! plankton
+disjoint_from: FI:3
+union_of: FI:3
 
 [Term]
 id: FI:3
@@ -220,13 +223,15 @@ def test_obo(load: Any, write: Any) -> None:
     assert loaded.edges == {
         ("FI:2", "is a", "FI:1"),
         ("FI:2", "feeds on", "FI:3"),
+        ("FI:2", "feeds on", "FI:4"),
+        ("FI:2", "disjoint from", "FI:3"),
         ("FI:2", "created_by", '"Ann"'),
     }
     assert loaded.entities["FI:2"]["name"] == "salmon"
     assert loaded.entities["FI:2"]["aliases"] == ["FI:22", "lax"]
     assert "FI:9" not in loaded.entities
     assert loaded.report.dropped["obsolete term"] == 1
-    assert loaded.report.dropped["intersection_of of OBO"] == 1
+    assert loaded.report.dropped == {"obsolete term": 1, "union_of of OBO": 1}
 
 
 def test_property_values_of_obo_are_texts_and_edges(load: Any, write: Any) -> None:

@@ -56,6 +56,35 @@ def test_openke_files_as_they_are(load: Load, write: Write, gap: str) -> None:
     assert loaded.report.rejected == 0
 
 
+def test_openke_files_are_known_by_their_names(load: Load, write: Write, tmp_path: Path) -> None:
+    write("fb/entity2id.txt", "2", "/m/a\t0", "/m/b\t1")
+    write("fb/relation2id.txt", "1", "/p/is_in\t0")
+    write("fb/type_constrain.txt", "1", "0\t2\t1\t0")
+    write("fb/valid2id.txt", "1", "1 0 0")
+    train = write("fb/train2id.txt", "1", "0 1 0")
+    for given, edges in (
+        (train, {("0", "0", "1")}),
+        (train.parent, {("0", "0", "1"), ("1", "0", "0")}),
+    ):
+        loaded = load("triples", given)
+        assert loaded.names() == {"0": "/m/a", "1": "/m/b"}
+        assert loaded.relations == {"0": "/p/is_in"}
+        assert loaded.edges == edges
+
+
+@pytest.mark.parametrize("order", ["relation,head,tail", "head,tail,relation"])
+def test_values_say_where_the_relation_stands(load: Load, write: Write, order: str) -> None:
+    triples = [(f"n{at}", f"likes{at % 3}", f"n{at + 1}") for at in range(30)]
+    places = [("head", "relation", "tail").index(part) for part in order.split(",")]
+    rows = ["\t".join(row[at] for at in places) for row in triples]
+    loaded = load("triples", write("kg.tsv", *rows), write("more.tsv", rows[0]))
+    assert loaded.edges == {*triples}
+    plain = ["\t".join((head, "likes", tail)) for head, _, tail in triples]
+    assert {relation for _, relation, _ in load("triples", write("p.tsv", *plain)).edges} == {
+        "likes"
+    }
+
+
 def test_a_count_before_names_whose_ids_stand_first(load: Load, write: Write) -> None:
     names = write("names.tsv", "2", "a\tAnn", "b\t7")
     loaded = load("triples", write("kg.tsv", "a\tr\tb"), names=names)
