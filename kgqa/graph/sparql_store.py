@@ -23,7 +23,7 @@ from kgqa.graph.attached import Attachment, SurveyFile, read_attachment
 from kgqa.graph.kept import KEPT
 from kgqa.graph.literals import XSD, cast_values, is_ill_typed, read_value, value_name
 from kgqa.graph.model import Adjacency, Entities, EntityDetails, Kind, Relations, keys_array
-from kgqa.graph.names import is_storable, name_form
+from kgqa.graph.names import iri_name, is_storable, name_form
 from kgqa.graph.schema import Facts, GraphSchema, Value
 from kgqa.graph.sparql_around import BATCH, FEW, Around, counted_degrees
 from kgqa.graph.sparql_client import SparqlClient, id_of, iri, is_term, literal, term_of
@@ -307,7 +307,8 @@ class SparqlStore:
             if types is not None and self._mediators and self._mediators.isdisjoint(types):
                 self._left_out.add(key)
             return None, Kind.MEDIATOR, others
-        return name or id_, Kind.ENTITY, others
+        by_iri = None if name or self.record.prefix else iri_name(id_)
+        return name or by_iri or id_, Kind.ENTITY, others
 
     @property
     def _whole(self) -> bool:

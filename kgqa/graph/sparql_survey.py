@@ -14,6 +14,8 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from kgqa.errors import GraphError, UsageError
 from kgqa.graph.attached import (
     RECORD_NAME,
@@ -30,7 +32,7 @@ from kgqa.graph.backend import is_kg_name
 from kgqa.graph.freebase import MEDIATOR_TYPES, bundled
 from kgqa.graph.kept import KEPT
 from kgqa.graph.model import KGInfo, Kind
-from kgqa.graph.names import is_storable, normalise
+from kgqa.graph.names import iri_names, is_storable, normalise
 from kgqa.graph.schema import GraphSchema
 from kgqa.graph.sparql_around import Around, counted_degrees
 from kgqa.graph.sparql_client import SparqlClient, id_of, iri, is_term, literal
@@ -57,7 +59,7 @@ from kgqa.graph.sqlite_file import FILE_NAME as LOADED
 from kgqa.sparql import query
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Sequence, Set
     from pathlib import Path
 
     from kgqa.graph.attached import Node
@@ -194,6 +196,8 @@ def survey_endpoint(
         with progress.task("reading names"):
             called = _predicate_names(client, record, relations)
             nodes = _names(client, record, total)
+            if total <= COUNTED and not record.prefix and len(nodes) < NAMED:
+                nodes += _unlabelled(client, record, {node[1] for node in nodes})
         with progress.task("reading classes and datatypes"):
             schema = _schema(client, record, total, progress)
             mediators = _mediator_types(client, record, schema, predicates)
@@ -412,6 +416,30 @@ def _names(client: SparqlClient, record: Attachment, total: int) -> list[Node]:
     return [
         (key_of(id_), id_, name, Kind.ENTITY, degrees[id_], others)
         for id_, (name, others) in named.items()
+    ]
+
+
+def _unlabelled(client: SparqlClient, record: Attachment, named: Set[str]) -> list[Node]:
+    """Return nodes without a label, called by the last part of their IRIs, as a load calls them."""
+    text = query(
+        "unlabelled",
+        labels="|".join(map(iri, record.labels)),
+        wanted_language=wanted_language("?l", record.language),
+    )
+    ids = [row["s"]["value"] for row in all_rows(client, text)]
+    mediator = re.compile(record.mediators.pattern or r"(?!)")
+    ids = [
+        id_
+        for id_ in dict.fromkeys(ids)
+        if id_ not in named and is_storable(id_) and not mediator.fullmatch(id_)
+    ]
+    ids = ids[: NAMED - len(named)]
+    words, local = (names.to_pylist() for names in iri_names(pa.array(ids, pa.string())))
+    called = {id_: (name, last) for id_, name, last in zip(ids, words, local, strict=True) if name}
+    degrees = counted_degrees(client, record, list(called))
+    return [
+        (key_of(id_), id_, name, Kind.ENTITY, degrees[id_], [last] if last != name else [])
+        for id_, (name, last) in called.items()
     ]
 
 

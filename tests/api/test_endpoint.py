@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import kgqa
+from kgqa.lexicon.tokens import last_part
 from tests.graph.sparql_server import serving
 from tests.server.conftest import ready
 from tests.server.conftest import serving as serving_kgs
@@ -103,6 +104,26 @@ def test_every_method_answers_as_over_the_loaded_graph(
             assert [one.name for one in given.answers] == gold
 
 
+@pytest.mark.usefixtures("minilm")
+def test_what_has_no_label_is_called_as_a_load_calls_it(tmp_path: Path) -> None:
+    (tmp_path / "zoo.ttl").write_text(
+        f"@prefix : <{X}> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> ."
+        ':Ann rdfs:label "Ann Ek" .'
+        ":SimbaTheLion a :BigCat ; :livesIn :North_Cage . :Nala a :BigCat ; :keeper :Ann ."
+    )
+    with serving(tmp_path, tmp_path / "zoo.ttl") as url:
+        kgqa.ingest("rdf", tmp_path / "zoo.ttl", kg="file", home=tmp_path).close()
+        kgqa.attach(url, kg="endpoint", home=tmp_path).close()
+        for name in ("endpoint", "file"):
+            with kgqa.open(name, home=tmp_path) as kg:
+                asked = kg.ask("Where does Simba the Lion live?", method="rank")
+                assert [one.name for one in asked.answers] == ["North Cage"]
+                assert kg.entity("SimbaTheLion").name == "Simba The Lion"
+                assert kg.entity("Ann Ek").id == f"{X}Ann"
+                asked = kg.ask("Which big cats are there?", method="query")
+                assert {one.name for one in asked.answers} == {"Simba The Lion", "Nala"}
+
+
 def test_the_readers_give_what_they_give_of_the_loaded_graph(
     both: tuple[kgqa.KG, kgqa.KG],
 ) -> None:
@@ -113,7 +134,7 @@ def test_the_readers_give_what_they_give_of_the_loaded_graph(
             kg.suggest("ap"),
             [kg.check(("Big", "director", end)).found for end in ("Penny Marshall", "Tom Hanks")],
             kg.query(f"* {DIRECTOR}> * | give count {DIRECTOR}").rows,
-            {one.name: one.count for one in kg.schema().types if one.name},
+            {last_part(one.name): one.count for one in kg.schema().types if one.name},
             kg.trie_text("Apollo 13"),
         ]
 

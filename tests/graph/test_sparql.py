@@ -71,6 +71,7 @@ def opened(url: str, home: Path, taken: SparqlTaken | None = None) -> Iterator[S
 class Endpoint(AttachedConformance):
     """The suite over an endpoint."""
 
+    by_iri = 4  # its classes
     bounds = (
         "kgqa.graph.sparql_around.BATCH",
         "kgqa.graph.sparql_around.FEW",
