@@ -214,6 +214,17 @@ def likely_order(rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
     return PARTS
 
 
+def check_relations(rows: Sequence[Sequence[str]], at: int, source: str) -> None:
+    """Raise DumpMalformedError if numbers stand where the relation of named ends would."""
+    cells = {place: [row[place] for row in rows] for place in range(len(PARTS))}
+    numbers = {place: all(map(_VALUE.fullmatch, column)) for place, column in cells.items()}
+    if numbers[at] and not all(numbers.values()):
+        raise DumpMalformedError(
+            f"{source} is an edge list without a relation: column {at + 1} holds numbers.",
+            "Give it a column that names the relation, or say by `columns` what the three are.",
+        )
+
+
 def is_count(text: str) -> bool:
     """Return whether a line is a number and nothing else: how many lines follow it."""
     text = text.strip()

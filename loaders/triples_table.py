@@ -38,6 +38,7 @@ from kgqa.loaders.triples_rows import (
     Columns,
     TriplesPart,
     check_delimiter,
+    check_relations,
     check_triples,
     find_delimiter,
     is_count,
@@ -150,7 +151,11 @@ def find_layout(
         order = alike.columns
     if order is None:
         split = (split_record(text, delimiter, quoted=quoted) for _, text in sample)
-        order = Columns(likely_order([fields for fields in split if len(fields) == len(PARTS)]))
+        rows = [fields for fields in split if len(fields) == len(PARTS)]
+        said_by = likely_order(rows)
+        if said_by != PARTS:
+            check_relations(rows, said_by.index("relation"), source)
+        order = Columns(said_by)
     return Layout(delimiter, order, skipped, quoted), blocks
 
 

@@ -85,6 +85,14 @@ def test_values_say_where_the_relation_stands(load: Load, write: Write, order: s
     }
 
 
+def test_a_list_of_edges_with_weights_is_refused(load: Load, write: Write) -> None:
+    rows = [f"n{at}\tn{at + 1}\t{at % 4 + 1}" for at in range(30)]
+    with pytest.raises(DumpMalformedError, match="edge list without a relation: column 3"):
+        load("triples", write("kg.tsv", *rows))
+    ids = [f"{at}\t{at + 1}\t{900 + at % 4}" for at in range(30)]
+    assert ("0", "900", "1") in load("triples", write("ids.tsv", *ids)).edges
+
+
 def test_a_count_before_names_whose_ids_stand_first(load: Load, write: Write) -> None:
     names = write("names.tsv", "2", "a\tAnn", "b\t7")
     loaded = load("triples", write("kg.tsv", "a\tr\tb"), names=names)
