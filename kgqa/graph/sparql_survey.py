@@ -133,6 +133,25 @@ def _choose_graph(client: SparqlClient, progress: Progress) -> None:
         )
 
 
+def _empty(client: SparqlClient) -> GraphError:
+    """Return the error of an endpoint without triples, in the graph that is asked."""
+    if client.graph:
+        return GraphError(
+            f"The graph {client.graph} of the endpoint {client.url} holds no triples.",
+            "Check its name.",
+        )
+    rows = client.select(f"{query('graphs')}\nLIMIT {_MOST_GRAPHS}")
+    graphs = sorted(row["g"]["value"] for row in rows if "g" in row)
+    some = ", ".join(graphs[:5]) + (", …" if len(graphs) > 5 else "")
+    return GraphError(
+        f"The endpoint {client.url} holds no triples"
+        + (
+            f" in its default graph; it has {len(graphs):,} named graphs ({some})." if some else "."
+        ),
+        "`named_graph` asks one." if some else "Load some into it, and attach it again.",
+    )
+
+
 def _now() -> str:
     import datetime
 
@@ -183,6 +202,8 @@ def survey_endpoint(
     try:
         with progress.task("counting the endpoint's triples"):
             total = count_triples(client)
+            if not total:
+                raise _empty(client)
             predicates, all_counted = _predicates(client, total, progress)
             record = classed(profiled(record, predicates), predicates, total)
         names = {*record.labels, *ALIASES}

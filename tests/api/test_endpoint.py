@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import kgqa
+from kgqa.errors import GraphError
 from kgqa.lexicon.tokens import last_part
 from tests.graph.sparql_server import serving
 from tests.server.conftest import ready
@@ -122,6 +123,24 @@ def test_what_has_no_label_is_called_as_a_load_calls_it(tmp_path: Path) -> None:
                 assert kg.entity("Ann Ek").id == f"{X}Ann"
                 asked = kg.ask("Which big cats are there?", method="query")
                 assert {one.name for one in asked.answers} == {"Simba The Lion", "Nala"}
+
+
+def test_an_endpoint_without_triples_is_said(tmp_path: Path) -> None:
+    (tmp_path / "two.trig").write_text(f"@prefix : <{X}> . :g {{ :a :b :c }} :h {{ :c :b :d }}")
+    with serving(tmp_path, tmp_path / "two.trig") as url:
+        with pytest.raises(GraphError, match="2 named graphs") as caught:
+            kgqa.attach(url, kg="two", home=tmp_path)
+        assert "named_graph" in (caught.value.hint or "")
+        with pytest.raises(GraphError, match="The graph http://x.org/i .* holds no triples"):
+            kgqa.attach(url, kg="two", home=tmp_path, named_graph=f"{X}i")
+        assert not (tmp_path / "two").exists()
+        kgqa.attach(url, kg="two", home=tmp_path, named_graph=f"{X}h").close()
+    (tmp_path / "none").mkdir()
+    with (
+        serving(tmp_path / "none", writable=True) as url,
+        pytest.raises(GraphError, match="holds no triples"),
+    ):
+        kgqa.attach(url, kg="none", home=tmp_path)
 
 
 def test_the_readers_give_what_they_give_of_the_loaded_graph(
