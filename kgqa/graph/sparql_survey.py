@@ -142,13 +142,16 @@ def _empty(client: SparqlClient) -> GraphError:
         )
     rows = client.select(f"{query('graphs')}\nLIMIT {_MOST_GRAPHS}")
     graphs = sorted(row["g"]["value"] for row in rows if "g" in row)
+    if not graphs:
+        return GraphError(
+            f"The endpoint {client.url} holds no triples.",
+            "Load some into it, and attach it again.",
+        )
     some = ", ".join(graphs[:5]) + (", …" if len(graphs) > 5 else "")
     return GraphError(
-        f"The endpoint {client.url} holds no triples"
-        + (
-            f" in its default graph; it has {len(graphs):,} named graphs ({some})." if some else "."
-        ),
-        "`named_graph` asks one." if some else "Load some into it, and attach it again.",
+        f"The default graph of the endpoint {client.url} holds no triples; it has {len(graphs):,} "
+        f"named graphs ({some}).",
+        "`named_graph` asks one.",
     )
 
 

@@ -131,7 +131,7 @@ def test_an_endpoint_without_triples_is_said(tmp_path: Path) -> None:
         with pytest.raises(GraphError, match="2 named graphs") as caught:
             kgqa.attach(url, kg="two", home=tmp_path)
         assert "named_graph" in (caught.value.hint or "")
-        with pytest.raises(GraphError, match="The graph http://x.org/i .* holds no triples"):
+        with pytest.raises(GraphError, match=r"The graph http://x.org/i .* holds no triples"):
             kgqa.attach(url, kg="two", home=tmp_path, named_graph=f"{X}i")
         assert not (tmp_path / "two").exists()
         kgqa.attach(url, kg="two", home=tmp_path, named_graph=f"{X}h").close()
