@@ -83,8 +83,8 @@ def _caches(file: Path) -> Iterator[str]:
     """Yield what a module keeps: functions, classes (in the server their attributes), globals."""
     name = str(file.relative_to(_PACKAGE))
     module = ast.parse(file.read_text("utf-8"))
-    for node in module.body:
-        targets, value = _assigned(node)
+    for statement in module.body:
+        targets, value = _assigned(statement)
         if _is_empty(value):
             yield from (f"{name} {_name(target)}" for target in targets)
     for node in ast.walk(module):
