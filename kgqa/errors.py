@@ -33,6 +33,7 @@ ever contains a secret: code that builds one passes URLs through :func:`without_
 
 from __future__ import annotations
 
+import errno
 import re
 from base64 import b64encode
 from typing import TYPE_CHECKING, Any
@@ -172,6 +173,26 @@ HALF_A_PAIR = (
     "Send text as UTF-8, or escape whole pairs.",
 )
 """Message and hint for a text that cannot be written."""
+
+NO_MEMORY = (
+    "There was not enough memory for this.",
+    "Ask for fewer paths or hops, use a smaller file or model, or give it more memory.",
+)
+"""Message and hint for memory that ran out."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether memory ran out, whichever library says so in its own way."""
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    said = str(error).casefold()
+    if isinstance(error, ImportError):
+        return "failed to map segment" in said or "cannot allocate" in said
+    few = ("out of memory", "can't allocate", "can't start new thread")
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and any(one in said for one in few)
+    )
+
 
 _SCHEME = re.compile(r"\b\w[\w+.-]{0,30}:(?=//|/{0,3}[^\s/@:]+:[^\s]*@)/{0,3}")
 _AUTHORITY = re.compile(r"[^\s/?#]*")

@@ -94,7 +94,7 @@ def _write(source: Any, path: Path, called: str, *, triples: bool, declares: boo
     try:
         table = _table(source, triples=triples)
         parquet.write_table(declared(table, (), {}, source=called) if declares else table, path)
-    except (KgqaError, OSError):
+    except (KgqaError, OSError, MemoryError):
         raise
     except UnicodeEncodeError:
         what, hint = HALF_A_PAIR

@@ -364,8 +364,7 @@ class Sessions:
             except KgqaError as error:
                 self._lost(place, error)
             except Exception as error:
-                _LOG.exception("A worker failed.")
-                self._lost(place, unexpected(error))
+                self._lost(place, unexpected(error, "A worker failed."))
         if (last := self._answering.pop(place, None)) is not None:
             last.close()
 

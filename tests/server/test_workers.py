@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -131,6 +132,25 @@ def test_a_worker_that_is_killed_loses_no_question(two: Served) -> None:
         os.kill(max(below(two.process.pid)), signal.SIGKILL)
         assert [one.result().status for one in waiting] == [200] * len(waiting)
     ready(two)
+
+
+def test_a_worker_whose_memory_runs_out_says_so_and_is_replaced(
+    home: Path, model_cache: Path
+) -> None:
+    with serving(home, model_cache, "--workers", "2", "--cache-mb", "0") as server:
+        ready(server)
+        for worker in sorted(below(server.process.pid))[-2:]:  # which have answered nothing yet
+            status = Path(f"/proc/{worker}/status").read_text()
+            held = int(status.partition("VmSize:")[2].split()[0]) << 10
+            resource.prlimit(worker, resource.RLIMIT_AS, (held, held))
+        with ThreadPoolExecutor(4) as pool:
+            ask = partial(server.post, "/api/ask")
+            replies = list(pool.map(ask, [{"question": one} for one in QUESTIONS]))
+        refused = [one.json["error"]["message"] for one in replies if one.status != 200]
+        assert {one.status for one in replies} <= {200, 503}
+        assert {*refused} == {"There was not enough memory for this."}
+        ready(server)
+        assert server.post("/api/ask", {"question": QUESTIONS[0]}).status == 200
 
 
 @pytest.mark.long
