@@ -197,6 +197,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 _SCHEME = re.compile(r"\b\w[\w+.-]{0,30}:(?=//|/{0,3}[^\s/@:]+:[^\s]*@)/{0,3}")
 _AUTHORITY = re.compile(r"[^\s/?#]*")
 _RUN = re.compile(r"\S*")
+_BLANK_FIRST = re.compile(r"[^\s/?#@]*:\s+\S+@")  # a login whose password begins with blanks
 _HOSTS = re.compile(r"(\[[0-9a-f:.%]*\]|[^\s:@\[\]]*)(:\d*)?[\])}>,;.'\"`!]*", re.IGNORECASE)
 _NAMED = re.compile(
     r"(?<![\w.%-])(?P<name>[\w.%-]+(?:\[[\w-]*\])*)(\s?(?:=|%3D)\s?|['\"]\s?:\s?)", re.IGNORECASE
@@ -259,9 +260,10 @@ def _without_user(scheme: str, text: str, begin: int) -> tuple[str, int]:
     authority = _match(_AUTHORITY, text, begin)
     run = _match(_RUN, text, begin)
     last = run.rfind("@") if _is_login(scheme, authority) else authority.rfind("@")
-    if last < 0 and not _HOSTS.fullmatch(authority):
+    after = text[begin : begin + len(run) + _FAR]
+    if last < 0 and (not _HOSTS.fullmatch(authority) or _match(_BLANK_FIRST, after, 0)):
         # a password with a blank or a line feed: what follows up to its @ belongs to it
-        last = text[begin : begin + len(run) + _FAR].rfind("@")
+        last = after.rfind("@")
     if last >= 0:
         begin += last + 1
         authority = _match(_AUTHORITY, text, begin)
