@@ -115,6 +115,9 @@ def main() -> None:
     0: done; 1: an error, in one line on stderr; 130: stopped by the user.
     """
     before = os.umask(0o077)  # until it is known where is written to, see Run.home
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # closed: its number would be the next file's, a KG's too
+            setattr(sys, name, open(os.devnull, mode))  # noqa: PTH123, SIM115
     try:
         _main()
     finally:
