@@ -169,7 +169,6 @@ class Worker:
             self._use(key, session)
             with closing(session.as_completed(pulled())) as results:
                 for place, answer in results:
-                    done.add(place)
                     number = running[place].number
                     if isinstance(answer, KgqaError):
                         tell(number, "error", answer)
@@ -177,6 +176,7 @@ class Worker:
                         state = "" if kg.is_live else kg.info.version
                         shown = answer.to_dict(kg.browser_url(answer), listed=_LISTED)
                         tell(number, "answer", (shown, state))
+                    done.add(place)  # not before: the KG may be gone by now, which is to be told
         except KgqaError as raised:
             error = raised
         except Exception as raised:

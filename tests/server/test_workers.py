@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 import kgqa
-from kgqa.api import Home
+from kgqa.api import Asked, Home
+from kgqa.errors import KGNotFoundError
 from kgqa.models import path_ranker
 from kgqa.models.path_ranker import load_path_ranker
 from kgqa.server.kgs import ServedKgs
 from kgqa.server.options import ServeOptions
 from kgqa.server.progress import ServerProgress
 from kgqa.server.sessions import AnswerCache
-from kgqa.server.worker import Worker
+from kgqa.server.worker import Job, Worker
 from tests.server.conftest import TRIPLES, Served, ready, serving
 
 if TYPE_CHECKING:
@@ -81,6 +82,22 @@ def test_a_replaced_kg_takes_over_the_models_that_are_loaded(
         monkeypatch.setattr(ServedKgs, "is_replaced", lambda *_: True)
         assert worker.warm_up("services") is None
     assert len(loads) == 1
+
+
+def test_a_question_whose_kg_goes_before_its_answer_is_told_is_not_lost(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(*_: Any) -> None:
+        raise KGNotFoundError("There is no KG services.")
+
+    monkeypatch.setattr(kgqa.KG, "browser_url", gone)
+    worker = Worker(lambda kg, **_: Home(home, kg=kg), ServeOptions(), ServerProgress(), bool)
+    told: list[tuple[int, str]] = []
+    asked = Asked(QUESTIONS[0], (), ())
+    job = Job(7, "services", "auto", {}, asked, time.monotonic() + 120, watched=False)
+    with closing(worker):
+        worker.serve(job, lambda: None, lambda number, stage, _: told.append((number, stage)))
+    assert told == [(7, "error")]
 
 
 @pytest.mark.parametrize(
