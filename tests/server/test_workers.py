@@ -91,13 +91,19 @@ def test_a_question_whose_kg_goes_before_its_answer_is_told_is_not_lost(
         raise KGNotFoundError("There is no KG services.")
 
     monkeypatch.setattr(kgqa.KG, "browser_url", gone)
-    worker = Worker(lambda kg, **_: Home(home, kg=kg), ServeOptions(), ServerProgress(), bool)
-    told: list[tuple[int, str]] = []
+    served = partial(Home, home)
+    worker = Worker(
+        lambda kg=None, **shared: served(kg=kg, **shared),
+        ServeOptions(),
+        ServerProgress(),
+        lambda _: False,
+    )
+    told: list[tuple[int, str, str]] = []
     asked = Asked(QUESTIONS[0], (), ())
     job = Job(7, "services", "auto", {}, asked, time.monotonic() + 120, watched=False)
     with closing(worker):
-        worker.serve(job, lambda: None, lambda number, stage, _: told.append((number, stage)))
-    assert told == [(7, "error")]
+        worker.serve(job, lambda: None, lambda *one: told.append((*one[:2], str(one[2]))))
+    assert told == [(7, "error", "There is no KG services.")]
 
 
 @pytest.mark.parametrize(
