@@ -455,9 +455,11 @@ class Sessions:
         self.ready, self.fault = True, None
         self.done["answered"] += 1
         entry, state = known
-        if state and state == question.cached[0]:  # a database that others change has none
-            self.cache.put(question.cached, entry)
-        question.tell("answer", entry)
+        try:
+            if state and state == question.cached[0]:  # a database that others change has none
+                self.cache.put(question.cached, entry)
+        finally:  # whatever becomes of the copy, somebody waits
+            question.tell("answer", entry)
 
     def _lost(self, place: int, error: KgqaError) -> None:
         """Queue the questions of a dead worker again, each once."""
