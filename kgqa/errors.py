@@ -188,6 +188,8 @@ def is_out_of_memory(error: BaseException) -> bool:
     said = str(error).casefold()
     if isinstance(error, ImportError):
         return "failed to map segment" in said or "cannot allocate" in said
+    if type(error).__name__ == "PanicException":  # of a library in Rust, which Python gave none
+        return "pointer is null" in said
     few = ("out of memory", "can't allocate", "can't start new thread")
     return isinstance(error, MemoryError) or (
         isinstance(error, RuntimeError) and any(one in said for one in few)

@@ -363,7 +363,7 @@ class Sessions:
                     self._seconds += 0.3 * (seconds - self._seconds)
             except KgqaError as error:
                 self._lost(place, error)
-            except Exception as error:
+            except BaseException as error:  # whatever ends it, the next question is answered
                 self._lost(place, unexpected(error, "A worker failed."))
         if (last := self._answering.pop(place, None)) is not None:
             last.close()

@@ -179,7 +179,7 @@ class Worker:
                     done.add(place)  # not before: the KG may be gone by now, which is to be told
         except KgqaError as raised:
             error = raised
-        except Exception as raised:
+        except BaseException as raised:  # the panic of a library in Rust is no Exception
             error = unexpected(raised, f"A session of {first.kg} failed.")
             self.exhausted = is_out_of_memory(raised)
         if not running:  # it could not be opened: whoever waits for it is notified

@@ -84,11 +84,23 @@ def test_a_replaced_kg_takes_over_the_models_that_are_loaded(
     assert len(loads) == 1
 
 
+class PanicException(BaseException):  # as libraries in Rust call it
+    """What no handler of Exception sees."""
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (KGNotFoundError("There is no KG services."), "There is no KG services."),
+        (PanicException("PyObject pointer is null"), "There was not enough memory for this."),
+        (PanicException("oh"), "Something went wrong that should not (PanicException)."),
+    ],
+)
 def test_a_question_whose_kg_goes_before_its_answer_is_told_is_not_lost(
-    home: Path, monkeypatch: pytest.MonkeyPatch
+    error: BaseException, said: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def gone(*_: Any) -> None:
-        raise KGNotFoundError("There is no KG services.")
+        raise error
 
     monkeypatch.setattr(kgqa.KG, "browser_url", gone)
     served = partial(Home, home)
@@ -103,7 +115,8 @@ def test_a_question_whose_kg_goes_before_its_answer_is_told_is_not_lost(
     job = Job(7, "services", "auto", {}, asked, time.monotonic() + 120, watched=False)
     with closing(worker):
         worker.serve(job, lambda: None, lambda *one: told.append((*one[:2], str(one[2]))))
-    assert told == [(7, "error", "There is no KG services.")]
+    assert [one[:2] for one in told] == [(7, "error")]
+    assert told[0][2].startswith(said)
 
 
 @pytest.mark.parametrize(
