@@ -33,6 +33,7 @@ ever contains a secret: code that builds one passes URLs through :func:`without_
 
 from __future__ import annotations
 
+import errno
 import re
 from base64 import b64encode
 from typing import TYPE_CHECKING, Any
@@ -173,9 +174,32 @@ HALF_A_PAIR = (
 )
 """Message and hint for a text that cannot be written."""
 
+NO_MEMORY = (
+    "There was not enough memory for this.",
+    "Ask for fewer paths or hops, use a smaller file or model, or give it more memory.",
+)
+"""Message and hint for memory that ran out."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether memory ran out, whichever library says so in its own way."""
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    said = str(error).casefold()
+    if isinstance(error, ImportError):
+        return "failed to map segment" in said or "cannot allocate" in said
+    if type(error).__name__ == "PanicException":  # of a library in Rust, which Python gave none
+        return "pointer is null" in said
+    few = ("out of memory", "can't allocate", "can't start new thread")
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and any(one in said for one in few)
+    )
+
+
 _SCHEME = re.compile(r"\b\w[\w+.-]{0,30}:(?=//|/{0,3}[^\s/@:]+:[^\s]*@)/{0,3}")
 _AUTHORITY = re.compile(r"[^\s/?#]*")
 _RUN = re.compile(r"\S*")
+_BLANK_FIRST = re.compile(r"[^\s/?#@]*:\s+\S+@")  # a login whose password begins with blanks
 _HOSTS = re.compile(r"(\[[0-9a-f:.%]*\]|[^\s:@\[\]]*)(:\d*)?[\])}>,;.'\"`!]*", re.IGNORECASE)
 _NAMED = re.compile(
     r"(?<![\w.%-])(?P<name>[\w.%-]+(?:\[[\w-]*\])*)(\s?(?:=|%3D)\s?|['\"]\s?:\s?)", re.IGNORECASE
@@ -238,9 +262,10 @@ def _without_user(scheme: str, text: str, begin: int) -> tuple[str, int]:
     authority = _match(_AUTHORITY, text, begin)
     run = _match(_RUN, text, begin)
     last = run.rfind("@") if _is_login(scheme, authority) else authority.rfind("@")
-    if last < 0 and not _HOSTS.fullmatch(authority):
+    after = text[begin : begin + len(run) + _FAR]
+    if last < 0 and (not _HOSTS.fullmatch(authority) or _match(_BLANK_FIRST, after, 0)):
         # a password with a blank or a line feed: what follows up to its @ belongs to it
-        last = text[begin : begin + len(run) + _FAR].rfind("@")
+        last = after.rfind("@")
     if last >= 0:
         begin += last + 1
         authority = _match(_AUTHORITY, text, begin)

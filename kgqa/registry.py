@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from kgqa.errors import KgqaError, UsageError
+from kgqa.errors import KgqaError, UsageError, first_line
 from kgqa.extras import require_llm_packages
 
 if TYPE_CHECKING:
@@ -169,6 +170,8 @@ class Registry:
 
     def entry(self, name: str) -> Entry:
         """Return the entry ``name``. Raises UsageError that lists the names if there is none."""
+        if not isinstance(name, str):  # a settings file may hold anything
+            raise UsageError(f"The {self.kind} {name!r} is no name.", "Write it as a text.")
         known = {**self._added, **{entry.name: entry for entry in self.table}}
         if name not in known:  # only then are entry points read
             known = {entry.name: entry for entry in self.entries()}
@@ -304,9 +307,13 @@ def _imported(target: str, name: str) -> Any:
     module, _, attribute = target.partition(":")
     try:
         return getattr(import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
+    except KgqaError:
+        raise
+    except (Exception, SystemExit) as error:  # another package's code may do anything
+        if isinstance(error, MemoryError):
+            raise
         raise UsageError(
-            f"'{name}' cannot be used, since {target} cannot be imported: {error}."
+            f"'{name}' cannot be used, since {target} cannot be imported: {first_line(error)}."
         ) from error
 
 
@@ -532,7 +539,9 @@ def options(name: str | None = None) -> dict[str, Any]:
         by_kind[kind] = _fields(model)
         for part, of in model.parts.items():
             for entry in of.entries():
-                extra = _fields(entry.options_model())
+                extra = {}
+                with suppress(UsageError):  # asked for itself, it says what is wrong with it
+                    extra = _fields(entry.options_model())
                 if extra:
                     by_kind[f"{part} {entry.name}"] = extra
     if not by_kind:

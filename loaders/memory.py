@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from kgqa.display import visible
-from kgqa.errors import HALF_A_PAIR, KgqaError, UsageError, first_line
+from kgqa.errors import HALF_A_PAIR, KgqaError, UsageError, first_line, without_secrets
 from kgqa.graph.names import is_storable
 from kgqa.loaders.tabular_sql import read_database
 from kgqa.loaders.tabular_table import declared
@@ -37,7 +37,10 @@ def _is_url(source: object) -> bool:
 def name_of(sources: Sequence[object]) -> str:
     """Return a name for the KG of these sources: a database's, "" if nothing says one."""
     url = next((source for source in sources if isinstance(source, str) and _is_url(source)), "")
-    return Path(urlsplit(url).path).stem
+    try:  # of a URL that no parser reads, a password's end would be taken for the path
+        return Path(urlsplit(without_secrets(url)).path).stem
+    except ValueError:
+        return ""
 
 
 def as_files(
@@ -94,7 +97,7 @@ def _write(source: Any, path: Path, called: str, *, triples: bool, declares: boo
     try:
         table = _table(source, triples=triples)
         parquet.write_table(declared(table, (), {}, source=called) if declares else table, path)
-    except (KgqaError, OSError):
+    except (KgqaError, OSError, MemoryError):
         raise
     except UnicodeEncodeError:
         what, hint = HALF_A_PAIR

@@ -193,3 +193,36 @@ def test_the_page_of_options_is_what_the_registries_say() -> None:
     script = ROOT / "scripts" / "options_page"
     done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("def (", "invalid syntax"),
+        ("raise Exception('no \\x1b[2J licence')", "no \x1b[2J licence"),
+        ("import sys; sys.exit(3)", "3"),
+        ("raise SystemExit", "SystemExit"),
+    ],
+)
+def test_another_packages_code_that_fails_is_named_and_harms_no_other(
+    code: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "failing_plugin.py").write_text(code, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "failing_plugin", raising=False)
+
+    def points(group: str) -> list[EntryPoint]:
+        return [EntryPoint("failing", "failing_plugin:Search", group)]
+
+    monkeypatch.setattr("importlib.metadata.entry_points", points)
+    with pytest.raises(UsageError, match=r"'failing' cannot be used, since failing_plugin:S") as no:
+        registry.SEARCHES.entry("failing").load()
+    assert said in str(no.value)
+    assert {"gcr", "rank"} <= {name for names in registry.options().values() for name in names}
+    assert any("k" in fields for fields in registry.options("gcr").values())
+
+
+@pytest.mark.parametrize("name", [["rank"], {"a": 1}, 3, None, float("nan")])
+def test_a_name_that_is_no_text_is_refused(name: Any) -> None:
+    with pytest.raises(UsageError, match=r"The method .* is no name"):
+        registry.METHODS.entry(name)

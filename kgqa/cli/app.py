@@ -20,7 +20,7 @@ from typer.main import get_command
 
 from kgqa.cli.common import Global, add_command, as_flags
 from kgqa.display import visible
-from kgqa.errors import KgqaError, without_secrets
+from kgqa.errors import NO_MEMORY, KgqaError, is_out_of_memory, without_secrets
 from kgqa.version import __version__
 
 _LONGEST = 500  # characters of a word in an error, which may be what was given
@@ -115,6 +115,9 @@ def main() -> None:
     0: done; 1: an error, in one line on stderr; 130: stopped by the user.
     """
     before = os.umask(0o077)  # until it is known where is written to, see Run.home
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # closed: its number would be the next file's, a KG's too
+            setattr(sys, name, open(os.devnull, mode))  # noqa: PTH123, SIM115
     try:
         _main()
     finally:
@@ -135,15 +138,19 @@ def _main() -> None:
         # whoever read the output has gone; nothing may complain about that at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
-    except OSError as error:
-        _fail(
-            f"{error.filename or 'A file'} cannot be read or written: {error.strerror or error}. "
-            "See that you may, and that the disk has room.",
-            debug,
-        )
     except (KeyboardInterrupt, typer.Abort):
         _stopped()
-    except Exception as error:
+    except SystemExit:
+        raise
+    except BaseException as error:  # the panic of a library in Rust is no Exception
+        if is_out_of_memory(error):
+            _fail(" ".join(NO_MEMORY), debug)
+        if isinstance(error, OSError):
+            _fail(
+                f"{error.filename or 'A file'} cannot be read or written: "
+                f"{error.strerror or error}. See that you may, and that the disk has room.",
+                debug,
+            )
         if hasattr(error, "format_message"):  # Typer's own, about options and arguments
             _misused(error)
         _fail(

@@ -26,7 +26,7 @@ from kgqa.decoding.forward import (
 )
 from kgqa.decoding.search import Demand, ForwardPassesSpentError, Search, SearchResult
 from kgqa.decoding.speculative_tree import PrefixTree, WaveNode
-from kgqa.errors import KgqaError, ModelError, TimeLimitError, UsageError
+from kgqa.errors import KgqaError, ModelError, TimeLimitError, UsageError, is_out_of_memory
 from kgqa.progress import Progress, Silent
 
 if TYPE_CHECKING:
@@ -389,7 +389,4 @@ class _ActiveSearch:
 
 
 def _out_of_memory(error: Exception) -> bool:
-    if isinstance(error, torch.OutOfMemoryError | MemoryError):
-        return True
-    said = str(error).casefold()  # MPS and the CPU's allocator have no class of their own
-    return isinstance(error, RuntimeError) and ("out of memory" in said or "can't allocate" in said)
+    return isinstance(error, torch.OutOfMemoryError) or is_out_of_memory(error)

@@ -221,6 +221,11 @@ class GeneralLLM:
                 "Set OPENAI_BASE_URL to the server's address, such as http://localhost:8000/v1.",
             )
         try:
+            has_user = bool(urlsplit(self._url).username)
+        except ValueError:  # which the client says below, without a part of the password
+            has_user = False
+        self.ignores_key = bool(self._key and has_user)  # credentials are sent in its place
+        try:
             self._client = openai.AsyncOpenAI(
                 base_url=self._url,
                 api_key=self._key or "none",  # the client insists on one
@@ -242,11 +247,6 @@ class GeneralLLM:
     def url(self) -> str:
         """The server's URL without credentials."""
         return without_secrets(self._url)
-
-    @property
-    def ignores_key(self) -> bool:
-        """Whether there is a key beside credentials in the URL, which are sent in its place."""
-        return bool(self._key and urlsplit(self._url).username)
 
     @property
     def usage(self) -> Usage:

@@ -170,6 +170,8 @@ def _convert(file: Path, folder: Path) -> None:
         plain.load_state_dict(read.state_dict(), assign=True)
         plain.tie_weights()
         plain.generation_config = read.generation_config
+    except MemoryError:
+        raise
     except OSError as error:
         raise ModelError(f"The GGUF file {file} cannot be read: {first_line(error)}.") from error
     except Exception as error:  # the GGUF reader raises whatever numpy meets in damaged bytes

@@ -95,7 +95,12 @@ def make_app(sessions: Sessions, options: ServeOptions, keys: Keys) -> Starlette
         # host and origin are the guard's business
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
-    http_routes = [route for route in http.routes if getattr(route, "path", "") == "/mcp"]
+    # a GET would be a stream on which nothing ever comes, and hold its connection without end
+    http_routes = [
+        Route("/mcp", route.endpoint, methods=["POST"])
+        for route in http.routes
+        if isinstance(route, Route) and route.path == "/mcp"
+    ]
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from typing import Any
 
 from kgqa.errors import (
     HALF_A_PAIR,
+    NO_MEMORY,
     EmptyLanguageError,
     EntityNotFoundError,
     GeneralModelError,
@@ -18,8 +20,11 @@ from kgqa.errors import (
     StoreUnavailableError,
     TimeLimitError,
     UsageError,
+    is_out_of_memory,
     without_secrets,
 )
+
+_LOG = logging.getLogger("kgqa.server")
 
 
 class BusyError(KgqaError):
@@ -109,13 +114,20 @@ def shortened(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
-def unexpected(error: BaseException) -> KgqaError:
+def unexpected(error: BaseException, what: str = "") -> KgqaError:
     """Return the report of an internal fault to a client: its kind, without details.
 
-    A text that is none is the client's own fault, wherever it is found.
+    ``what`` failed, with where, is logged. A text that is none is the client's own fault, wherever
+    it is found; memory that ran out is nobody's, and the log needs no traceback of it.
     """
     if isinstance(error, UnicodeEncodeError) and error.reason == "surrogates not allowed":
         return UsageError(*HALF_A_PAIR)
+    if is_out_of_memory(error):
+        if what:
+            _LOG.error("%s %s", what, " ".join(NO_MEMORY))
+        return RefusedError(503, *NO_MEMORY)
+    if what:
+        _LOG.error(what, exc_info=error)
     return KgqaError(
         f"Something went wrong that should not ({type(error).__name__}).",
         "The server's log says where; please report it.",

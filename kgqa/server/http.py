@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 from typing import TYPE_CHECKING, Any
 
 from starlette.exceptions import HTTPException
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
     from kgqa.server.sessions import Event
 
-_LOG = logging.getLogger("kgqa.server")
 _ALIVE = 10.0  # seconds between signs of life in a stream
 _BODY_SECONDS = 30.0  # in which a body must have come
 MOST_BYTES = 16_000_000  # of an answer
@@ -140,6 +138,5 @@ async def refused(request: Request, error: Exception) -> Response:
 
 async def broken(request: Request, error: Exception) -> Response:
     """Log an internal fault, and report its kind."""
-    _LOG.error("%s failed (request %s).", request.url.path, request_id.get(), exc_info=error)
-    fault = unexpected(error)
+    fault = unexpected(error, f"{request.url.path} failed (request {request_id.get()}).")
     return JSONResponse(error_json(fault), status_of(fault))

@@ -363,9 +363,8 @@ class Sessions:
                     self._seconds += 0.3 * (seconds - self._seconds)
             except KgqaError as error:
                 self._lost(place, error)
-            except Exception as error:
-                _LOG.exception("A worker failed.")
-                self._lost(place, unexpected(error))
+            except BaseException as error:  # whatever ends it, the next question is answered
+                self._lost(place, unexpected(error, "A worker failed."))
         if (last := self._answering.pop(place, None)) is not None:
             last.close()
 
@@ -456,9 +455,11 @@ class Sessions:
         self.ready, self.fault = True, None
         self.done["answered"] += 1
         entry, state = known
-        if state and state == question.cached[0]:  # a database that others change has none
-            self.cache.put(question.cached, entry)
-        question.tell("answer", entry)
+        try:
+            if state and state == question.cached[0]:  # a database that others change has none
+                self.cache.put(question.cached, entry)
+        finally:  # whatever becomes of the copy, somebody waits
+            question.tell("answer", entry)
 
     def _lost(self, place: int, error: KgqaError) -> None:
         """Queue the questions of a dead worker again, each once."""

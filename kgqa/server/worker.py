@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kgqa.api import KG, QA, Asked, Home, Models
 from kgqa.api.kg import DEFAULT_METHOD
-from kgqa.errors import KgqaError, TimeLimitError, UsageError, WorkerError
+from kgqa.errors import KgqaError, TimeLimitError, UsageError, WorkerError, is_out_of_memory
 from kgqa.server.faults import RefusedError, unexpected
 from kgqa.server.kgs import ServedKgs
 from kgqa.server.progress import ServerProgress, log_to_stderr
@@ -110,6 +110,7 @@ class Worker:
     ) -> None:
         self.options = options
         self.progress = progress
+        self.exhausted = False  # its memory ran out, so that it should be replaced
         self._is_gone = is_gone
         self._home = home
         self._listed = ServedKgs(home)
@@ -138,8 +139,7 @@ class Worker:
             _LOG.error(str(error))
             return error
         except Exception as error:
-            _LOG.exception("The first session could not be opened.")
-            return unexpected(error)
+            return unexpected(error, "The first session could not be opened.")
         return None
 
     def serve(self, first: Job, take: Take, tell: Tell) -> None:
@@ -169,7 +169,6 @@ class Worker:
             self._use(key, session)
             with closing(session.as_completed(pulled())) as results:
                 for place, answer in results:
-                    done.add(place)
                     number = running[place].number
                     if isinstance(answer, KgqaError):
                         tell(number, "error", answer)
@@ -177,11 +176,12 @@ class Worker:
                         state = "" if kg.is_live else kg.info.version
                         shown = answer.to_dict(kg.browser_url(answer), listed=_LISTED)
                         tell(number, "answer", (shown, state))
+                    done.add(place)  # not before: the KG may be gone by now, which is to be told
         except KgqaError as raised:
             error = raised
-        except Exception as raised:
-            error = unexpected(raised)
-            _LOG.exception("A session of %s failed.", first.kg)
+        except BaseException as raised:  # the panic of a library in Rust is no Exception
+            error = unexpected(raised, f"A session of {first.kg} failed.")
+            self.exhausted = is_out_of_memory(raised)
         if not running:  # it could not be opened: whoever waits for it is notified
             running = [first]
             while (job := take()) is not None:
@@ -449,6 +449,8 @@ def _work(link: Connection, worker: Worker, gone: set[int], first: str | None) -
             worker.serve(job, take, tell)
             gone.clear()
             send(None)
+            if worker.exhausted:
+                return
     except BaseException:
         _LOG.exception("A worker process ends.")
     finally:

@@ -209,6 +209,14 @@ def test_a_reader_that_goes_away_is_no_error(plain_home: Path) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a console's Ctrl-C reaches all its processes")
+@pytest.mark.parametrize("closed", [">&-", "<&-", ">&- 2>&- <&-"])
+def test_closed_streams_are_no_error(plain_home: Path, closed: str) -> None:
+    command = f'"{sys.executable}" -m kgqa paths "Barack Obama" --home "{plain_home}" {closed}'
+    for form in ("", " --json"):
+        done = subprocess.run(["sh", "-c", command + form], capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_ctrl_c_stops_a_load_and_leaves_nothing_half_loaded(tmp_path: Path) -> None:
     home = tmp_path / "home"
     ours = subprocess.Popen(

@@ -151,3 +151,23 @@ def test_rm_says_that_there_is_no_such_kg_before_it_asks(kgqa: Kgqa, tmp_path: P
     error = kgqa("rm", "nothing", "--home", tmp_path).error
     assert "no KG named nothing" in error
     assert "--yes" not in error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError("Unable to allocate 8 TiB"),
+        OSError(12, "Cannot allocate memory"),
+        ImportError("libparquet.so: failed to map segment from shared object"),
+        RuntimeError("can't start new thread"),
+    ],
+)
+def test_memory_that_runs_out_is_said_in_a_sentence(
+    kgqa: Kgqa, plain_home: Path, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(package.KG, "linked", fails)
+    said = kgqa("link", QUESTION, "--home", plain_home).error
+    assert said.startswith("Error: There was not enough memory for this. Ask for fewer")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kgqa.errors import DumpMalformedError, DumpNotFoundError, UsageError
-from kgqa.loaders.memory import as_files
+from kgqa.loaders.memory import as_files, name_of
 from kgqa.loaders.tabular_sql import sqlite_tables
 from kgqa.loaders.tabular_table import Budget
 from tests.graph.neo4j_server import free_ports
@@ -74,6 +74,19 @@ def test_a_broken_url_is_refused_without_its_secret(tmp_path: Path, url: str) ->
     with pytest.raises(DumpMalformedError, match="The database cannot be read") as failed:
         as_files([url], tmp_path, "own")
     assert "S3cr3t" not in str(failed.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("postgresql://u:[S3cr3t]@h/shop", "shop"),
+        ("postgresql://u:a/S3cr3t@h", ""),
+        ("postgresql://h/shop?sslmode=off", "shop"),
+        ("postgresql://[S3cr3t", ""),
+    ],
+)
+def test_a_kg_is_not_named_after_a_secret(url: str, name: str) -> None:
+    assert name_of([url]) == name
 
 
 def test_a_column_that_grows_without_end_is_refused(tmp_path: Path) -> None:

@@ -195,3 +195,10 @@ def test_a_call_is_compact_unless_more_is_asked_for() -> None:
     assert len(json.dumps(found)) <= 4_000
     assert found["next_offset"] == len(found["paths"]) > 5
     assert "facts" not in found["paths"][0]["edges"][0]
+
+
+def test_no_client_holds_a_connection_without_end(served: Served) -> None:
+    """A GET would be a stream on which nothing comes: a few hundred made the server deaf."""
+    reply = served.get("/mcp", accept="text/event-stream")
+    assert reply.status == 405
+    assert served.get("/health").status == 200

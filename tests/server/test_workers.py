@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -15,14 +16,15 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 import kgqa
-from kgqa.api import Home
+from kgqa.api import Asked, Home
+from kgqa.errors import KGNotFoundError
 from kgqa.models import path_ranker
 from kgqa.models.path_ranker import load_path_ranker
 from kgqa.server.kgs import ServedKgs
 from kgqa.server.options import ServeOptions
 from kgqa.server.progress import ServerProgress
 from kgqa.server.sessions import AnswerCache
-from kgqa.server.worker import Worker
+from kgqa.server.worker import Job, Worker
 from tests.server.conftest import TRIPLES, Served, ready, serving
 
 if TYPE_CHECKING:
@@ -82,6 +84,41 @@ def test_a_replaced_kg_takes_over_the_models_that_are_loaded(
     assert len(loads) == 1
 
 
+class PanicException(BaseException):  # as libraries in Rust call it
+    """What no handler of Exception sees."""
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (KGNotFoundError("There is no KG services."), "There is no KG services."),
+        (PanicException("PyObject pointer is null"), "There was not enough memory for this."),
+        (PanicException("oh"), "Something went wrong that should not (PanicException)."),
+    ],
+)
+def test_a_question_whose_kg_goes_before_its_answer_is_told_is_not_lost(
+    error: BaseException, said: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(*_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(kgqa.KG, "browser_url", gone)
+    served = partial(Home, home)
+    worker = Worker(
+        lambda kg=None, **shared: served(kg=kg, **shared),
+        ServeOptions(),
+        ServerProgress(),
+        lambda _: False,
+    )
+    told: list[tuple[int, str, str]] = []
+    asked = Asked(QUESTIONS[0], (), ())
+    job = Job(7, "services", "auto", {}, asked, time.monotonic() + 120, watched=False)
+    with closing(worker):
+        worker.serve(job, lambda: None, lambda *one: told.append((*one[:2], str(one[2]))))
+    assert [one[:2] for one in told] == [(7, "error")]
+    assert told[0][2].startswith(said)
+
+
 @pytest.mark.parametrize(
     ("versions", "replaced"),
     [
@@ -131,6 +168,25 @@ def test_a_worker_that_is_killed_loses_no_question(two: Served) -> None:
         os.kill(max(below(two.process.pid)), signal.SIGKILL)
         assert [one.result().status for one in waiting] == [200] * len(waiting)
     ready(two)
+
+
+def test_a_worker_whose_memory_runs_out_says_so_and_is_replaced(
+    home: Path, model_cache: Path
+) -> None:
+    with serving(home, model_cache, "--workers", "2", "--cache-mb", "0") as server:
+        ready(server)
+        for worker in sorted(below(server.process.pid))[-2:]:  # which have answered nothing yet
+            status = Path(f"/proc/{worker}/status").read_text()
+            held = int(status.partition("VmSize:")[2].split()[0]) << 10
+            resource.prlimit(worker, resource.RLIMIT_AS, (held, held))
+        with ThreadPoolExecutor(4) as pool:
+            ask = partial(server.post, "/api/ask")
+            replies = list(pool.map(ask, [{"question": one} for one in QUESTIONS]))
+        refused = [one.json["error"]["message"] for one in replies if one.status != 200]
+        assert {one.status for one in replies} <= {200, 503}
+        assert {*refused} == {"There was not enough memory for this."}
+        ready(server)
+        assert server.post("/api/ask", {"question": QUESTIONS[0]}).status == 200
 
 
 @pytest.mark.long
