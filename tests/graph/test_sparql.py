@@ -690,7 +690,7 @@ def test_questions_have_the_same_answers_from_an_endpoint(
         assert given.confidence == pytest.approx(expected.confidence, abs=1e-4)
 
 
-MOST_REQUESTS = {"rank": (5, 10), "query": (4, 10), "auto": (6, 10)}  # of one hop, of two
+MOST_REQUESTS = {"rank": (4, 6), "query": (4, 4), "auto": (4, 6)}  # of one hop, of two
 
 
 @pytest.mark.parametrize(
