@@ -226,9 +226,11 @@ class _Parser:
         faults = 0
         while True:
             try:
-                for row in parsed:
-                    faults = 0
-                    yield row
+                if (row := next(parsed, None)) is None:
+                    return
+                faults = 0
+                yield row
+                yield from parsed
                 return
             except SyntaxError as error:
                 faults += 1
