@@ -181,6 +181,12 @@ def survey_endpoint(
     try:
         with progress.task("counting the endpoint's triples"):
             total = count_triples(client)
+            if not total:
+                where = f" in the graph {client.graph}" if client.graph else ""
+                raise GraphError(
+                    f"The endpoint {client.url} has no triple{where}.",
+                    "See that it is loaded; `--named-graph` takes the IRI of a graph as it has it.",
+                )
             predicates, all_counted = _predicates(client, total, progress)
             record = classed(profiled(record, predicates), predicates, total)
         names = {*record.labels, *ALIASES}

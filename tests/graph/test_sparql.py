@@ -551,6 +551,14 @@ def test_no_server(tmp_path: Path) -> None:
         kgqa.attach("http://127.0.0.1:9/sparql", kg="none", home=tmp_path)
 
 
+def test_a_wrong_path_and_an_empty_graph_are_named(films: str, tmp_path: Path) -> None:
+    with pytest.raises(StoreUnavailableError, match="HTTP 404") as failed:
+        kgqa.attach(films.replace("/query", "/sparq"), kg="none", home=tmp_path)
+    assert "/sparql or /query" in str(failed.value.hint)
+    with pytest.raises(GraphError, match="has no triple in the graph http"):
+        kgqa.attach(films, kg="none", home=tmp_path, named_graph=f"{X}none")
+
+
 def test_credentials_come_from_the_environment_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str | None] = []
 
