@@ -13,6 +13,7 @@ import re
 from contextlib import ExitStack
 from dataclasses import replace
 from importlib.util import find_spec
+from itertools import islice
 from typing import IO, TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import numpy as np
@@ -74,7 +75,8 @@ _OF_OXIGRAPH = {
     "jsonld": "JSON_LD",
 }
 _ONE_TREE = ("rdfxml", "jsonld")  # nothing can be read after a fault of these
-_AT_ONCE = 1 << 15  # statements that are worked on together
+_ONE_GRAPH = ("turtle", "ntriples", "rdfxml")
+_AT_ONCE = 1 << 16  # statements that are worked on together
 _MOST_FAULTS = 10_000  # in one file, one after another
 _POSITION = re.compile(r"^Parser error (?:at|between) .*?: ")
 UNREADABLE = "statement about a statement"
@@ -212,40 +214,35 @@ class _Parser:
             raise UsageError(
                 f"The base {self._base!r} is not an IRI: {error}.", "Give one by `base`."
             ) from None
-        ended = False
-        while not ended:
-            rows: list[Any] = []
-            ended = self._fill(rows, parsed)
-            if rows:
-                nquads = pyoxigraph.RdfFormat.N_QUADS
-                written = pyoxigraph.serialize(rows, format=nquads) or b""
-                lines = written.count(b"\n")
-                yield _columns(Block(self.name, 1, lines, written))
+        nquads, statements = pyoxigraph.RdfFormat.N_QUADS, self._statements(parsed)
+        while written := pyoxigraph.serialize(islice(statements, _AT_ONCE), format=nquads):
+            block = Block(self.name, 1, written.count(b"\n"), written)
+            plain = self.form in _ONE_GRAPH and b"<<" not in written
+            yield _plain_columns(block) if plain else _columns(block)
         self._stream.check()
 
-    def _fill(self, rows: list[Any], parsed: Iterator[Any]) -> bool:
-        """Add statements to ``rows``; return whether those were the last ones."""
+    def _statements(self, parsed: Iterator[Any]) -> Iterator[Any]:
+        """Yield statements; go on behind what is none."""
         faults = 0
-        while len(rows) < _AT_ONCE:
-            before = len(rows)
+        while True:
             try:
-                for row in parsed:
-                    rows.append(row)
-                    if len(rows) >= _AT_ONCE:
-                        return False
-                return True
+                if (row := next(parsed, None)) is None:
+                    return
+                faults = 0
+                yield row
+                yield from parsed
+                return
             except SyntaxError as error:
-                faults = faults + 1 if len(rows) == before else 0
+                faults += 1
                 lost = self.form in _ONE_TREE or faults >= _MOST_FAULTS
                 self._reject(error, lost)
                 if lost:
-                    return True
+                    return
             except (ValueError, OSError) as error:
                 self._stream.check()
                 raise DumpMalformedError(
                     f"{self.name} cannot be read: {error}.", "Say its format by `form`."
                 ) from None
-        return False
 
     def _reject(self, error: SyntaxError, rest_lost: bool) -> None:
         reason = _POSITION.sub("", error.msg or "not RDF").strip().rstrip(".")[:120]
@@ -253,7 +250,20 @@ class _Parser:
         self._rejects.add(self.name, error.lineno or 1, reason, f"column {error.offset or 1}")
 
 
+def _plain_columns(block: Block) -> tuple[pa.RecordBatch, int]:
+    """As :func:`_columns`, of lines without graphs and quoted triples: four times as fast."""
+    lines = whole_lines(block).view(pa.string())
+    parts = pc.split_pattern(lines, " ", max_splits=2).values
+    subjects, predicates, objects = (
+        parts.take(pa.array(np.arange(at, len(parts), 3))) for at in range(3)
+    )
+    objects = pc.binary_slice(objects.view(pa.binary()), 0, -3).view(pa.string())  # " .", line feed
+    graphs = pa.nulls(len(lines), pa.string())
+    return pa.RecordBatch.from_arrays([subjects, predicates, objects, graphs], schema=TERMS), 0
+
+
 def _columns(block: Block) -> tuple[pa.RecordBatch, int]:
+    """Return the terms of lines of N-Quads, and how many are not of four plain terms."""
     matches = pc.extract_regex(whole_lines(block).view(pa.string()), STATEMENT)
     fits = mask_of(matches.is_valid())
     if not fits.all():

@@ -293,10 +293,14 @@ class MediatorRule:
         self.any = mediators is not None
         self._ids: pa.Array | None = None
         self._pattern: re.Pattern[str] | None = None
+        self._start: str | None = None
         if mediators is None:
             return
         if isinstance(mediators, Path) or Path(mediators).is_file():
             self._ids = pa.array(data_lines(Path(mediators)), type=pa.string())
+            return
+        if re.fullmatch(r"[\w:]+", mediators):  # the pattern of itself
+            self._start = mediators
             return
         try:
             self._pattern = re.compile(mediators)
@@ -310,6 +314,8 @@ class MediatorRule:
         """Return which ids (strings) the rule names."""
         if self._ids is not None:
             return mask_of(pc.is_in(ids, value_set=self._ids))
+        if self._start is not None:
+            return mask_of(pc.starts_with(ids, self._start))
         if self._pattern is None:
             return np.zeros(len(ids), dtype=np.bool_)
         pattern = self._pattern

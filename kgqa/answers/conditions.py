@@ -109,7 +109,7 @@ def narrow(
     if len(table) > MOST_PATHS:
         return narrowed
     weight = [scores[key] for key in table.ends().tolist()]
-    beside = _edges_beside(store, table, rules)
+    beside = _edges_beside(store, table, rules, ends=bool(named or values))
     left = list(range(len(table)))
     used: list[tuple[str, dict[int, Edge]]] = []
     taken: list[Candidate] = []
@@ -193,11 +193,17 @@ def _best_rows(table: PathTable, probability: NDArray[np.float64], wanted: IntAr
 
 
 def _edges_beside(
-    store: GraphStore, table: PathTable, rules: WalkRules
+    store: GraphStore, table: PathTable, rules: WalkRules, *, ends: bool
 ) -> list[dict[Place, list[Edge]]]:
-    """Return the edges beside each path, by their place, without edges of the path itself."""
+    """Return the edges beside each path, by their place, without edges of the path itself.
+
+    ``ends``: those of the entities that paths lead to, too.
+    """
     places = [(hop, part) for hop in range(table.hops.shape[1]) for part in (TAIL, MEDIATOR)]
-    nodes = np.unique(table.hops[:, :, (MEDIATOR, TAIL)])
+    through = table.hops[:, :, (MEDIATOR, TAIL)].copy()
+    if not ends:  # an endpoint would be asked for nothing
+        through[np.arange(len(table)), table.length - 1, 1] = -1
+    nodes = np.unique(through)
     nodes = nodes[nodes >= 0]
     foresee(store, nodes, "both")
     nodes = nodes[store.degrees(nodes) <= _MOST_EDGES]

@@ -269,7 +269,8 @@ class SparqlClient:
                 "Set KGQA_SPARQL_USER and KGQA_SPARQL_PASSWORD, or KGQA_SPARQL_TOKEN.",
             )
         kind = StoreUnavailableError if status in (404, 502, 503, 504) else GraphError
-        return kind(f"The endpoint {self.url} answers HTTP {status}: {text}")
+        hint = "Check the path of the URL: most are /sparql or /query." if status == 404 else ""
+        return kind(f"The endpoint {self.url} answers HTTP {status}: {text}", hint)
 
     def close(self) -> None:
         """Close the connections. Calling it again does nothing."""

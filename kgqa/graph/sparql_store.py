@@ -80,7 +80,8 @@ class SparqlStore:
         self._instances: dict[str, IntArray] = {}
         self._unsurveyed: set[str] = set()  # predicates that were met and are left out
         self._left_out: set[int] = set()  # nodes that are neither named nor mediators
-        self._verified: dict[tuple[str, str, str], bool] = {}  # triples, since ``refresh``
+        self._verified: dict[Triple, bool] = {}  # since ``refresh``
+        self._likely: dict[Triple, None] = {}  # that are expected to be asked for
         self._rows: dict[tuple[str, ...], list[dict[str, Any]]] = {}  # of queries, foreseen
         self._looked = 0.0
         self._pause = _LOOK
@@ -95,6 +96,7 @@ class SparqlStore:
     def refresh(self) -> None:
         """Read the record again, and count the triples if that was some time ago."""
         self._verified.clear()
+        self._likely.clear()
         self._rows.clear()
         record = read_attachment(self.folder)
         if record != self._record_read:
@@ -423,34 +425,47 @@ class SparqlStore:
 
     def has_edges(self, heads: IntArray, relations: IntArray, tails: IntArray) -> BoolArray:
         """Return which triples the endpoint has now; each is asked for once a question."""
-        columns = [keys_array(column).tolist() for column in (heads, relations, tails)]
-        known = self._keys.ids_of(list({*columns[0], *columns[2]}))
-        names = self._relations.ids
-        triples = [
-            (known[head], names[relation], known[tail])
-            if head in known and tail in known and 0 <= relation < len(names)
-            else None
-            for head, relation, tail in zip(*columns, strict=True)
-        ]
+        triples = self._triples(heads, relations, tails)
         new = [one for one in dict.fromkeys(triples) if one and one not in self._verified]
         new += self._beside(new)
         for start in range(0, len(new), BATCH):
             self._verify(new[start : start + BATCH])
         return np.array([one is not None and self._verified[one] for one in triples], np.bool_)
 
-    def _beside(self, triples: Sequence[Triple]) -> list[Triple]:
-        """Return triples around the ends of others, which a question is likely to show, too.
+    def foresee_edges(self, heads: IntArray, relations: IntArray, tails: IntArray) -> None:
+        """Let the next look-up of triples look up these, too, as far as it has room."""
+        self._likely |= dict.fromkeys(filter(None, self._triples(heads, relations, tails)))
 
-        With those around their mediators, and around what is near them, there are as many as one
-        request has room for.
+    def _triples(
+        self, heads: IntArray, relations: IntArray, tails: IntArray
+    ) -> list[Triple | None]:
+        """Return the ids of triples; None for one of a key or relation that is not known."""
+        columns = [keys_array(column).tolist() for column in (heads, relations, tails)]
+        known = self._keys.ids_of(list({*columns[0], *columns[2]}))
+        names = self._relations.ids
+        return [
+            (known[head], names[relation], known[tail])
+            if head in known and tail in known and 0 <= relation < len(names)
+            else None
+            for head, relation, tail in zip(*columns, strict=True)
+        ]
+
+    def _beside(self, triples: Sequence[Triple]) -> list[Triple]:
+        """Return triples that a question is likely to show beside others: those foreseen first.
+
+        With those around the ends of the others, around their mediators, and around what is near
+        them, there are as many as one request has room for.
         """
         room = BATCH - len(triples)
         if not 0 < room < BATCH:
             return []
         ends = Counter(id_ for head, _, tail in triples for id_ in (head, tail))
-        queue, found = dict.fromkeys(id_ for id_, _ in ends.most_common()), dict[Triple, None]()
-        known, prefix = {*triples, *self._verified}, self.record.prefix
+        queue = dict.fromkeys(id_ for id_, _ in ends.most_common())
+        asked, prefix = {*triples, *self._verified}, self.record.prefix
+        found = dict.fromkeys(one for one in self._likely if one not in asked)
+        self._likely.clear()
         near: dict[str, None] = {}
+        met = {*queue}
         while (queue or near) and len(found) < room:
             nodes = queue or near
             id_ = next(iter(nodes))
@@ -458,14 +473,16 @@ class SparqlStore:
             edges = [(id_, relation, other) for relation, other in self._around.out.get(id_, ())]
             edges += [(other, relation, id_) for relation, other in self._around.into.get(id_, ())]
             for one in edges:
-                if one in known or one[1] not in self._steps or not is_term(one[0], prefix):
+                if one[1] not in self._steps or not is_term(one[0], prefix):
                     continue
-                known.add(one)
-                found[one] = None
+                if one not in asked:
+                    found[one] = None
                 other = one[2] if one[0] == id_ else one[0]
-                named = self._named.get(key_of(other))
-                is_mediator = named is not None and named[1] == Kind.MEDIATOR
-                (queue if is_mediator else near)[other] = None
+                if other not in met:
+                    met.add(other)
+                    named = self._named.get(key_of(other))
+                    is_mediator = named is not None and named[1] == Kind.MEDIATOR
+                    (queue if is_mediator else near)[other] = None
         return list(found)[:room]
 
     def _verify(self, triples: Sequence[Triple]) -> None:

@@ -117,6 +117,9 @@ class EndpointStore(Protocol):
     def foresee(self, keys: IntArray, direction: Direction) -> None:
         """Let the next request read edges of some entities, too, of a few all about them."""
 
+    def foresee_edges(self, heads: IntArray, relations: IntArray, tails: IntArray) -> None:
+        """Let the next look-up of triples look up these, too, as far as it has room."""
+
     def foresee_instances(self, types: Sequence[str]) -> None:
         """Read the entities of some types at once: they will be asked for."""
 
@@ -125,6 +128,14 @@ def foresee(store: GraphStore | EndpointStore, keys: IntArray, direction: Direct
     """Let an endpoint read edges of some entities together with the next request."""
     if isinstance(store, EndpointStore):
         store.foresee(keys, direction)
+
+
+def foresee_edges(
+    store: GraphStore | EndpointStore, heads: IntArray, relations: IntArray, tails: IntArray
+) -> None:
+    """Let an endpoint look up triples together with the next ones that are asked for."""
+    if isinstance(store, EndpointStore):
+        store.foresee_edges(heads, relations, tails)
 
 
 def in_id_order(store: GraphStore | EndpointStore, keys: IntArray) -> IntArray:

@@ -712,7 +712,7 @@ class Auto(Ensemble):
                     for number, one in taken:
                         if isinstance(one, LinkedQuestion) and number not in whether:
                             with suppress(KgqaError):  # the members meet it, too
-                                member.foreseen(store, one)
+                                member.look_ahead(store, one)
         yield from super()._some(store, [one for one in taken if one[0] not in whether])
 
     def own_settings(self) -> dict[str, Any]:

@@ -38,7 +38,7 @@ from kgqa.display import NOT_HERE, first_of, said_entity, said_name
 from kgqa.errors import EmptyLanguageError
 from kgqa.graph.model import keys_array
 from kgqa.graph.names import normalise
-from kgqa.graph.store import EndpointStore, foresee, in_id_order, schema_version
+from kgqa.graph.store import EndpointStore, foresee, foresee_edges, in_id_order, schema_version
 from kgqa.linking.neighbourhood_features import stems_of
 from kgqa.methods.base import MOST_ANSWERS, LinkedQuestion, Method
 from kgqa.methods.options import RankOptions
@@ -47,6 +47,7 @@ from kgqa.methods.rank_asked import (
     TURNED,
     adjustment,
     evidence_of,
+    foresee_kinds,
     is_other_kind,
     next_said,
     other_role,
@@ -64,8 +65,9 @@ from kgqa.methods.rank_words import RankWords, Weighed, entity_scores, of_one_fa
 from kgqa.methods.what_is import DESCRIBED
 from kgqa.methods.yes_no import OTHER_WAY, YES_THRESHOLD, connection, pair_turned
 from kgqa.models.adapter import AdapterCard
-from kgqa.paths.ground import ground
-from kgqa.paths.relation_paths import MOST_PATHS, foresee_paths, opened, relation_paths
+from kgqa.paths.ground import ground, stored_edges
+from kgqa.paths.relation_paths import MOST_PATHS, few_paths, foresee_paths, opened, relation_paths
+from kgqa.paths.walk import hops_out_of
 from kgqa.planning.aggregates import HOW_MANY
 from kgqa.understanding.clock import today_of
 
@@ -89,6 +91,8 @@ _NAMED_FIRST = 1_000  # answers of a database whose ties are ordered by name
 MOST_EXPLAINED = 10  # relation paths of a topic entity that an answer keeps
 # of "yes", fitted on the 104 questions of tests/data/own*/*/yes_no.jsonl
 YES_CALIBRATION, LEAST_YES = (0.6, 2.4), 1e-4
+_AHEAD, _PATHS_AHEAD = 500, 20_000  # edges and paths of a topic entity of which one looks ahead
+_LIKELY_AHEAD, _ROWS_AHEAD = 100, 50  # relation paths, and paths of each, looked up ahead
 MOST_OTHER_RELATIONS = 1_000  # relations that are read once a session
 OTHER_KG_PENALTY = (
     3.5  # less of a logit, if entities of other kinds or other KGs have it; chosen there
@@ -146,6 +150,26 @@ class Rank(Method[RankOptions]):
         if not self.options.conditions or question.choices or question.is_yes_no:
             return names, ()
         return names, named_beside(store, words.question(question.question, -1, names), names)
+
+    def look_ahead(self, store: GraphStore, question: LinkedQuestion) -> None:
+        """Let an endpoint read with another method's requests what this one will ask.
+
+        Raises GraphError.
+        """
+        names, _ = self.foreseen(store, question)
+        rules, words = self.walks(store), self._in(store)
+        for topic in question.topics:
+            if len(hops_out_of(store, keys_array([topic.key]), rules).row) > _AHEAD:
+                continue  # another method may not read what is around all of these
+            paths = few_paths(store, topic.key, rules, _PATHS_AHEAD)
+            if paths is None or not paths.steps:
+                continue
+            asked = words.question(question.question, topic.key, names)
+            foresee_kinds(store, asked, paths)
+            order = np.argsort(-words.logits(self.ranker, asked, paths.steps), kind="stable")
+            some = [np.flatnonzero(paths.of == at)[:_ROWS_AHEAD] for at in order[:_LIKELY_AHEAD]]
+            for rows in some:
+                foresee_edges(store, *stored_edges(paths.table.take(rows))[1:])
 
     def answer(self, store: GraphStore, question: LinkedQuestion) -> Findings:
         """Return the entities that the likeliest relation paths lead to, or the choices."""

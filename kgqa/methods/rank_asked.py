@@ -324,10 +324,7 @@ def _of_kind(
     words: RankWords, ranker: PathRanker, noun: str, paths: RelationPaths
 ) -> NDArray[np.float32]:
     """Mark the relation paths that lead mostly to things called ``noun``; none if all do."""
-    tails: list[list[int]] = [[] for _ in paths.steps]
-    for place, end in zip(paths.of.tolist(), paths.table.ends().tolist(), strict=True):
-        if len(tails[place]) < _TAILS and end not in tails[place]:
-            tails[place].append(end)
+    tails = _tails(paths)
     keys = keys_array(sorted({key for each in tails for key in each}))
     fits = _fits(words.store, stems_of(noun), keys)
     if not any(fits):  # perhaps in another word, of very many those that several names share
@@ -338,6 +335,23 @@ def _of_kind(
     of_kind = dict(zip(keys.tolist(), fits, strict=True))
     found = np.array([2 * sum(of_kind[key] for key in each) > len(each) for each in tails])
     return np.zeros(len(tails), np.float32) if found.all() else found.astype(np.float32)
+
+
+def _tails(paths: RelationPaths) -> list[list[int]]:
+    """Return some of the entities that each relation path leads to."""
+    tails: list[list[int]] = [[] for _ in paths.steps]
+    for place, end in zip(paths.of.tolist(), paths.table.ends().tolist(), strict=True):
+        if len(tails[place]) < _TAILS and end not in tails[place]:
+            tails[place].append(end)
+    return tails
+
+
+def foresee_kinds(store: GraphStore, asked: str, paths: RelationPaths) -> None:
+    """Let an endpoint read with its next request what :func:`adjustment` asks of the tails."""
+    steps = two_steps(asked)
+    asks = asked_kind(asked) or (steps is not None and asked_kind(steps.first))
+    if asks and len(paths.steps) <= _MOST_READ:
+        foresee(store, keys_array(sorted({key for each in _tails(paths) for key in each})), "in")
 
 
 def meaning(

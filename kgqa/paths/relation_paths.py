@@ -99,6 +99,15 @@ def relation_paths(store: GraphStore, topic: int, rules: WalkRules) -> tuple[Rel
     return replace(batch, steps=steps, closed=frozenset(range(len(batch.steps), len(steps)))), 2
 
 
+def few_paths(store: GraphStore, topic: int, rules: WalkRules, most: int) -> RelationPaths | None:
+    """Return the relation paths out of ``topic``; None if it has more than ``most`` paths.
+
+    Raises GraphError.
+    """
+    table, over = walk(store, np.array([topic]), rules, most)
+    return None if len(over) else _grouped(store, table)
+
+
 def foresee_paths(store: GraphStore, topics: IntArray, rules: WalkRules) -> None:
     """Let an endpoint read at once what is around several topics, and around what is near them."""
     if isinstance(store, EndpointStore):
