@@ -140,7 +140,6 @@ class TriplesLoader:
         if self.options.columns:
             Columns(self.options.columns.split(","))
         self.direction: Direction = self.options.direction
-        self._layout: Layout | None = None  # of the first file whose columns no header names
 
     def read(
         self, sources: Sequence[Path], report: Report, rejects: Rejects, progress: Progress
@@ -164,9 +163,9 @@ class TriplesLoader:
         relation_names = _last_of(pairs(options.relation_names, "relation names"))
         relations: dict[str, None] = {}
         is_anything = False
-        self._layout = None
+        layouts: list[Layout] = []  # of the first file whose columns no header names
         for source in files:
-            for part in self._parts(source, options, report, rejects, progress):
+            for part in self._parts(source, options, layouts, report, rejects, progress):
                 part.record(report, rejects)
                 is_anything |= bool(part.edges or part.typed or part.labels)
                 for edges in (*part.edges, *part.typed):
@@ -193,6 +192,7 @@ class TriplesLoader:
         self,
         source: Path,
         options: TriplesOptions,
+        layouts: list[Layout],
         report: Report,
         rejects: Rejects,
         progress: Progress,
@@ -218,10 +218,10 @@ class TriplesLoader:
             options.columns,
             options.header,
             likely="," if ".csv" in source.suffixes else "",
-            alike=self._layout,
+            alike=layouts[0] if layouts else None,
         )
-        if self._layout is None and not options.columns and not layout.is_headed:
-            self._layout = layout
+        if not layouts and not options.columns and not layout.is_headed:
+            layouts.append(layout)
             if (places := layout.columns.places) != (0, 1, 2):
                 order = [PARTS[places.index(at)] for at in range(len(places))]
                 progress.note(
