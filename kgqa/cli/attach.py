@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Annotated
 
@@ -11,6 +12,8 @@ from kgqa.api.loading import attach_to, attached_dict, attached_lines
 from kgqa.cli.common import Run
 from kgqa.errors import UsageError
 from kgqa.registry import Direction
+
+_STORE = re.compile(r"(sqlite|neo4j|bolt)(\+s|\+ssc)?:")
 
 
 def attach(
@@ -30,7 +33,7 @@ def attach(
     ] = None,
     direction: Annotated[Direction | None, typer.Option(help="How edges are followed.")] = None,
     named_graph: Annotated[
-        str | None, typer.Option(help="The named graph of a SPARQL endpoint that is asked.")
+        str | None, typer.Option(help="The named graph of a SPARQL endpoint (also as --graph).")
     ] = None,
     default_language: Annotated[
         str | None, typer.Option(help="Language of a SPARQL endpoint's names (en).")
@@ -47,6 +50,13 @@ def attach(
     its folder in the home.
     """
     if url:
+        if (given := run.options.graph) is not None:  # the store of the other commands
+            if named_graph or not url.startswith("http") or _STORE.match(given):
+                raise UsageError(
+                    f"{url} and --graph {given} are two places.",
+                    "Give one of them; a named graph of an endpoint is given by --named-graph.",
+                )
+            named_graph = given
         run.options = replace(run.options, graph=url)
     attached = attach_to(
         run.home,

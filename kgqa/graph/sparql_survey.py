@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from kgqa.graph.model import Direction
     from kgqa.progress import Progress
 
+_TAG = re.compile(r"[A-Za-z]{2,3}(?:-[A-Za-z0-9]{1,8})*")
 NAMED = 200_000  # names that are kept here
 BATCH = 500  # terms of one query
 _MOST_CLASSES = 500  # of an endpoint that is sampled
@@ -90,9 +91,14 @@ def attach_endpoint(
 ) -> Attached:
     """Survey an endpoint and record it in ``home`` as the KG ``kg``, by default its host's name.
 
-    Raises UsageError if the name is taken, StoreUnavailableError, GraphError.
+    Raises UsageError if the name is taken or no tag of a language is given, StoreUnavailableError,
+    GraphError.
     """
     began = time.monotonic()
+    if taken.default_language and not _TAG.fullmatch(taken.default_language):
+        raise UsageError(
+            f"{taken.default_language!r} is no tag of a language.", "Write it like en or pt-BR."
+        )
     _choose_graph(client, progress)
     name = kg or _free_name(home, client)
     folder = home / name

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import kgqa
-from kgqa.errors import GraphError
+from kgqa.errors import GraphError, UsageError
 from kgqa.lexicon.tokens import last_part
 from tests.graph.sparql_server import serving
 from tests.server.conftest import ready
@@ -133,6 +133,8 @@ def test_an_endpoint_without_triples_is_said(tmp_path: Path) -> None:
         assert "named_graph" in (caught.value.hint or "")
         with pytest.raises(GraphError, match=r"The graph http://x.org/i .* holds no triples"):
             kgqa.attach(url, kg="two", home=tmp_path, named_graph=f"{X}i")
+        with pytest.raises(UsageError, match="no tag of a language"):
+            kgqa.attach(url, kg="two", home=tmp_path, default_language="english")
         assert not (tmp_path / "two").exists()
         kgqa.attach(url, kg="two", home=tmp_path, named_graph=f"{X}h").close()
     (tmp_path / "none").mkdir()
