@@ -223,9 +223,10 @@ class TriplesLoader:
         if not layouts and not options.columns and not layout.is_headed:
             layouts.append(layout)
             if (places := layout.columns.places) != (0, 1, 2):
-                order = [PARTS[places.index(at)] for at in range(len(places))]
+                order = ",".join(PARTS[places.index(at)] for at in range(len(places)))
+                self.options = self.options.model_copy(update={"columns": order})  # of an update
                 progress.note(
-                    f"{display_name(source)}: the columns are read as {', '.join(order)}, since "
+                    f"{display_name(source)}: the columns are read as {order}, since "
                     "two of them share their values; `columns` gives another order."
                 )
         if layout.quoted:

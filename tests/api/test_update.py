@@ -88,6 +88,13 @@ def test_names_come_and_go(kg: KG, tmp_path: Path) -> None:
     assert kg.entity("Ada").name == "Ada"
 
 
+def test_an_update_has_the_columns_that_the_load_found(tmp_path: Path) -> None:
+    rows = "".join(f"likes{at % 3} n{at} n{at + 1}\n" for at in range(30))
+    with kgqa.ingest("triples", lines(tmp_path / "a.tsv", rows), home=tmp_path / "home") as kg:
+        kg.update(lines(tmp_path / "b.tsv", "knows n1 Zoe\n"))
+        assert "n1 -> knows -> Zoe" in texts(kg, "n1")
+
+
 def test_a_name_out_of_an_iri_gives_way_to_a_label(tmp_path: Path) -> None:
     x, label = "http://x.org/", "<http://www.w3.org/2000/01/rdf-schema#label>"
     first = tmp_path / "a.nt"
