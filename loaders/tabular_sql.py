@@ -120,6 +120,11 @@ def _key(database: sqlite3.Connection, table: str) -> list[str]:
     return [name for (name,) in database.execute(listed, (table,))]
 
 
+_ATTACHED = dict.fromkeys(("neo4j", "bolt"), "a Neo4j server") | dict.fromkeys(
+    ("http", "https"), "an address on the web"
+)
+
+
 def read_database(url: str) -> dict[str, pa.Table]:
     """Return the tables of a relational database by name, each with its declared keys.
 
@@ -131,6 +136,13 @@ def read_database(url: str) -> dict[str, pa.Table]:
         if not name or name == ":memory:":
             raise UsageError("The URL names no file.", "Write sqlite:///relative/path.db.")
         return dict(sqlite_tables(Path(name)))
+    scheme = url.partition(":")[0].partition("+")[0].lower()
+    if scheme in _ATTACHED:
+        raise UsageError(
+            f"{without_secrets(url)} is {_ATTACHED[scheme]}, not a database of tables.",
+            "A Neo4j database or a SPARQL endpoint is used as it is by `kgqa attach URL`; a file on "
+            "the web is to be fetched first.",
+        )
     try:
         import sqlalchemy
     except ImportError:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kgqa.api.home import Home
 from kgqa.api.kg import KG
-from kgqa.errors import GraphError, UsageError
+from kgqa.errors import GraphError, UsageError, without_secrets
 from kgqa.permissions import inherit_permissions, sharing_note
-from kgqa.registry import LOADERS, Options, flag, option, taken
+from kgqa.registry import LOADERS, STORES, Options, flag, option, taken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -271,6 +271,9 @@ def attach_to(home: Home, **taken: Any) -> Attached:
     if home.settings.graph_url is None:
         raise UsageError("No Neo4j URL given.", hint)
     account = {key: value for key, value in home.account.items() if key != "home"}
+    url = str(home.settings.graph_url)
+    if "://" in url and url.partition("://")[0].partition("+")[0] not in STORES.names():
+        raise _not_attached(without_secrets(url))
     server = store_backend(home.settings.graph_url, **account)
     if isinstance(server, SparqlStores):
         if taken.pop("name", None):
@@ -287,9 +290,17 @@ def attach_to(home: Home, **taken: Any) -> Attached:
         if taken.pop(field, None):
             raise UsageError(f"`{field}` is for SPARQL endpoints.", "Leave it out.")
     if not isinstance(server, Neo4jStores):
-        raise UsageError(f"{server.url} is not a Neo4j server.", hint)
+        raise _not_attached(server.url)
     with server.connect() as connection:
         return survey(connection, home.settings.home, kg, Taken(**taken), home.progress)
+
+
+def _not_attached(url: str) -> UsageError:
+    return UsageError(
+        f"{url} is not a Neo4j server or a SPARQL endpoint.",
+        "Give neo4j://host:7687 or https://host/sparql; tables of another database are loaded: "
+        "`kgqa ingest tables URL`.",
+    )
 
 
 def _read_for_questions(home: Home, kg: str) -> None:

@@ -19,7 +19,7 @@ import pytest
 
 from kgqa.errors import DumpMalformedError, DumpNotFoundError, UsageError
 from kgqa.loaders.memory import as_files, name_of
-from kgqa.loaders.tabular_sql import sqlite_tables
+from kgqa.loaders.tabular_sql import read_database, sqlite_tables
 from kgqa.loaders.tabular_table import Budget
 from tests.graph.neo4j_server import free_ports
 from tests.loaders.tables_read import read_tables
@@ -74,6 +74,14 @@ def test_a_broken_url_is_refused_without_its_secret(tmp_path: Path, url: str) ->
     with pytest.raises(DumpMalformedError, match="The database cannot be read") as failed:
         as_files([url], tmp_path, "own")
     assert "S3cr3t" not in str(failed.value)
+
+
+@pytest.mark.parametrize("scheme", ["bolt", "neo4j+s", "https"])
+def test_what_is_attached_is_no_source_of_tables(scheme: str) -> None:
+    with pytest.raises(UsageError, match="not a database of tables") as caught:
+        read_database(f"{scheme}://ann:S3cret@127.0.0.1:1/x")
+    assert "kgqa attach" in str(caught.value.hint)
+    assert "S3cret" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
