@@ -140,8 +140,8 @@ def read_database(url: str) -> dict[str, pa.Table]:
     if scheme in _ATTACHED:
         raise UsageError(
             f"{without_secrets(url)} is {_ATTACHED[scheme]}, not a database of tables.",
-            "A Neo4j database or a SPARQL endpoint is used as it is by `kgqa attach URL`; a file on "
-            "the web is to be fetched first.",
+            "A Neo4j database or a SPARQL endpoint is used as it is by `kgqa attach URL`; a file "
+            "on the web is to be fetched first.",
         )
     try:
         import sqlalchemy
