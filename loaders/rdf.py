@@ -34,7 +34,7 @@ from kgqa.loaders.blocks import (
 from kgqa.loaders.ntriples import is_unnamed
 from kgqa.loaders.rdf_blank import BlankNodes
 from kgqa.loaders.rdf_rows import LABEL_PROPERTIES, STATEMENT, TERMS, StatementsReader
-from kgqa.loaders.strings import mask_of, whole_lines
+from kgqa.loaders.strings import mask_of, spans, whole_lines
 from kgqa.loaders.triples import MediatorRule
 from kgqa.loaders.triples_rows import TriplesPart
 from kgqa.registry import Direction, Options, flag, option
@@ -251,15 +251,15 @@ class _Parser:
 
 
 def _plain_columns(block: Block) -> tuple[pa.RecordBatch, int]:
-    """As :func:`_columns`, of lines without graphs and quoted triples: four times as fast."""
-    lines = whole_lines(block).view(pa.string())
-    parts = pc.split_pattern(lines, " ", max_splits=2).values
-    subjects, predicates, objects = (
-        parts.take(pa.array(np.arange(at, len(parts), 3))) for at in range(3)
-    )
-    objects = pc.binary_slice(objects.view(pa.binary()), 0, -3).view(pa.string())  # " .", line feed
-    graphs = pa.nulls(len(lines), pa.string())
-    return pa.RecordBatch.from_arrays([subjects, predicates, objects, graphs], schema=TERMS), 0
+    """As :func:`_columns`, of lines without graphs and quoted triples: several times as fast."""
+    blanks = np.flatnonzero(np.frombuffer(block.data, dtype=np.uint8) == ord(" "))
+    starts, ends = np.append(0, block.ends[:-1] + 1), block.ends - len(" .")
+    first = np.searchsorted(blanks, starts)  # only an object may have blanks
+    marks = blanks[first], blanks[first + 1]
+    places = ((starts, marks[0]), (marks[0] + 1, marks[1]), (marks[1] + 1, ends))
+    columns = [spans(block.data, *place).view(pa.string()) for place in places]
+    columns.append(pa.nulls(block.lines, pa.string()))
+    return pa.RecordBatch.from_arrays(columns, schema=TERMS), 0
 
 
 def _columns(block: Block) -> tuple[pa.RecordBatch, int]:
