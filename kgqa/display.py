@@ -205,6 +205,7 @@ def _escape(hidden: re.Match[str]) -> str:
 
 
 NOT_HERE, NO = "Not in this graph", "No:"
+LIVE = "Read as it is now from"  # begins the note of what has no version
 REFUSED = (NOT_HERE, NO)  # what the note of a refusal begins with
 NO_EVIDENCE = "This graph seems to hold no answer"
 

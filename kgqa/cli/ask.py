@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kgqa.cli.common import Run, takes_options
+from kgqa.display import LIVE
 from kgqa.errors import KgqaError, UsageError, without_secrets
 from kgqa.registry import METHODS
 
@@ -151,7 +152,7 @@ class _Shown:
         def human() -> None:
             from kgqa.cli.terminal import say, show_answer, show_details, shown_with
 
-            shown = shown_with(answer)
+            shown = shown_with(answer) if self.verbose else (*shown_with(answer), LIVE)
             for note in answer.notes:
                 if not note.startswith(shown):  # which the answer says
                     self.run.note(note)

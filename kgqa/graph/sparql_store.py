@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 
+from kgqa.display import LIVE
 from kgqa.errors import EntityNotFoundError, GraphError
 from kgqa.graph.attached import Attachment, SurveyFile, read_attachment
 from kgqa.graph.kept import KEPT
@@ -156,8 +157,11 @@ class SparqlStore:
         return False
 
     def remarks(self) -> list[str]:
-        """Return what an answer should say: another number of triples, predicates left out."""
-        said = []
+        """Return what an answer should say: that nothing names the state that it is of.
+
+        Then another number of triples than at the survey, and predicates left out.
+        """
+        said = [f"{LIVE} {self.client.url}: an endpoint has no version."]
         if str(self._total) != self._survey.state:
             said.append(
                 f"The endpoint has {self._total:,} triples now, and had "
