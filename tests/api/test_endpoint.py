@@ -119,6 +119,8 @@ def test_what_has_no_label_is_called_as_a_load_calls_it(tmp_path: Path) -> None:
             with kgqa.open(name, home=tmp_path) as kg:
                 asked = kg.ask("Where does Simba the Lion live?", method="rank")
                 assert [one.name for one in asked.answers] == ["North Cage"]
+                said = [note for note in asked.notes if "an endpoint has no version" in note]
+                assert len(said) == (name == "endpoint")
                 assert kg.entity("SimbaTheLion").name == "Simba The Lion"
                 assert kg.entity("Ann Ek").id == f"{X}Ann"
                 asked = kg.ask("Which big cats are there?", method="query")
