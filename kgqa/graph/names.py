@@ -125,9 +125,3 @@ def iri_names(iris: pa.Array, *, codes: bool = True) -> tuple[pa.Array, pa.Array
     words = pc.if_else(pc.match_substring(local, "_"), pc.replace_substring(local, "_", " "), apart)
     words = pc.if_else(pc.match_substring_regex(local, _CODE), local if codes else None, words)
     return pc.utf8_trim_whitespace(words), local
-
-
-def iri_name(iri: str) -> str | None:
-    """Return the last part of an IRI in words, None where it has none: see :func:`iri_names`."""
-    name: str | None = iri_names(pa.array([iri], pa.string()))[0][0].as_py()
-    return name or None

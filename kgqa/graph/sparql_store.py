@@ -17,6 +17,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
 from kgqa.display import LIVE
 from kgqa.errors import EntityNotFoundError, GraphError
@@ -24,7 +25,7 @@ from kgqa.graph.attached import Attachment, SurveyFile, read_attachment
 from kgqa.graph.kept import KEPT
 from kgqa.graph.literals import XSD, cast_values, is_ill_typed, read_value, value_name
 from kgqa.graph.model import Adjacency, Entities, EntityDetails, Kind, Relations, keys_array
-from kgqa.graph.names import iri_name, is_storable, name_form
+from kgqa.graph.names import iri_names, is_storable, name_form
 from kgqa.graph.schema import Facts, GraphSchema, Value
 from kgqa.graph.sparql_around import BATCH, FEW, Around, counted_degrees
 from kgqa.graph.sparql_client import SparqlClient, id_of, iri, is_term, literal, term_of
@@ -256,6 +257,7 @@ class SparqlStore:
                 if name is None:
                     self._left_out.add(wanted[row])
         wanted = [key for key in wanted if key not in self._named]
+        unread = wanted
         if self._whole:  # the survey kept every name: what it does not name has none
             for key in wanted:
                 self._named[key] = self._called(key, ids[key], None, [])
@@ -281,6 +283,7 @@ class SparqlStore:
             for key in some:
                 named = chosen_name(names.get(ids[key], ()))
                 self._named[key] = self._called(key, ids[key], *named, types.get(ids[key], ()))
+        self._call_by_iris({key: ids[key] for key in unread})
         return {key: self._named.get(key) or _value(id_) for key, id_ in ids.items()}
 
     def _names_of(self, ids: Sequence[str]) -> str:
@@ -313,8 +316,18 @@ class SparqlStore:
             if types is not None and self._mediators and self._mediators.isdisjoint(types):
                 self._left_out.add(key)
             return None, Kind.MEDIATOR, others
-        by_iri = None if name or self.record.prefix else iri_name(id_)
-        return name or by_iri or id_, Kind.ENTITY, others
+        return name or id_, Kind.ENTITY, others
+
+    def _call_by_iris(self, ids: dict[int, str]) -> None:
+        """Give what has no name that of a load: the last part of its IRI."""
+        bare = {
+            key: id_
+            for key, id_ in ids.items()
+            if self._named[key][:2] == (id_, Kind.ENTITY) and not self.record.prefix
+        }
+        words = iri_names(pa.array(list(bare.values()), pa.string()))[0].to_pylist() if bare else ()
+        for (key, id_), word in zip(bare.items(), words, strict=True):
+            self._named[key] = (word or id_, Kind.ENTITY, self._named[key][2])
 
     @property
     def _whole(self) -> bool:

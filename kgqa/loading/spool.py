@@ -29,7 +29,7 @@ from kgqa.graph.model import (
     TypeRules,
     ValueBatch,
 )
-from kgqa.graph.names import iri_name
+from kgqa.graph.names import iri_names
 from kgqa.loaders.base import lose
 from kgqa.loading.columns import ColumnWriter, read_columns
 from kgqa.loading.facts import entity_values, fact_batches, reified
@@ -185,7 +185,11 @@ class Spool:
             above = superclasses(of_classes, classes)
             every = sorted({*classes.to_pylist()}.union(*above.values()))
             named_classes = first_names(self.read("names-text"), pa.array(every, pa.string()))
-            called = {id_: named_classes.get(id_) or iri_name(id_) or id_ for id_ in every}
+            words = iri_names(pa.array(every, pa.string()))[0].to_pylist()
+            called = {
+                id_: named_classes.get(id_) or word or id_
+                for id_, word in zip(every, words, strict=True)
+            }
             self.scanned.type_relations[relation] = sorted(set(called.values()))
             yield from type_batches(edges(), called, above)
 

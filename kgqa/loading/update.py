@@ -17,7 +17,6 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 import numpy as np
 import orjson
@@ -40,7 +39,7 @@ from kgqa.graph.model import (
     ValueBatch,
     keys_array,
 )
-from kgqa.graph.names import iri_name
+from kgqa.graph.names import iri_names
 from kgqa.graph.schema import Value, fact_id, read_fact_id
 from kgqa.loaders.base import Loader, Rejects, Report, edge_batch, entity_batch
 from kgqa.loaders.triples import MediatorRule
@@ -375,6 +374,8 @@ class _Plan:
         by_rule = self._mediators.match(pa.array([n["id"] for n in nameless], pa.string()))
         rule = {n["id"] for n, match in zip(nameless, by_rule.tolist(), strict=True) if match}
         as_mids = encode_mids(pa.array([n["id"] for n in every], pa.string()))
+        ids = [node["id"] for node in every]
+        called = dict(zip(ids, iri_names(pa.array(ids, pa.string()))[0].to_pylist(), strict=True))
         sure: list[Node] = []
         by_id: list[Node] = []  # named by their ids, or mediators, if nothing names them
         by_iri: list[Node] = []  # those that are named by the last parts of their ids
@@ -386,7 +387,8 @@ class _Plan:
                 continue  # nothing says any more that it is an entity
             own = _is_own(node) or lost or kind == Kind.MEDIATOR
             kind = Kind.MEDIATOR if lost and id_ in rule else kind
-            is_by_iri = _is_by_iri(node) or (lost and id_.startswith(("http://", "https://")))
+            is_web = id_.startswith(("http://", "https://"))
+            is_by_iri = (kind == Kind.ENTITY and name and name == called[id_]) or (lost and is_web)
             where = by_iri if is_by_iri else by_id if own else sure
             where.append({**node, "kind": kind, "name": None, "aliases": []})
             alias_rank = 0 if lost and unnamed[id_] and kind == Kind.ENTITY else ALIAS
@@ -575,13 +577,6 @@ class _Plan:
 def _is_own(node: Node) -> bool:
     """Return whether a node has no name but its id."""
     return bool(node["kind"] == Kind.ENTITY and node["name"] == node["id"].strip())
-
-
-def _is_by_iri(node: Node) -> bool:
-    """Return whether a node has no name but the last part of its IRI."""
-    id_, name = node["id"], node["name"]
-    may_be = node["kind"] == Kind.ENTITY and name and ":" in id_
-    return bool(may_be and name.split()[-1] in unquote(id_) and name == iri_name(id_))
 
 
 def _rows(nodes: Iterable[Node]) -> list[Node]:
