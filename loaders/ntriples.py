@@ -221,9 +221,10 @@ class Literals:
         ends = pa.array([value_id("", *each)[1:] for each in self.suffixes], type=pa.string())
         ids = pc.binary_join_element_wise('"', texts, ends.take(pa.array(suffix)), "")
         names = texts
+        written = ~mask_of(pc.ascii_is_decimal(texts))  # not in digits alone, which are the name
         for place, (_, datatype) in enumerate(self.suffixes):
-            if is_renamed(datatype) and (suffix == place).any():
-                there = pa.array(suffix == place)
+            if is_renamed(datatype) and (written & (suffix == place)).any():
+                there = pa.array(written & (suffix == place))
                 renamed = each_once(texts.filter(there), partial(value_name, datatype=datatype))
                 names = pc.replace_with_mask(names, there, renamed)
         return ids, names
