@@ -592,15 +592,14 @@ def _obo(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
             for value in values.get(tag, ())
         ]
         for value in values.get("relationship", ()):
-            relation, _, tail = _REST.sub("", value).strip().partition(" ")
-            if tail:
-                edges.append((names.get(relation, relation).replace("_", " "), tail.split()[0]))
+            called, end = _related(value, names)
+            if end:
+                edges.append((called, end))
             else:
                 rejects.add(str(path), report.lines, "a relationship without an end", value)
         for value in values.get("intersection_of", ()):  # each part of a definition is true
-            relation, _, tail = _REST.sub("", value).strip().partition(" ")
-            called = names.get(relation, relation).replace("_", " ")
-            part = (called, tail.split()[0]) if tail else ("is a", relation)
+            called, end = _related(value, names)
+            part = (called, end) if end else ("is a", _REST.sub("", value).strip())
             edges += [part] if part not in edges else []
         for called, end in edges:
             yield Edge(id_, called, end)
@@ -637,11 +636,16 @@ def _stanzas(path: Path, rejects: Rejects) -> Iterator[tuple[str, dict[str, list
 
 def _stated(value: str, names: dict[str, str]) -> tuple[str, str | None, str | None]:
     """Return what a ``property_value`` says: its relation, and a text or the id of a term."""
-    relation, _, rest = _REST.sub("", value).strip().partition(" ")
-    called = names.get(relation, relation).replace("_", " ")
-    if rest.lstrip().startswith('"'):
-        return called, _text(rest), None
-    return called, None, (rest.split() or [""])[0]
+    called, end = _related(value, names)
+    if end.startswith('"'):  # a text may hold what begins a comment
+        return called, _text(value), None
+    return called, None, end
+
+
+def _related(value: str, names: dict[str, str]) -> tuple[str, str]:
+    """Return what the relation of a tag's value is called, and the word behind it, if any."""
+    relation, *others = _REST.sub("", value).split() or [""]
+    return names.get(relation, relation).replace("_", " "), others[0] if others else ""
 
 
 def _text(value: str) -> str:

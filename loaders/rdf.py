@@ -222,7 +222,7 @@ class _Parser:
         self._stream.check()
 
     def _statements(self, parsed: Iterator[Any]) -> Iterator[Any]:
-        """Yield statements; go on behind what is none."""
+        """Yield statements, without the malformed ones, which are rejected."""
         faults = 0
         while True:
             try:

@@ -70,6 +70,14 @@ class _Dialect:
     above: list[str]  # those of them that are not empty
     headed: bool = True  # else the header stands in another file
 
+    def is_row(self, line: str) -> bool:
+        """Return whether a line has the fields of a row: prose has a space after a comma."""
+        fields = next(csv.reader([line], delimiter=self.delimiter), [])
+        spaced = any(name.startswith(" ") for name in self.header)
+        return len(fields) == len(self.header) and (
+            spaced or self.delimiter != "," or not any(cell.startswith(" ") for cell in fields)
+        )
+
 
 def read_csv(path: Path, header: Sequence[str] | None = None) -> Delimited:
     """Read a table whose first row names its columns, or all of whose rows are values.
@@ -307,14 +315,13 @@ def _has_stray_quotes(path: Path, encoding: str, dialect: _Dialect) -> bool:
     So do not those that hold whole rows: each further line of a field is a row of the table.
     """
     width, mark = len(dialect.header), dialect.delimiter
-    spaced = any(name.startswith(" ") for name in dialect.header)
     limit = csv.field_size_limit(MAX_TEXT)
     try:
         with _text_lines(path, encoding, dialect) as lines:
             for row in csv.reader(lines, delimiter=mark, strict=True):
                 for cell in row if width > 2 else ():
                     further = lines_of(cell)[1:] if "\n" in cell else ()
-                    if further and all(_is_row(line, width, mark, spaced) for line in further):
+                    if further and all(map(dialect.is_row, further)):
                         return True
     except csv.Error:
         return True
@@ -323,21 +330,9 @@ def _has_stray_quotes(path: Path, encoding: str, dialect: _Dialect) -> bool:
     return False
 
 
-def _is_row(line: str, width: int, mark: str, spaced: bool) -> bool:
-    """Return whether a line has the fields of a row: prose has a space after a comma.
-
-    ``spaced``: the rows have it, too.
-    """
-    fields = next(csv.reader([line], delimiter=mark), [])
-    return len(fields) == width and (
-        spaced or mark != "," or not any(cell.startswith(" ") for cell in fields)
-    )
-
-
 def _by_lines(path: Path, encoding: str, dialect: _Dialect, names: Sequence[str]) -> Delimited:
     """Read a table whose quotes are not in pairs, line by line; drop the quotes that are not."""
     width, mark = len(names), dialect.delimiter
-    spaced = any(name.startswith(" ") for name in dialect.header)
     with _text_lines(path, encoding, dialect) as whole:
         lines = [line.rstrip("\r\n") for line in whole]
     kept: list[list[str]] = []
@@ -346,7 +341,7 @@ def _by_lines(path: Path, encoding: str, dialect: _Dialect, names: Sequence[str]
     place, strays, is_open = int(dialect.headed), 0, False
     while place < len(lines):
         number, line = dialect.start + place + 1, lines[place]
-        row, used = _record(lines, place, width, mark, spaced)
+        row, used = _record(lines, place, dialect)
         place += used
         if not line.strip():
             continue
@@ -367,22 +362,19 @@ def _by_lines(path: Path, encoding: str, dialect: _Dialect, names: Sequence[str]
     return Delimited(table, np.array(rows, dtype=np.int64), broken, 0, notes)
 
 
-def _record(
-    lines: Sequence[str], place: int, width: int, mark: str, spaced: bool
-) -> tuple[list[str] | None, int]:
+def _record(lines: Sequence[str], place: int, dialect: _Dialect) -> tuple[list[str] | None, int]:
     """Return the fields of the record at a line, and how many lines it has; None if none fits."""
     for used in range(1, 1 + min(_SPAN, len(lines) - place)):
         text = "\n".join(lines[place : place + used])
         try:
-            row = next(csv.reader(io.StringIO(text), delimiter=mark, strict=True), [])
+            row = next(csv.reader(io.StringIO(text), delimiter=dialect.delimiter, strict=True), [])
         except csv.Error as error:
             if "end of data" in str(error):
                 continue  # a field that goes on in the next line
             return None, 1
-        swallowed = used > 1 and all(
-            _is_row(line, width, mark, spaced) for line in lines[place + 1 : place + used]
-        )
-        return (None, 1) if used > 1 and (swallowed or len(row) != width) else (row, used)
+        swallowed = used > 1 and all(map(dialect.is_row, lines[place + 1 : place + used]))
+        misfits = swallowed or len(row) != len(dialect.header)
+        return (None, 1) if used > 1 and misfits else (row, used)
     return None, 1
 
 

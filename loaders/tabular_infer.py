@@ -560,8 +560,6 @@ def _link(
     if hint >= 2:
         is_upper = UPPER_WORDS.intersection(column.words)  # the head of a department is a doctor
         least = _NAMED_LINK if to is not plan or is_upper else _LINK
-        if hint == 2.5 and column.kind == "integer" and column.words[-1] not in ID_WORDS:
-            least = _LINK  # else half of some numbers are ids by chance
     elif hint > 1:
         least = _LINK
     elif hint == 1:
@@ -598,17 +596,24 @@ def _hint(
     if (target.name,) == to.key and base == of_key and shortens(base, to.called):
         return 2.5  # ``vsl``, where the key of vessels is ``vsl_id``
     said = words(relation_of(column.name))
-    tails = {"".join(to.words[at:]) for at in range(1, len(to.words))}
-    if said[-len(to.words) :] == to.words or base in tails:
+    is_number = column.kind == "integer" and column.words[-1] not in ID_WORDS
+    ends = said[-len(to.words) :] == to.words or _is_tail(base, to)
+    if ends and not (is_number and _share(column, target) < _LINK):  # half are ids by chance
         return 2.5  # ``head_doctor_id`` of a department is a doctor, not another department
-    numbered = column.kind == "integer" and column.words[-1] not in ID_WORDS
-    if (base.endswith(to.called) or to.words[-1] == said[-1]) and not numbered:
-        return 1.5  # an ``archetype_id`` is of no type: only values tell
+    if not is_number and (base.endswith(to.called) or to.words[-1] == said[-1]):
+        return 1.5  # ``archetype_id`` is not the id of a type: only the values decide
     if any(len(word) > 3 and to.called.startswith(word) for word in column.words):
         return 1
     if column.words[-1] in ID_WORDS and column.kind == "integer" and len(column.words) > 1:
         return 1 if base[:4] == to.called[:4] else 0
     return 0
+
+
+def _is_tail(base: str, to: _Plan) -> bool:
+    """Return whether a column is called as a table is without its first words."""
+    return to.called.endswith(base) and any(
+        base == "".join(to.words[at:]) for at in range(1, len(to.words))
+    )
 
 
 def _is_end(column: _Column, plan: _Plan, plans: dict[str, _Plan]) -> bool:

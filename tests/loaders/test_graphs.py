@@ -238,6 +238,7 @@ def test_property_values_of_obo_are_texts_and_edges(load: Any, write: Any) -> No
     stated = (
         'property_value: origin "by hand \\"x\\"" xsd:string {source="y"}',
         'property_value: note "one" xsd:string',
+        'property_value: cry "Up ! and away" xsd:string',
         'property_value: note "two" xsd:string',
         "property_value: skos:exactMatch FI:3",
         "property_value: seen",
@@ -246,6 +247,7 @@ def test_property_values_of_obo_are_texts_and_edges(load: Any, write: Any) -> No
     loaded = load("graph", write("fish.obo", *lines))
     of_trout = {edge[1:] for edge in loaded.edges if edge[0] == "FI:7"}
     assert {("origin", '"by hand "x""'), ("skos:exactMatch", "FI:3")} <= of_trout
+    assert ("cry", '"Up ! and away"') in of_trout
     assert json.loads(loaded.entities["FI:7"]["properties"])["note"] == ["one", "two"]
     assert [row[3] for row in loaded.rejects] == ["seen"]
 

@@ -861,6 +861,16 @@ def test_numbers_that_are_keys_by_chance_are_no_links(tmp_path: Path) -> None:
     assert not read.rejects()
 
 
+def test_numbers_of_one_name_link_where_most_are_there(tmp_path: Path) -> None:
+    cars = "".join(f"{plate},c{plate}\n" for plate in range(100, 108))
+    trips = "".join(f"{plate},{plate % 7}\n" for plate in range(100, 110)) * 2
+    read = read_tables(
+        tmp_path, {"cars.csv": f"plate,name\n{cars}", "trips.csv": f"plate,km\n{trips}"}
+    )
+    assert {car for _, car in read.triples("plate")} == {f"c{n}" for n in range(100, 108)}
+    assert len(read.rejects()) == 4
+
+
 def test_the_only_column_that_a_link_shortens_is_where_it_points(tmp_path: Path) -> None:
     read = read_tables(
         tmp_path,
