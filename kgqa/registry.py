@@ -307,11 +307,9 @@ def _imported(target: str, name: str) -> Any:
     module, _, attribute = target.partition(":")
     try:
         return getattr(import_module(module), attribute)
-    except KgqaError:
+    except (KgqaError, MemoryError):
         raise
     except (Exception, SystemExit) as error:  # another package's code may do anything
-        if isinstance(error, MemoryError):
-            raise
         raise UsageError(
             f"'{name}' cannot be used, since {target} cannot be imported: {first_line(error)}."
         ) from error

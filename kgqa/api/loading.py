@@ -12,7 +12,7 @@ from kgqa.api.home import Home
 from kgqa.api.kg import KG
 from kgqa.errors import GraphError, UsageError, without_secrets
 from kgqa.permissions import inherit_permissions, sharing_note
-from kgqa.registry import LOADERS, STORES, Options, flag, option, taken
+from kgqa.registry import LOADERS, Options, flag, option, taken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -262,7 +262,7 @@ def attach_to(home: Home, **taken: Any) -> Attached:
     from kgqa.graph.attached_attach import Taken
     from kgqa.graph.attached_attach import attach as survey
     from kgqa.graph.neo4j_backend import Neo4jStores
-    from kgqa.graph.open import check_kg_name, store_backend
+    from kgqa.graph.open import check_kg_name, store_backend, store_entry
     from kgqa.graph.sparql_backend import SparqlStores
     from kgqa.graph.sparql_survey import SparqlTaken, attach_endpoint
 
@@ -271,9 +271,10 @@ def attach_to(home: Home, **taken: Any) -> Attached:
     if home.settings.graph_url is None:
         raise UsageError("No Neo4j URL given.", hint)
     account = {key: value for key, value in home.account.items() if key != "home"}
-    url = str(home.settings.graph_url)
-    if "://" in url and url.partition("://")[0].partition("+")[0] not in STORES.names():
-        raise _not_attached(without_secrets(url))
+    try:
+        store_entry(home.settings.graph_url)
+    except UsageError:
+        raise _not_attached(without_secrets(str(home.settings.graph_url))) from None
     server = store_backend(home.settings.graph_url, **account)
     if isinstance(server, SparqlStores):
         if taken.pop("name", None):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import Annotated
 
@@ -13,7 +12,7 @@ from kgqa.cli.common import Run
 from kgqa.errors import UsageError
 from kgqa.registry import Direction
 
-_STORE = re.compile(r"(sqlite|neo4j|bolt)(\+s|\+ssc)?:")
+_STORES = ("sqlite:", "neo4j", "bolt")  # how URLs begin that are no named graph
 
 
 def attach(
@@ -51,7 +50,7 @@ def attach(
     """
     if url:
         if (given := run.options.graph) is not None:  # the store of the other commands
-            if named_graph or not url.startswith("http") or _STORE.match(given):
+            if named_graph or not url.startswith("http") or given.startswith(_STORES):
                 raise UsageError(
                     f"{url} and --graph {given} are two places.",
                     "Give one of them; a named graph of an endpoint is given by --named-graph.",

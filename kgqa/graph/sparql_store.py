@@ -320,12 +320,10 @@ class SparqlStore:
 
     def _call_by_iris(self, ids: dict[int, str]) -> None:
         """Give what has no name that of a load: the last part of its IRI."""
-        bare = {
-            key: id_
-            for key, id_ in ids.items()
-            if self._named[key][:2] == (id_, Kind.ENTITY) and not self.record.prefix
-        }
-        words = iri_names(pa.array(list(bare.values()), pa.string()))[0].to_pylist() if bare else ()
+        bare = {key: i for key, i in ids.items() if self._named[key][:2] == (i, Kind.ENTITY)}
+        if not bare or self.record.prefix:
+            return
+        words = iri_names(pa.array(list(bare.values()), pa.string()))[0].to_pylist()
         for (key, id_), word in zip(bare.items(), words, strict=True):
             self._named[key] = (word or id_, Kind.ENTITY, self._named[key][2])
 

@@ -125,18 +125,23 @@ def _choose_graph(client: SparqlClient, progress: Progress) -> None:
     client.select("SELECT * WHERE { ?s ?p ?o } LIMIT 1")  # who answers
     if not is_virtuoso(client):
         return
-    rows = client.select(f"{query('graphs')}\nLIMIT {_MOST_GRAPHS}")
-    graphs = [row["g"]["value"] for row in rows if "g" in row]
-    own = [graph for graph in graphs if not graph.startswith(_OF_VIRTUOSO)]
+    own = [graph for graph in _named_graphs(client) if not graph.startswith(_OF_VIRTUOSO)]
     if len(own) == 1:
         client.graph = own[0]
         progress.note(f"The graph that is asked is {own[0]}, the only one.")
     elif own:
-        some = ", ".join(sorted(own)[:5])
         progress.note(
-            f"All {len(own):,} graphs are asked together ({some}{', …' if len(own) > 5 else ''}): "
-            "`--named-graph` asks one."
+            f"All {len(own):,} graphs are asked together ({_some(own)}): `--named-graph` asks one."
         )
+
+
+def _named_graphs(client: SparqlClient) -> list[str]:
+    rows = client.select(f"{query('graphs')}\nLIMIT {_MOST_GRAPHS}")
+    return sorted(row["g"]["value"] for row in rows if "g" in row)
+
+
+def _some(graphs: Sequence[str]) -> str:
+    return ", ".join(graphs[:5]) + (", …" if len(graphs) > 5 else "")
 
 
 def _empty(client: SparqlClient) -> GraphError:
@@ -146,17 +151,15 @@ def _empty(client: SparqlClient) -> GraphError:
             f"The graph {client.graph} of the endpoint {client.url} holds no triples.",
             "Check its name.",
         )
-    rows = client.select(f"{query('graphs')}\nLIMIT {_MOST_GRAPHS}")
-    graphs = sorted(row["g"]["value"] for row in rows if "g" in row)
+    graphs = _named_graphs(client)
     if not graphs:
         return GraphError(
             f"The endpoint {client.url} holds no triples.",
             "Load some into it, and attach it again.",
         )
-    some = ", ".join(graphs[:5]) + (", …" if len(graphs) > 5 else "")
     return GraphError(
         f"The default graph of the endpoint {client.url} holds no triples; it has {len(graphs):,} "
-        f"named graphs ({some}).",
+        f"named graphs ({_some(graphs)}).",
         "`named_graph` asks one.",
     )
 

@@ -170,7 +170,6 @@ class NodeTable:
     """
 
     tags: list[int]
-    _foreign: BoolArray  # nodes that are called by names in other languages
 
     def __init__(self, spool: Spool, ids: IdTable, folder: Path, dropped: Counter[str]) -> None:
         self._ids = ids
@@ -186,7 +185,7 @@ class NodeTable:
         self._add_entities(spool)
         self.kinds[len(ids.texts) :] = Kind.MEDIATOR  # a mid that has no name
         self._add_values(spool)
-        named = self._add_names(spool, dropped)
+        named, foreign = self._add_names(spool, dropped)
         self._add_types(spool, dropped)
         sure = np.minimum(self.kinds & 3, Kind.VALUE)
         unsure = (sure == Kind.ENTITY) & ~named
@@ -194,7 +193,7 @@ class NodeTable:
         own = unsure & (sure == Kind.ENTITY) & (self.kinds & CALLED_BY_ID > 0)
         by_iri = self.kinds & CALLED_BY_IRI > 0
         self._own = own & ~self._name_by_iris(own & by_iri, 0)
-        self._name_by_iris(self._foreign & by_iri, ALIAS)
+        self._name_by_iris(foreign & by_iri, ALIAS)
         self.kinds = sure
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -219,8 +218,8 @@ class NodeTable:
             ranks = np.zeros(len(kept), dtype=np.int64)
             _add(self._names, keys[kept], text=batch.column("name").take(kept), rank=ranks)
 
-    def _add_names(self, spool: Spool, dropped: Counter[str]) -> BoolArray:
-        """Read all names; return which nodes have one."""
+    def _add_names(self, spool: Spool, dropped: Counter[str]) -> tuple[BoolArray, BoolArray]:
+        """Read all names; return which nodes have one, and which only one in another language."""
         named = np.zeros(len(self._ids), dtype=np.bool_)
         fallback = named.copy()
         best = np.full(len(self._ids), _NO_TAG, dtype=np.uint8)
@@ -255,8 +254,7 @@ class NodeTable:
         lost = (max(held)[1] for key, held in others.items() if named[key] or len(held) > 1)
         keep_example(dropped, OTHER_LANGUAGE, next(lost, ""))
         self.tags = np.bincount(best, minlength=_NO_TAG)[:_NO_TAG].tolist()
-        self._foreign = best == OTHER
-        return named | fallback
+        return named | fallback, best == OTHER
 
     def _name_by_iris(self, chosen: BoolArray, rank: int) -> BoolArray:
         """Give nodes the last parts of their IRIs as names or aliases; return which have one."""

@@ -167,8 +167,8 @@ class Rank(Method[RankOptions]):
             asked = words.question(question.question, topic.key, names)
             foresee_kinds(store, asked, paths)
             order = np.argsort(-words.logits(self.ranker, asked, paths.steps), kind="stable")
-            some = [np.flatnonzero(paths.of == at)[:_ROWS_AHEAD] for at in order[:_LIKELY_AHEAD]]
-            for rows in some:
+            for place in order[:_LIKELY_AHEAD]:
+                rows = np.flatnonzero(paths.of == place)[:_ROWS_AHEAD]
                 foresee_edges(store, *stored_edges(paths.table.take(rows))[1:])
 
     def answer(self, store: GraphStore, question: LinkedQuestion) -> Findings:

@@ -176,7 +176,7 @@ class Worker:
                         state = "" if kg.is_live else kg.info.version
                         shown = answer.to_dict(kg.browser_url(answer), listed=_LISTED)
                         tell(number, "answer", (shown, state))
-                    done.add(place)  # not before: the KG may be gone by now, which is to be told
+                    done.add(place)  # not before: an answer whose KG is gone by now is an error
         except KgqaError as raised:
             error = raised
         except BaseException as raised:  # the panic of a library in Rust is no Exception
