@@ -3,14 +3,17 @@
 Beside the path a question names entities ("which of X's papers appeared at Y"), compares values
 ("that opened after 1975") or asks for an extreme ("the oldest"). Each is looked for among the edges
 of the path's last entity, of the entities between, and of its mediators (the fact's qualifiers);
-which relation it is about is decided by words. One that no path meets is left out. Only paths that
-were walked already are chosen from: a condition never leads anywhere itself.
+which relation it is about is decided by words. One that no path meets is left out. What a question
+denies ("that were never restored", "not by Y") is looked for in the same way, and its paths are
+left out. Only paths that were walked already are chosen from: a condition never leads anywhere
+itself.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
@@ -22,7 +25,7 @@ from kgqa.paths.ground import ground
 from kgqa.paths.walk import FIRST, MEDIATOR, SECOND, TAIL, PathTable, hops_out_of, joined_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -70,6 +73,8 @@ class Narrowed:
     rows: list[IntArray] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     over: bool | None = False
+    denied: dict[str, int | None] = field(default_factory=dict)
+    opposite: str = ""
 
 
 def narrow(
@@ -84,15 +89,17 @@ def narrow(
     fits: Fits,
     until: Collection[int] = (),
     today: int = 0,
+    denied: Mapping[str, Candidate | str] = MappingProxyType({}),
 ) -> Narrowed:
     """Return the ``scores`` (above 0) of entities that meet the conditions of a question.
 
     ``tables``: the paths out of each topic entity, with their ``probabilities``. ``named``: what
     may be named beside the topics, the likeliest first. ``until``: relations (as steps) to the day
-    on which a fact ended, if facts count that hold ``today``. Raises GraphError.
+    on which a fact ended, if facts count that hold ``today``. ``denied``: words that the question
+    denies, with the entity that they name, else the words again. Raises GraphError.
     """
     narrowed = Narrowed(scores)
-    if not (named or values or until):
+    if not (named or values or until or denied):
         return narrowed
     least = _CONSIDERED * max(scores.values())
     ends = np.array(sorted(key for key, score in scores.items() if score >= least), np.int64)
@@ -109,7 +116,7 @@ def narrow(
     if len(table) > MOST_PATHS:
         return narrowed
     weight = [scores[key] for key in table.ends().tolist()]
-    beside = _edges_beside(store, table, rules, ends=bool(named or values))
+    beside = _edges_beside(store, table, rules, ends=bool(named or values or denied))
     left = list(range(len(table)))
     used: list[tuple[str, dict[int, Edge]]] = []
     taken: list[Candidate] = []
@@ -127,6 +134,11 @@ def narrow(
             left = [row for row in left if row in met]
     best = max(weight[row] for row in left)
     left = [row for row in left if weight[row] >= _NEARLY * best]
+    for words, about in denied.items():
+        has = _denied(about, beside, left, fits, len(table))
+        without = [row for row in left if row not in has]
+        narrowed.denied[words] = len(left) - len(without) if has and without else None
+        left = without or left
     for asked in values:
         if met := _valued(store, asked, beside, left, fits):
             used.append((asked.words, met))
@@ -141,7 +153,7 @@ def narrow(
     for end, conditions in zip(table.ends()[left].tolist(), path, strict=True):
         if conditions is not None:
             met_by.setdefault(end, conditions)
-    if not (used or narrowed.over) or not good:
+    if not (used or narrowed.over or any(narrowed.denied.values())) or not good:
         return narrowed
     starts = np.cumsum([0, *map(len, rows)])
     at = np.array(good)
@@ -264,6 +276,35 @@ def _named(
         if value >= _NEARLY * best:
             met = {**way, **met}
     return met
+
+
+def _denied(
+    about: Candidate | str,
+    beside: Sequence[Mapping[Place, list[Edge]]],
+    rows: Sequence[int],
+    fits: Fits,
+    paths: int,
+) -> Container[int]:
+    """Return the paths at whose end there is what a question denies: an entity, or a relation.
+
+    The relation is looked for at the ends of all ``paths``: a thing that was never restored has
+    none of that kind, and its neighbours say what it is called.
+    """
+    if not isinstance(about, str):
+        return _named(about, beside, rows, fits)
+    ways: dict[Step, set[int]] = defaultdict(set)
+    for row in range(paths):
+        for place, edges in beside[row].items():
+            if place[1] == TAIL:
+                for edge in edges:
+                    ways[_relation(place, edge)].add(row)
+    share = fits(about, list(ways)) if ways else ()
+    if max(share, default=0.0) < _MIN_PROBABILITY:
+        return ()
+    return set().union(*(
+        way for part, way in zip(share, ways.values(), strict=True)
+        if part >= _NEARLY * max(share)
+    ))  # fmt: skip
 
 
 def _valued(

@@ -60,7 +60,7 @@ from kgqa.methods.rank_asked import (
     two_steps,
     which_of_them,
 )
-from kgqa.methods.rank_conditions import named_beside, narrowed_by_question
+from kgqa.methods.rank_conditions import affirmed, named_beside, narrowed_by_question
 from kgqa.methods.rank_words import RankWords, Weighed, entity_scores, of_one_fact
 from kgqa.methods.what_is import DESCRIBED
 from kgqa.methods.yes_no import OTHER_WAY, YES_THRESHOLD, connection, pair_turned
@@ -68,6 +68,7 @@ from kgqa.models.adapter import AdapterCard
 from kgqa.paths.ground import ground, stored_edges
 from kgqa.paths.relation_paths import MOST_PATHS, few_paths, foresee_paths, opened, relation_paths
 from kgqa.paths.walk import hops_out_of
+from kgqa.paths.words import TOPIC
 from kgqa.planning.aggregates import HOW_MANY
 from kgqa.understanding.clock import today_of
 
@@ -156,6 +157,7 @@ class Rank(Method[RankOptions]):
 
         Raises GraphError.
         """
+        question = affirmed(question)
         names, _ = self.foreseen(store, question)
         rules, words = self.walks(store), self._in(store)
         for topic in question.topics:
@@ -175,7 +177,7 @@ class Rank(Method[RankOptions]):
         """Return the entities that the likeliest relation paths lead to, or the choices."""
         began = time.perf_counter()
         rules, notes = self.walks(store), list[str]()
-        words = self._in(store)
+        words, question = self._in(store), affirmed(question)
         names, named = self.foreseen(store, question)
         found = []
         for topic in question.topics:
@@ -223,6 +225,12 @@ class Rank(Method[RankOptions]):
             )  # fmt: skip
             scores = narrowed.scores
         notes += (f'No answer meets "{words}", so it was left out.' for words in narrowed.left_out)
+        for denial, many in narrowed.denied.items():
+            notes.append(
+                f'Left out {many:,} of which the graph says "{denial}".'
+                if many
+                else f'Not used for the answer: not "{denial}".'
+            )
         if narrowed.over is not False:
             said = "Left out what" if narrowed.over else "All of this"
             notes.append(f"{said} ended before {self._today()}.")
@@ -284,6 +292,7 @@ class Rank(Method[RankOptions]):
             unsure = (
                 narrowed.left_out
                 or narrowed.over is None
+                or None in narrowed.denied.values()
                 or any(topic.shared for topic in question.topics)
                 or all(one.likeliest[0].missing for one in weighed)
                 or any(says_a_part(asked, words, one) for one in likeliest)
@@ -295,6 +304,10 @@ class Rank(Method[RankOptions]):
             if len(likeliest) == 1 and surely_turned(asked, words, likeliest[0]):
                 chosen, confidence = 0, 1.0 - UNSURE
                 notes.append(f"{NOT_HERE}: {OTHER_WAY[:1].lower()}{OTHER_WAY[1:]}.")
+            elif narrowed.opposite:
+                chosen, confidence = 0, UNSURE
+                said = question.topics[0].name if narrowed.opposite == TOPIC else narrowed.opposite
+                notes.append(f"No path leads to what is not {said_name(said)}.")
             elif lacking := other_value(words, self._vectors, asked, likeliest[0][-1]):
                 chosen, confidence = 0, max(UNSURE, calibrated(absent, *self.ranker.card.refusal))
                 notes.append(f"{NOT_HERE}: {said_name(question.topics[0].name)} {lacking}.")

@@ -14,10 +14,15 @@ import numpy as np
 
 from kgqa.answers.conditions import Narrowed, narrow
 from kgqa.errors import LinkingError
+from kgqa.graph.names import normalise
 from kgqa.lexicon.vocabulary import GENDERS
 from kgqa.linking.linker import link
 from kgqa.methods.rank_words import entity_scores
+from kgqa.paths.words import TOPIC
+from kgqa.planning.negation import denies
+from kgqa.planning.question_words import says
 from kgqa.understanding.literals import value_conditions
+from kgqa.understanding.question import understood
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping, Sequence
@@ -26,6 +31,7 @@ if TYPE_CHECKING:
     from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
     from kgqa.linking.linker import Candidate
+    from kgqa.methods.base import LinkedQuestion
     from kgqa.methods.rank_words import RankWords, Weighed
     from kgqa.models.path_ranker import PathRanker
     from kgqa.paths.format import PathFormat
@@ -79,7 +85,15 @@ def narrowed_by_question(
         if condition.operator or condition.words.casefold().split()[0] not in likeliest
     ]
     ends = _ends(words) if _NOW.search(asked) and not _THEN.search(asked) else ()
-    if not (named or values or ends):
+    denied = _denied(asked, named)
+    own = " ".join(sorted(likeliest))
+    for denial, about in denied.items():
+        others = [word for word in denial.split() if word != TOPIC]
+        said = isinstance(about, str) and all(says([word], own) for word in others)
+        if said or len(others) < len(denial.split()):
+            return weighed, Narrowed(scores, opposite=" ".join(others) or TOPIC)
+    named = [one for one in named if one not in denied.values()]
+    if not (named or values or ends or denied):
         return weighed, Narrowed(scores)
     beside = np.array(sorted(one.key for one in named), np.int64)
     of_values = bool(values) and not _OF_A_VALUE.search(asked)
@@ -107,10 +121,21 @@ def narrowed_by_question(
         fits,
         ends,
         today().toordinal() if ends else 0,
+        denied,
     )
     if narrowed.rows:
         return folded, narrowed
-    return weighed, Narrowed(scores, left_out=narrowed.left_out, over=narrowed.over)
+    return weighed, replace(narrowed, scores=scores, conditions={})
+
+
+def _denied(asked: str, named: Sequence[Candidate]) -> dict[str, Candidate | str]:
+    """Return the words that a question denies, with the entity of ``named`` in them, if any."""
+    denied: dict[str, Candidate | str] = {}
+    for words in understood(asked).negations:
+        those = [one for one in named if {*normalise(one.mention).split()} <= {*words.split()}]
+        if words:
+            denied[words] = those[0] if those else words
+    return denied
 
 
 def _ends(words: RankWords) -> list[int]:
@@ -136,6 +161,19 @@ def _folded(
             probability[short] += probability[number]
             probability[number] = 0.0
     return replace(weighed, probability=probability)
+
+
+def affirmed(question: LinkedQuestion) -> LinkedQuestion:
+    """Return a question without the topic entities that it denies, if any other is left."""
+    if question.is_yes_no or question.choices:
+        return question
+    start = question.question.lower().find
+    topics = tuple(
+        one
+        for one in question.topics
+        if not (one.mention and denies(question.question, start(one.mention.lower())))
+    )
+    return replace(question, topics=topics) if topics else question
 
 
 def named_beside(store: GraphStore, question: str, topics: Container[int]) -> list[Candidate]:

@@ -618,6 +618,7 @@ class WholeSearch:
             score += self._denied(pattern)
         without = (Without(pattern.hops[start:], inner),)
         asked = [place.ref for place in places if place.of_answer and self._read.asks_for(place)]
+        score += _ALONE * (not asked and self._names_itself(replace(state, where=outer)))
         none = self._read.whole["aggregate"]["none"] + self._read.whole["having"]["no"]
         given: list[tuple[Item, float]] = [(asked[0] if asked else NodeRef(0), 0.0)]
         given += [

@@ -13,7 +13,7 @@ from kgqa.lexicon.english import opposites
 from kgqa.paths.words import relation_phrase
 from kgqa.planning.bounds import bound_before, compared
 from kgqa.planning.evidence import UNUSED, is_id
-from kgqa.planning.negation import OPPOSITE, denies, denies_comparison
+from kgqa.planning.negation import OPPOSITE, denies, denies_comparison, denies_itself
 from kgqa.planning.question_words import (
     ALIVE,
     AVERAGE,
@@ -213,6 +213,7 @@ class ConditionSearch:
     ) -> Iterator[State]:
         yield replace(state, score=state.score + self._read.unused(value))
         denied = denies(self._read.question, value.start)
+        others = denied and denies_itself(self._read.question, value.start)
         bound = bound_before(self._read.question, value.start) if value.holds else None
         if bound is not None:
             yield from self._with_bound(state, value, bound, pattern, places)
@@ -226,6 +227,8 @@ class ConditionSearch:
                 itself = self._read.is_name(place) and place.of_answer
                 again += _BOUND_ITSELF * bool(bound and itself)
                 own = denied and place.of_answer
+                if own and itself and not others:
+                    continue
                 if denied and value.things and self._is_alike(state, value):
                     node = _node_of(place.ref.owner, pattern)
                     again += -_ALIKE if own else _ALIKE * _walked_alike(state, pattern, node)
@@ -243,6 +246,8 @@ class ConditionSearch:
                 again = _HAS_VALUE - 3.0 * any(one.left == ref for one in state.where)
                 again += self._side(pattern, node, value)
                 own = denied and not node
+                if own and not others:
+                    continue
                 if denied and node and _has_condition(state, node, pattern):
                     continue
                 operator = "in" if len(stored) > 1 else "="

@@ -30,6 +30,7 @@ _BEFORE = 60  # letters that are looked at
 _WORD = r"[\w'’-]+\W+"
 _TURN = r"(?:and|or|but|that|who|whom|which|whose|where|with)\b"  # where another clause begins
 _DENIED = re.compile(rf"{_NEGATOR}\W+(?:(?!{_TURN}){_WORD}){{0,{_NEAR}}}$", re.IGNORECASE)
+_DENIED_ITSELF = re.compile(rf"{_NEGATOR}\W+(?:(?:the|an?|from|in)\W+)?$", re.IGNORECASE)
 _DENIED_FAR = re.compile(
     rf"(?:\bnot\b|n't\b|\bnever\b)\W+(?:(?!{_TURN}){_WORD}){{0,{_FAR}}}$", re.IGNORECASE
 )
@@ -44,6 +45,17 @@ def denies(question: str, start: int) -> bool:
     (False, True)
     """
     return bool(_DENIED.search(question[max(0, start - _BEFORE) : start]))
+
+
+def denies_itself(question: str, start: int) -> bool:
+    """Return whether a negator stands right before the value that begins at ``start``.
+
+    The owners that are not Ann are others; the ships that are not owned by Ann are no owners.
+
+    >>> denies_itself("Which owners are not Ann?", 21), denies_itself("Not owned by Ann?", 13)
+    (True, False)
+    """
+    return bool(_DENIED_ITSELF.search(question[max(0, start - _BEFORE) : start]))
 
 
 def denies_comparison(question: str, start: int) -> bool:

@@ -1,0 +1,93 @@
+"""What a question denies is never answered with what it denies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import kgqa
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SHIPS = {  # where each is moored, who owns it, and who repaired it
+    "Heron": ("Port Ellen", "Norse Lines", "Bo Lind"),
+    "Curlew": ("Port Ellen", "Baltic Freight", "Ada Moe"),
+    "Dunlin": ("Port Ellen", "Baltic Freight", None),
+    "Plover": ("Stornoway", "Norse Lines", "Bo Lind"),
+    "Godwit": ("Stornoway", "Fjord Cargo", None),
+    "Avocet": (None, "Baltic Freight", "Ada Moe"),
+    "Whimbrel": (None, "Fjord Cargo", None),
+}
+BUILT = {"Anna Dahl": ("Heron", "Avocet", "Whimbrel"), "Ole Berg": ("Curlew", "Godwit", "Plover")}
+FORMERLY = {"Curlew": "Norse Lines", "Godwit": "Norse Lines", "Avocet": "Fjord Cargo"}
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
+    triples = [("head", "relation", "tail")]
+    for ship, (moored, owner, repairer) in SHIPS.items():
+        triples += [(ship, "mooredAt", moored)] if moored else []
+        triples += [(ship, "ownedBy", owner)]
+        triples += [(ship, "repairedBy", repairer)] if repairer else []
+    triples += [(ship, "builtBy", builder) for builder, ships in BUILT.items() for ship in ships]
+    triples += [(ship, "formerlyOwnedBy", owner) for ship, owner in FORMERLY.items()]
+    file = tmp_path_factory.mktemp("fleet") / "fleet.tsv"
+    file.write_text("".join("\t".join(triple) + "\n" for triple in triples[1:]))
+    with kgqa.ingest("triples", file, kg="fleet", home=file.parent / "home") as kg:
+        yield kg
+
+
+@pytest.mark.model
+@pytest.mark.parametrize(
+    ("question", "names"),
+    [
+        ("Which ships moored at Port Ellen were never repaired?", {"Dunlin"}),
+        ("What is moored at Port Ellen without having been repaired?", {"Dunlin"}),
+        ("Which ships at Port Ellen has nobody repaired?", {"Dunlin"}),
+        (
+            "Which ships moored at Port Ellen were not repaired by Bo Lind?",
+            {"Curlew", "Dunlin"},
+        ),
+        ("Which ships built by Anna Dahl are not moored anywhere?", {"Avocet", "Whimbrel"}),
+        (
+            "Which ships are not owned by Norse Lines?",  # "formerly" is another relation
+            {"Curlew", "Dunlin", "Godwit", "Avocet", "Whimbrel"},
+        ),
+    ],
+)
+def test_what_is_denied_is_left_out(fleet: kgqa.KG, question: str, names: set[str]) -> None:
+    answer = fleet.ask(question)
+    assert {one.name for one in answer.answers} == names
+
+
+@pytest.mark.model
+def test_the_number_of_what_was_left_out_is_said(fleet: kgqa.KG) -> None:
+    answer = fleet.ask("Which ships moored at Port Ellen were never repaired?", method="rank")
+    assert 'Left out 2 of which the graph says "repaired".' in answer.notes
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("method", ["rank", "auto"])
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Which ships does Norse Lines not own?",
+        "ships that Norse Lines does not own",
+        "Which ships are not owned by Norse Lines?",
+    ],
+)
+def test_what_the_relation_itself_holds_of_is_no_answer_to_its_denial(
+    fleet: kgqa.KG, question: str, method: str
+) -> None:
+    owned = {ship for ship, (_, owner, _) in SHIPS.items() if owner == "Norse Lines"}
+    answer = fleet.ask(question, method=method)
+    assert not owned & {one.name for one in answer.answers}
+
+
+@pytest.mark.model
+def test_a_denial_that_no_relation_says_makes_the_answer_unsure(fleet: kgqa.KG) -> None:
+    answer = fleet.ask("Which ships moored at Port Ellen are not insured?", method="rank")
+    assert answer.confidence is not None and answer.confidence <= 0.5
+    assert 'Not used for the answer: not "insured".' in answer.notes
