@@ -401,10 +401,22 @@ class Reading:
 
     @cached_property
     def schema_mentions(self) -> list[set[int]]:
-        """The words that mention each class, or each relation between things of one class."""
-        own = {relation for head, relation, tail in self.hops if head == tail and not self.plain}
-        said = [{*self.mentions.of(one)} for one in own if self.mentions.share(one) == 1]
+        """The words that mention each class, or each relation between things of one class.
+
+        Of plain triples, whose classes have no names, each relation that is mentioned as a whole.
+        """
+        if self.plain:
+            own = {relation for _, relation, _ in self.hops}
+            said = [{*self.mentions.of(one)} for one in own if self._says_whole(one)]
+        else:
+            own = {relation for head, relation, tail in self.hops if head == tail}
+            said = [{*self.mentions.of(one)} for one in own if self.mentions.share(one) == 1]
         return [*self.class_mentions.values(), *filter(None, said)]
+
+    def _says_whole(self, relation: str) -> bool:
+        """Return whether the question has all words of a relation, but for small ones."""
+        words = [word for word in relation_phrase(relation).split() if len(word) > 3]
+        return bool(words) and all(map(self.mentions.of, words))
 
     @cached_property
     def of_rows(self) -> str:
