@@ -1,4 +1,4 @@
-"""Marisa tries of bytes, and the proof that one may be opened.
+"""Marisa tries of bytes, and the checks that data must pass before it is opened as one.
 
 marisa follows what a trie's bytes say and looks at no bounds, so forged ones could end the process.
 All that it would follow is therefore computed again: where the bits are, the tree, the links into
@@ -29,16 +29,16 @@ _NO_LINK = (1 << 24) - 1
 
 
 def trie_of(keys: Sequence[bytes]) -> marisa_trie.BinaryTrie:
-    """Return the trie of distinct keys, with the settings that measured smallest."""
+    """Build the trie of distinct keys, with the settings that measured smallest."""
     return marisa_trie.BinaryTrie(
         keys, num_tries=1, order=marisa_trie.LABEL_ORDER, cache_size=marisa_trie.TINY_CACHE
     )
 
 
 def opened(data: bytes, longest: int) -> tuple[marisa_trie.BinaryTrie, int]:
-    """Return the trie in ``data``, and a number of bytes that no key exceeds.
+    """Check ``data`` and open it as a trie; also return a bound on the bytes of a key.
 
-    Raises ValueError unless :func:`trie_of` could have made it, or if that number is above
+    Raises ValueError unless :func:`trie_of` could have written it, or if the bound is above
     ``longest``.
     """
     most = _checked(data)
@@ -53,6 +53,10 @@ def opened(data: bytes, longest: int) -> tuple[marisa_trie.BinaryTrie, int]:
 
 
 def _checked(data: bytes) -> int:
+    """Check the structure of a serialised trie; return a bound on its keys' bytes.
+
+    Raises ValueError.
+    """
     fields = _Fields(data)
     # the tree, breadth first: a 1 for each child of a node, and a 0 after them
     _, node, zero = fields.bits("rank", "zeros", "ones")
@@ -105,12 +109,13 @@ def _checked(data: bytes) -> int:
 
 
 def _agree(what: Any) -> None:
+    """Raise ValueError unless ``what`` holds."""
     if not what:
         raise ValueError("a trie is malformed")
 
 
 class _Fields:
-    """Reads the fields of a trie, one after another. Raises ValueError."""
+    """Reads the fields of a serialised trie in order. Raises ValueError."""
 
     def __init__(self, data: bytes) -> None:
         _agree(data.startswith(MAGIC))
@@ -118,9 +123,11 @@ class _Fields:
         self._at = len(MAGIC)
 
     def number(self, size: int = 4) -> int:
+        """Return the next little-endian integer of ``size`` bytes."""
         return int.from_bytes(self._take(size).tobytes(), "little")
 
     def vector(self, dtype: str) -> NDArray[Any]:
+        """Return the next length-prefixed array of ``dtype``, padded to 8 bytes."""
         size = self.number(8)
         _agree(size % np.dtype(dtype).itemsize == 0)
         numbers = self._take(size).view(dtype)
@@ -128,9 +135,9 @@ class _Fields:
         return numbers
 
     def bits(self, *kept: str) -> tuple[BoolArray, IntArray, IntArray]:
-        """Return bits with the positions of ones and, if ``kept`` has "zeros", of zeros.
+        """Return a bit vector with the positions of its ones and, if wanted, of its zeros.
 
-        ``kept``: their "rank", and every 512th of "zeros" and "ones", must be there.
+        ``kept``: which of the indexes "rank", "zeros" and "ones" the trie must have stored with it.
         """
         words = self.vector("<u8")
         size, count = self.number(), self.number()
@@ -154,6 +161,7 @@ class _Fields:
         return taken, ones, zeros
 
     def numbers(self, count: int) -> IntArray:
+        """Return the next ``count`` bit-packed integers."""
         words = self.vector("<u8")
         width, mask, there = self.number(), self.number(), self.number(8)
         _agree(there == count and width <= 32 and mask == (1 << width) - 1)
@@ -165,9 +173,11 @@ class _Fields:
         return values
 
     def end(self) -> None:
+        """Raise ValueError unless all bytes have been read."""
         _agree(self._at == len(self._data))
 
     def _take(self, size: int) -> NDArray[np.uint8]:
+        """Return the next ``size`` bytes."""
         _agree(size <= len(self._data) - self._at)
         self._at += size
         return self._data[self._at - size : self._at]
