@@ -1,4 +1,4 @@
-"""Groups in which nothing is counted: when they take part, and what of the pattern they need."""
+"""Empty groups, with a count of zero: when a plan includes them, and which hops are optional."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def wants_empty(plan: Plan) -> bool:
-    """Return whether groups in which nothing is counted take part."""
+    """Return whether a plan includes groups with a count of zero."""
     if not any(True for item in plan.group for _ in owners(item)):
         return False
     counts = [comparison for comparison in plan.having if _is_count(comparison.left)]
@@ -23,10 +23,12 @@ def wants_empty(plan: Plan) -> bool:
 
 
 def _is_count(item: object) -> bool:
+    """Return whether an item is a count."""
     return isinstance(item, Aggregate) and item.kind == "count"
 
 
 def _holds_empty(comparison: Comparison) -> bool:
+    """Return whether a condition on groups holds for an empty group."""
     if not isinstance(comparison.left, Aggregate) or not isinstance(comparison.right, tuple):
         return False
     values: list[Value] = [0] if comparison.left.kind in ("count", "sum") else []
@@ -34,9 +36,9 @@ def _holds_empty(comparison: Comparison) -> bool:
 
 
 def required(plan: Plan) -> set[NodeRef | HopRef] | None:
-    """Return the nodes and hops that groups need, without the counted ones.
+    """Return the nodes and hops that a group must have; the others may be absent.
 
-    None if no group can be without what is counted: that lies between what is grouped by, or is it.
+    None if empty groups are impossible: what is counted lies between grouped nodes, or is one.
     """
     groups: set[int] = set()
     for ref in (ref for item in plan.group for ref in owners(item)):
@@ -47,6 +49,7 @@ def required(plan: Plan) -> set[NodeRef | HopRef] | None:
     part = list(range(plan.pattern_size))
 
     def root(node: int) -> int:
+        """Return the representative of a node's connected part."""
         while part[node] != node:
             node = part[node]
         return node
@@ -56,6 +59,7 @@ def required(plan: Plan) -> set[NodeRef | HopRef] | None:
             part[root(hop.source)] = root(hop.target)
 
     def part_of_hop(number: int) -> tuple[str, int]:
+        """Return the connected part that a hop belongs to, itself if it joins two grouped nodes."""
         hop = plan.hops[number]
         for end in (hop.source, hop.target):
             if end not in groups:
@@ -88,5 +92,6 @@ def required(plan: Plan) -> set[NodeRef | HopRef] | None:
 
 
 def _mixed(plan: Plan, without: Without, nodes: set[int]) -> bool:
+    """Return whether a part of ``without`` refers to nodes outside ``nodes``."""
     ends = {end for hop in without.hops for end in hop.ends if end < plan.pattern_size}
     return not ends <= nodes

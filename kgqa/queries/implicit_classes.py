@@ -1,4 +1,4 @@
-"""A graph of plain triples as one of classes and properties, so that plans can be made over it.
+"""Infers classes and properties from plain triples, so that query plans can be made for them.
 
 A relation whose tails are nearly all quantities or dates ("118 min", "€20,000", "16 October 2024")
 or yes and no is a *property* of its heads, as a number, an ISO date or a boolean. A *class* is what
@@ -72,7 +72,7 @@ _NUMBER = re.compile(r"\d[\d.,\s]*\d|\d")
 
 
 def queryable(store: QueryStore) -> QueryStore:
-    """Return a store, or if it has no classes one that has them."""
+    """Return a store with classes: ``store`` itself, or a view of it with inferred classes."""
     version = store.info.version
     if _MINE.typed.get(store) == version:
         return store
@@ -95,7 +95,7 @@ def queryable(store: QueryStore) -> QueryStore:
 
 
 class PlainGraph:
-    """A store of plain triples with the classes and properties of its relations."""
+    """A store of plain triples with inferred classes and properties."""
 
     def __init__(self, store: QueryStore, schema: GraphSchema) -> None:
         self.base, self.version = store, store.info.version
@@ -111,18 +111,18 @@ class PlainGraph:
         return getattr(self.base, name)
 
     def schema(self) -> GraphSchema:
-        """Return the schema that was found."""
+        """Return the inferred schema."""
         return self._found.schema
 
     def instances(self, type_: str) -> IntArray:
-        """Return the keys of the entities of a type, ascending; "" is every entity."""
+        """Return the keys of the entities of a class, ascending; of all entities for ""."""
         if type_ not in self._found.numbers:  # "", or one that is stated
             return self.base.instances(type_)
         there: IntArray = self._found.keys[self._found.class_of == self._found.numbers[type_]]
         return there
 
     def details(self, key: int) -> EntityDetails:
-        """Return an entity with its class."""
+        """Return an entity's details with its inferred class."""
         found = self.base.details(key)
         place = int(np.searchsorted(self._found.keys, key))
         known = place < len(self._found.keys) and self._found.keys[place] == key
@@ -131,7 +131,7 @@ class PlainGraph:
         return replace(found, types=types) if types else found
 
     def property_values(self, keys: IntArray, name: str) -> tuple[IntArray, list[Value]]:
-        """Return (row, value) of a property of entities, by row."""
+        """Return (row, value) pairs of a property of entities, by row."""
         if name not in self._found.values:
             return self.base.property_values(keys, name)
         read, values = self._found.values[name]
@@ -143,11 +143,11 @@ class PlainGraph:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What the relations of plain triples say.
+    """The classes and properties inferred from plain triples.
 
-    ``keys``: what has relations, ascending (on a server's store far apart); ``class_of``: the
-    number of each one's class, -1 for none; ``numbers``: of classes by name; ``values``: the tails
-    of each property, ascending, with what they are.
+    ``keys``: of entities with relations, ascending (on a server's store far apart); ``class_of``:
+    each entity's class number, -1 for none; ``numbers``: class numbers by name; ``values``: the
+    tails of each property, ascending, with their values.
     """
 
     schema: GraphSchema
@@ -158,7 +158,13 @@ class _Found:
 
 
 class _Classing:
-    """The reading of all triples for their classes and properties."""
+    """Infers classes and properties from all triples of a store.
+
+    1. Relations whose tails mostly parse as values of one type become properties.
+    2. Entities that are heads or tails of the same relations are clustered to classes.
+    3. Classes whose ids begin with the same word are joined.
+    4. Classes get names from their ids, their names or their relations.
+    """
 
     def __init__(self, store: QueryStore, schema: GraphSchema) -> None:
         self._store, self._stated = store, schema
@@ -181,12 +187,13 @@ class _Classing:
         self._join_ids()
 
     def found(self) -> _Found:
-        """Return what was found."""
+        """Return the inferred classes and properties."""
         schema, numbers = self._made()
         class_of = self._class_of.astype(np.int32)
         return _Found(schema, self._keys, class_of, numbers, self._values)
 
     def _read_properties(self) -> None:
+        """Find the relations that are properties, and parse their tails."""
         goes_on = np.zeros(len(self._keys), np.bool_)
         goes_on[self._heads] = True
         for relation, places in self._of.items():
@@ -211,7 +218,10 @@ class _Classing:
     def _is_read(
         self, tails: IntArray, counts: NDArray[Any], least: float
     ) -> tuple[ValueType, dict[int, Value]] | None:
-        """Return the type of a relation's tails and what each is, None if too few are read."""
+        """Return the common type of a relation's tails and their values.
+
+        None if fewer than the fraction ``least`` of them parse.
+        """
         entities = self._store.entities(self._keys[tails])
         texts = dict(zip(tails.tolist(), (name or "" for name in entities.names), strict=True))
         found = _read(texts)
@@ -221,6 +231,7 @@ class _Classing:
         return found if read >= least * counts.sum() else None
 
     def _slots(self) -> list[_Slot]:
+        """Return the head side of each relation, and the tail side of each that is no property."""
         found = []
         for relation, places in self._of.items():
             name = self._ids[relation]
@@ -237,7 +248,7 @@ class _Classing:
         return np.where(self._keys[places] == keys, self._class_of[places], -1)
 
     def _join_ids(self) -> None:
-        """Join the classes whose ids begin with the same word."""
+        """Join classes whose members' ids begin with the same word."""
         first: dict[str, int] = {}
         for number, places in self._members().items():
             some = self._some(places)
@@ -246,11 +257,11 @@ class _Classing:
                 self._class_of[self._class_of == number] = into
 
     def _some(self, places: IntArray) -> Entities:
-        """Return the entities of a class, or of a large one so many that they tell its words."""
+        """Return a class's entities, or a sample of a large class to find a name from."""
         return self._store.entities(self._keys[places[:: max(1, len(places) // _TRIED)]])
 
     def _members(self) -> dict[int, IntArray]:
-        """Return the places of each class, ascending, the largest first."""
+        """Return the indices of the members of each class, the largest class first."""
         of = self._class_of[self._entities]
         order = np.argsort(of, kind="stable")
         numbers, starts = np.unique(of[order], return_index=True)
@@ -259,7 +270,7 @@ class _Classing:
         return dict(sorted(found, key=lambda one: (-len(one[1]), one[0])))
 
     def _made(self) -> tuple[GraphSchema, dict[str, int]]:
-        """Return the schema, and the number of each class by its name."""
+        """Return the inferred schema, and the number of each class by name."""
         stored = {
             property_.name: property_
             for type_ in self._stated.types
@@ -308,7 +319,10 @@ class _Classing:
         return GraphSchema(tuple(types), tuple(relations), self._stated.sampled), numbers
 
     def _by_class(self) -> list[tuple[int, int, int, int]]:
-        """Return (relation, class of the heads, class of the tails, facts), sorted."""
+        """Count facts by (relation, class of heads, class of tails).
+
+        Sorted, with the count last.
+        """
         size = int(self._class_of.max(initial=0)) + 2  # -1 is a class here
         codes = self._relation * size + self._class_of[self._heads] + 1
         codes = codes * size + self._class_of[self._tails] + 1
@@ -317,7 +331,7 @@ class _Classing:
         return list(zip(*(column.tolist() for column in columns), strict=True))
 
     def _stated_types(self, numbers: dict[str, int]) -> list[EntityType]:
-        """Return the types that the graph states itself, with the properties that were read."""
+        """Return the types that the graph itself states, with the inferred properties added."""
         types = []
         for type_ in self._stated.types:
             if type_.name and type_.name not in numbers:
@@ -331,7 +345,7 @@ class _Classing:
 
 
 class _Mine(threading.local):
-    """What a thread knows: its last view, and the versions of its stores that need none."""
+    """Thread-local cache: the last inferred view, and the versions of stores that need none."""
 
     def __init__(self) -> None:
         self.view: PlainGraph | None = None
@@ -344,7 +358,7 @@ _VALUES = TypeAdapter(list[Value])
 
 
 def _to_keep(found: _Found) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Return what was found as arrays and as content that JSON can hold."""
+    """Convert inferred classes to arrays and JSON content, for the cache."""
     arrays: dict[str, NDArray[Any]] = {"keys": found.keys, "class_of": found.class_of}
     arrays |= {str(at): keys for at, (keys, _) in enumerate(found.values.values())}
     values = {name: each for name, (_, each) in found.values.items()}
@@ -353,7 +367,7 @@ def _to_keep(found: _Found) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
 
 
 def _kept_classes(kept: tuple[Arrays, Any] | None) -> _Found | None:
-    """Return what was kept; None if that is nothing, or not of this form."""
+    """Restore inferred classes from the cache, None if missing or malformed."""
     if kept is None:
         return None
     arrays, content = kept
@@ -371,7 +385,7 @@ def _kept_classes(kept: tuple[Arrays, Any] | None) -> _Found | None:
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """The entities that a relation's heads are, or its tails, by their places."""
+    """One side of a relation: the entities that are its heads, or its tails."""
 
     relation: str
     head: bool
@@ -379,7 +393,10 @@ class _Slot:
 
 
 def _classes(slots: Sequence[_Slot], count: int) -> IntArray:
-    """Return each entity's class number, -1 without relations. Shape ``[count]``."""
+    """Cluster entities by their slots; return each one's class number, -1 without relations.
+
+    Shape ``[count]``.
+    """
     class_of = np.full(count, -1, dtype=np.int64)
     if not slots:
         return class_of
@@ -418,10 +435,11 @@ def _classes(slots: Sequence[_Slot], count: int) -> IntArray:
 def _sets_of_slots(
     slots: Sequence[_Slot], count: int
 ) -> tuple[IntArray, NDArray[np.float32], IntArray]:
-    """Return which set of slots each entity is in, the slots of each set, and its entities.
+    """Group entities by their set of slots.
 
-    Shapes ``[count]`` (-1 for none), ``[len(slots), sets]``, ``[sets]``. Entities are many, and the
-    sets that they are in few. Sets are in the order of their first entities.
+    Returns each entity's set ``[count]`` (-1 for none), the slots of each set
+    ``[len(slots), sets]``, and the entities in each set ``[sets]``. Entities are many and sets few.
+    Sets are in the order of their first entities.
     """
     marks = np.random.default_rng(0).integers(1, 1 << 63, len(slots), dtype=np.uint64)
     mark_of = np.zeros(count, np.uint64)
@@ -475,9 +493,9 @@ def _split(
 
 
 def _read(texts: dict[int, str]) -> tuple[ValueType, dict[int, Value]] | None:
-    """Return the common type of the texts and their values, None without a common type.
+    """Parse texts as values of one common type; return type and values, None without one.
 
-    Amounts of one unit are numbers of it, of several the base unit's.
+    Amounts of one unit become numbers of it, of several units numbers of the base unit.
     """
     flags = {key: _FLAGS[text.lower()] for key, text in texts.items() if text.lower() in _FLAGS}
     if len(flags) == len(texts):
@@ -499,20 +517,21 @@ def _read(texts: dict[int, str]) -> tuple[ValueType, dict[int, Value]] | None:
 
 
 def _iso(first: float, last: float) -> str:
+    """Return two ordinal days as one ISO day, month or year that spans both."""
     start, end = date.fromordinal(int(first)), date.fromordinal(int(last))
     text = start.isoformat()
     return text if start == end else text[:7] if start.month == end.month else text[:4]
 
 
 def _of_ids(ids: Sequence[str]) -> str:
-    """Return the word that most ids of a class begin with: ``…/branch/1``."""
+    """Return the word that begins most ids of a class: ``…/branch/1``."""
     found = Counter(match[1].strip() for id_ in ids if (match := _SEGMENT.fullmatch(id_)))
     word, count = next(iter(found.most_common(1)), ("", 0))
     return word if len(word) > 3 and 2 * count > len(ids) else ""
 
 
 def _common_word(names: Sequence[str]) -> str:
-    """Return the word that many names of a class have: Grand Alder Hotel, Hotel Breakwater."""
+    """Return the word that many names of a class share: Grand Alder Hotel, Hotel Breakwater."""
     found = Counter(
         word
         for name in names
@@ -534,7 +553,7 @@ _VERB = re.compile(
 
 
 def described(as_head: Counter[str], as_tail: Counter[str]) -> list[str]:
-    """Return names for a class from its relations, the most telling first.
+    """Return candidate names for a class, from the relations of its members, the best first.
 
     >>> described(Counter(running_time=30), Counter(directed_by=40))
     ['director', 'running time']
@@ -567,7 +586,7 @@ def _agent(phrase: str) -> str:
 
 
 def _noun(phrase: str) -> str:
-    """Return the noun that a relation gives its tail, "" if its words have none."""
+    """Return the noun that a relation phrase implies for its tails, "" without one."""
     words = phrase.split()
     if len(words) == 1 and _agent(phrase):
         return ""

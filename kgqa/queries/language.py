@@ -1,4 +1,4 @@
-"""The language of all plans over a schema, as a constraint.
+"""The formal language of all plans over a schema, as a decoding constraint.
 
 It is put together from the schema and from what a question states, in two grains. *Options* are
 what may come next in a plan's text (a class, a hop, a clause, an operator, a literal), for a model
@@ -53,10 +53,10 @@ _COMPARED = ("=", "<>", "<", "<=", ">", ">=")
 
 @dataclass(frozen=True, slots=True)
 class PlanLiterals:
-    """What a question states, as far as it may stand in a plan.
+    """The literals of a question that a plan may contain.
 
-    ``texts``: the stored forms of values that the question has, by the class or relation and the
-    property that hold them; ``words``: what ``contains`` and its kind may ask for.
+    ``texts``: stored values that occur in the question, by the class or relation and the property
+    that hold them; ``words``: arguments for ``contains`` and similar operators.
     """
 
     numbers: tuple[int | float, ...] = ()
@@ -67,7 +67,7 @@ class PlanLiterals:
 
 @dataclass(frozen=True, slots=True)
 class PlanState:
-    """A prefix of a plan's text. ``open``: the kind of literal that a comparison goes on with."""
+    """A prefix of a plan's text. ``open``: the kind of literal that must complete a comparison."""
 
     text: str = ""
     stage: int = _START
@@ -79,7 +79,7 @@ _Places: TypeAlias = frozenset[tuple[PlanState, tuple[int, ...]]]
 
 
 class PlanLanguage:
-    """All plans of at most ``hops`` hops over a schema with what a question states."""
+    """All plans of at most ``hops`` hops over a schema, with the literals of a question."""
 
     def __init__(
         self, schema: GraphSchema, stated: PlanLiterals | None = None, *, hops: int = 3
@@ -94,22 +94,23 @@ class PlanLanguage:
         return PlanState()
 
     def is_end(self, state: PlanState) -> bool:
-        """Return whether ``state`` is a whole plan that nothing follows."""
+        """Return whether ``state`` is a complete plan after its end."""
         return state.stage == _END
 
     def plan(self, state: PlanState) -> Plan:
-        """Return the plan of an end. Raises PlanError if ``state`` is not one."""
+        """Parse the plan of an end state. Raises PlanError for another state."""
         if not self.is_end(state):
             raise PlanError("The plan is not finished.")
         return parse_plan(state.text)
 
     def options(self, state: PlanState) -> tuple[Option, ...]:
-        """Return the possible continuations with their states; "" ends the plan."""
+        """Return the texts that may follow, with the states after them; "" ends the plan."""
         if state not in self._options:
             self._options[state] = tuple(dict(self._following(state)).items())
         return self._options[state]
 
     def _following(self, state: PlanState) -> Iterator[Option]:
+        """Yield the texts that may follow ``state``, with the states after them."""
         if state.stage == _END:
             return
         if state.stage == _START:
@@ -158,21 +159,23 @@ class PlanLanguage:
 
     @staticmethod
     def _on(state: PlanState, text: str, stage: int, open_: str = "") -> Option:
+        """Return the option of ``text`` after a state."""
         return text, PlanState(state.text + text, stage, open_)
 
     def _begun(self, state: PlanState, text: str, stage: int, open_: str) -> Iterator[Option]:
+        """Yield the option of a comparison's beginning, if some literal can complete it."""
         option = self._on(state, text, stage, open_)
         if any(True for _ in self._literals(option[1])):
             yield option
 
     def _plan(self, text: str) -> Plan:
-        """Return the plan of a prefix that ends here: it gives its first node."""
+        """Parse and check a prefix as a complete plan, which outputs its first node."""
         plan = parse_plan(text)
         check(plan, self.index)
         return plan
 
     def _steps(self, plan: Plan, node: int) -> Iterator[str]:
-        """Yield the texts of hops from a node to another one."""
+        """Yield the texts of hops from a node to a new node."""
         for pattern in self.index.schema.relations:
             name = quoted_name(pattern.relation)
             for here, there, step in (
@@ -186,12 +189,13 @@ class PlanLanguage:
                     yield f" {step} {target}{number}"
 
     def _withouts(self, plan: Plan) -> Iterator[str]:
+        """Yield the texts of one-hop ``without`` clauses."""
         for node in range(plan.pattern_size):
             start = plan.text_of(NodeRef(node))
             yield from (f" | without {start}{step}" for step in self._steps(plan, node))
 
     def _fields(self, plan: Plan) -> Iterator[tuple[str, Property | None, Owned]]:
-        """Yield the text of each property in reach, and of each node as it is called."""
+        """Yield the text, type and owner of every property in the pattern and every node's name."""
         for ref in plan.refs:
             if isinstance(ref, NodeRef):
                 owner = plan.nodes[ref.node]
@@ -212,7 +216,7 @@ class PlanLanguage:
         owned: Owned,
         there: Collection[tuple[str, str]],
     ) -> Iterator[Option]:
-        """Yield the possible comparisons of a property or node, each once."""
+        """Yield the possible comparisons of a property or a node's name, each once."""
         held = self.stated.texts.get(owned, ())
         found: list[tuple[str, str]] = []
         if kind is None or kind.type == "text":
@@ -233,7 +237,7 @@ class PlanLanguage:
                     yield self._on(state, f" | {text} {operator}", _WHERE)
 
     def _literals(self, state: PlanState) -> Iterator[Option]:
-        """Yield the literals that can stand after an operator."""
+        """Yield the literals that may follow an operator."""
         values: Sequence[Value]
         kind = state.open
         if kind == "boolean":
@@ -251,6 +255,7 @@ class PlanLanguage:
             yield self._on(state, f" {quoted_value(value)}", state.stage)
 
     def _sortable(self, plan: Plan) -> list[str]:
+        """Return the texts of properties that rows can be ordered by."""
         return [
             text
             for text, kind, _ in self._fields(plan)
@@ -258,6 +263,7 @@ class PlanLanguage:
         ]
 
     def _numbers(self, plan: Plan, kinds: Sequence[str]) -> list[str]:
+        """Return the texts of aggregates over numeric properties."""
         return [
             f"{kind} {text}"
             for text, found, _ in self._fields(plan)
@@ -266,6 +272,7 @@ class PlanLanguage:
         ]
 
     def _given(self, state: PlanState, plan: Plan, lead: str) -> Iterator[Option]:
+        """Yield the items that may be output after ``lead``."""
         refs = [plan.text_of(ref) for ref in plan.refs]
         nodes = refs[: plan.pattern_size]
         counted = [f"count {text}" for text in refs]
@@ -279,9 +286,9 @@ class PlanLanguage:
 
 
 class PlanConstraint:
-    """The tokens of a plan language: a :class:`kgqa.trie.constraint.Constraint`.
+    """A plan language as tokens: a :class:`kgqa.trie.constraint.Constraint`.
 
-    Several options may begin with the same tokens, so a state is a set of places in the tries of
+    Several options may begin with the same tokens, so a state is a set of positions in tries of
     options; states are numbered as they are reached.
     """
 
@@ -323,18 +330,20 @@ class PlanConstraint:
         return np.array(ends, dtype=np.bool_)
 
     def plan(self, state: int) -> Plan:
-        """Return the plan of an end. Raises PlanError."""
+        """Parse the plan of an end state. Raises PlanError."""
         ends = [one for one in self._states(state) if self.language.is_end(one)]
         return self.language.plan(ends[0] if ends else self.language.start())
 
     def ground(self, state: int) -> PathTable:
-        """Return no path: what a plan stands for is what it gives (:meth:`plan`)."""
+        """Return no paths: a plan is not a path; see :meth:`plan`."""
         return empty_paths(0)
 
     def _states(self, state: int) -> list[PlanState]:
+        """Return the plan states that a token state has completed."""
         return [at for at, tokens in self._sets[state] if not tokens]
 
     def _number(self, places: set[tuple[PlanState, tuple[int, ...]]]) -> int:
+        """Return the number of a set of trie positions, a new one if need be."""
         frozen = frozenset(places)
         if frozen not in self._numbers:
             self._numbers[frozen] = len(self._sets)
@@ -342,6 +351,7 @@ class PlanConstraint:
         return self._numbers[frozen]
 
     def _trie(self, state: PlanState) -> _Node:
+        """Return the token trie of a plan state's options."""
         if state not in self._tries:
             root = _Node()
             options = self.language.options(state)
@@ -357,5 +367,7 @@ class PlanConstraint:
 
 @dataclass(slots=True)
 class _Node:
+    """A trie node: its children by token, and the plan states after the options that end in it."""
+
     below: dict[int, _Node] = field(default_factory=dict)
     ends: list[PlanState] = field(default_factory=list)
