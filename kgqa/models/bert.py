@@ -145,7 +145,7 @@ class Bert:
         return state
 
     def _relative(self, length: int) -> Array | None:
-        """Return the position bias of attention, ``[heads, length, length]``, or None for no bias."""
+        """Return the position bias of attention, ``[heads, length, length]``, None for no bias."""
         return None
 
     def _pair(self, name: str) -> tuple[Array, Array]:

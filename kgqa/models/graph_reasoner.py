@@ -219,7 +219,7 @@ class GraphReasoner:
         return Tables(*made)
 
     def _steps(self, words: Array, place: int) -> Array:
-        """Return the step vectors ``[2 * relations, hidden + 1]``: along, then against a relation."""
+        """Return step vectors ``[2 * relations, hidden + 1]``: of relations along, then against."""
         both = np.empty((len(words), 2, self.hidden + 1), np.float32)
         for direction in range(2):
             at = place, direction

@@ -1,4 +1,4 @@
-"""What the classes of a graph of plain triples are called by people, found by a sentence encoder.
+"""Everyday names for the classes of a graph of plain triples, found by a sentence encoder.
 
 Such classes are called by their relations ("screening of, directed by, running time") and have
 names of entities; of a list of common nouns the nearest one ("film") stands for a class where a
@@ -40,14 +40,14 @@ _ASKING = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ClassWords:
-    """Names of classes: ``nouns``, and the ``vectors`` ``[2, classes, width]`` of their words."""
+    """Everyday names of classes: ``nouns``, and word ``vectors`` ``[2, classes, width]``."""
 
     nouns: Mapping[str, str] = field(default_factory=dict)
     vectors: NDArray[np.float32] | None = None
     encoder: SentenceEncoder | None = None
 
     def near(self, question: str) -> dict[str, float]:
-        """Return the similarity of each class to a question, 0 for the nearest, else negative."""
+        """Return each class's similarity to a question minus that of the nearest: 0 or negative."""
         if self.encoder is None or self.vectors is None:
             return {}
         rest = " ".join(_ASKING.sub("", question).split()[:2])
@@ -59,7 +59,7 @@ class ClassWords:
 def class_words(
     store: QueryStore, schema: GraphSchema, encoder: SentenceEncoder, folder: Path | None = None
 ) -> ClassWords:
-    """Return the names of a schema's classes; ``folder``: where vectors are kept.
+    """Find everyday names for a schema's classes; ``folder``: of the vector cache.
 
     Raises GraphError.
     """
@@ -88,7 +88,7 @@ def class_words(
 
 
 def nameless(schema: GraphSchema, nouns: Mapping[str, str]) -> set[str]:
-    """Return the classes of plain triples that are named only by their entities' relations."""
+    """Return the inferred classes that have no noun, only their entities' relations as name."""
     own = {(relation.head, relation_phrase(relation.relation)) for relation in schema.relations}
     own |= {(type_.name, relation_phrase(each.name)) for type_ in schema.types
             for each in type_.properties}  # fmt: skip
@@ -96,5 +96,6 @@ def nameless(schema: GraphSchema, nouns: Mapping[str, str]) -> set[str]:
 
 
 def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return vectors scaled to length 1."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.asarray(vectors / np.maximum(lengths, 1e-9), np.float32)

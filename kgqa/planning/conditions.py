@@ -1,4 +1,4 @@
-"""The conditions that the values and literals of a question may be, best first."""
+"""Sets of conditions that a question's values and literals may express, the best first."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ _HAVING = re.compile(r"with|have|has|having|had|includ\w*|known|whose")
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Conditions of a pattern, with the properties that they use and their score."""
+    """A set of conditions over a pattern, with the properties used and its score."""
 
     where: tuple[Comparison, ...] = ()
     used: frozenset[Owned] = frozenset()
@@ -89,20 +89,20 @@ class State:
     denied: int = 0  # comparisons that are the opposite of what the question denies
 
     def also(self, one: Comparison, worth: float, **changes: Any) -> State:
-        """Return the state with one more condition."""
+        """Return the state with one more condition, of the score ``worth``."""
         return replace(self, where=(*self.where, one), score=self.score + worth, **changes)
 
     def without(self, node: int) -> State:
-        """Return the state whose answers must not lead to a node that meets its conditions."""
+        """Return the state in which a node with its conditions must be absent from the answers."""
         return replace(self, absent=self.absent | {node})
 
     def instead(self, one: Comparison, worth: float) -> State:
-        """Return the state with another last condition."""
+        """Return the state with its last condition replaced."""
         return replace(self, where=(*self.where[:-1], one), score=self.score + worth)
 
 
 def _in_time(literal: Stating, value: object, type_: str) -> str:
-    """Return a number as the year or the length of time that it is, "" if it is none."""
+    """Return a number as the year or duration that it states for a type, "" if it states none."""
     if type_ in DATES and is_year(value):
         return f"{value}"
     if type_ == "duration" and literal.read and literal.read.unit == "s":
@@ -111,7 +111,7 @@ def _in_time(literal: Stating, value: object, type_: str) -> str:
 
 
 def _node_of(owner: object, pattern: Pattern) -> int:
-    """Return the owner of a property, or the node that its fact leads to."""
+    """Return the node of a property's owner; for a fact, the node that its hop leads to."""
     return owner.node if isinstance(owner, NodeRef) else pattern.hops[owner.hop].target  # type: ignore[attr-defined]
 
 
@@ -126,14 +126,14 @@ def _steps_at(pattern: Pattern, node: int) -> set[tuple[str, bool]]:
 
 
 def _has_condition(state: State, node: int, pattern: Pattern) -> bool:
-    """Return whether a condition is on a node, or on the fact that leads to it."""
+    """Return whether a condition is on a node or on the fact of the hop that leads to it."""
     return any(
         _node_of(owner, pattern) == node for one in state.where for owner in owners(one.left)
     )
 
 
 def _walked_alike(state: State, pattern: Pattern, node: int) -> bool:
-    """Return whether a node with a condition is reached by the same hop as ``node``."""
+    """Return whether another node with a condition is reached by the same hop as ``node``."""
     into = {hop.target: (hop.source, hop.relation, hop.inverse) for hop in pattern.hops}
     named = {
         owner.node for each in state.where for owner in owners(each) if isinstance(owner, NodeRef)
@@ -142,7 +142,7 @@ def _walked_alike(state: State, pattern: Pattern, node: int) -> bool:
 
 
 def in_unit(literal: Stating, name: str) -> float | int | str:
-    """Convert a literal to the unit in a property's name: ``weight_g``."""
+    """Convert a literal to the unit that a property's name ends with: ``weight_g``."""
     unit, times = UNITS.get(relation_phrase(name).split()[-1], ("", 1.0))
     read = literal.read
     if not unit or read is None or read.amount is None or read.unit != unit:
@@ -152,13 +152,17 @@ def in_unit(literal: Stating, name: str) -> float | int | str:
 
 
 class ConditionSearch:
-    """The conditions of one reading."""
+    """Generates sets of conditions for the patterns of one reading by beam search.
+
+    For each stored value and each literal of the question, every state is extended by the
+    conditions that it may be; the best states are kept.
+    """
 
     def __init__(self, reading: Reading) -> None:
         self._read = reading
 
     def conditions(self, pattern: Pattern, places: Sequence[Place]) -> list[State]:
-        """Return the best sets of conditions of a pattern, whose properties are ``places``."""
+        """Return the best sets of conditions for a pattern, over its properties ``places``."""
         states = [State()]
         for value in self._read.values:
             states = self._best(self._with_value(state, value, pattern, places) for state in states)
@@ -194,10 +198,12 @@ class ConditionSearch:
 
     @staticmethod
     def _best(options: Iterator[Iterator[State]]) -> list[State]:
+        """Return the best states of all options."""
         every = (state for some in options for state in some)
         return nlargest(CONDITIONS, every, key=lambda one: one.score)
 
     def _add(self, state: State, place: Place, operator: str, value: object, bonus: float) -> State:
+        """Return the state with a comparison of a property added and scored."""
         odds = 0.0 if place.owned in state.used else self._read.properties[place.owned][0]
         one = Comparison(place.ref, operator, (value,))  # type: ignore[arg-type]
         vain = not place.property.many and any(_contradict(one, other) for other in state.where)
@@ -211,6 +217,7 @@ class ConditionSearch:
         pattern: Pattern,
         places: Sequence[Place],
     ) -> Iterator[State]:
+        """Yield the state with a stored value unused, and with each condition that it may be."""
         yield replace(state, score=state.score + self._read.unused(value))
         denied = denies(self._read.question, value.start)
         bound = bound_before(self._read.question, value.start) if value.holds else None
@@ -257,7 +264,7 @@ class ConditionSearch:
                 yield added.without(node) if denied and not own else added
 
     def _is_alike(self, state: State, value: FoundValue) -> bool:
-        """Return whether the question names another thing of the same relations, beside a value."""
+        """Return whether the question names another entity that has one of the value's relations."""
         mine = {step for steps in value.steps.values() for step in steps}
         return any(
             other is not value and mine & {step for steps in other.steps.values() for step in steps}
@@ -268,7 +275,7 @@ class ConditionSearch:
         self, state: State, value: FoundValue, said: re.Match[str], pattern: Pattern,
         places: Sequence[Place],
     ) -> Iterator[State]:  # fmt: skip
-        """Yield states in which a property is compared with that of a named thing."""
+        """Yield states in which a property is compared with that of a named entity."""
         for place in places:
             held = value.holds.get((pattern.nodes[0], place.property.name))
             if not place.of_answer or held is None:
@@ -279,9 +286,9 @@ class ConditionSearch:
                 yield self._add(state, place, found[0], held, _HAS_VALUE + found[1])
 
     def _side(self, pattern: Pattern, node: int, value: FoundValue) -> float:
-        """Score for a value's node, if another node has the same class.
+        """Score which of several nodes of one class a value restricts.
 
-        "Users who interacted with Ann" has it of the other: after the words of the relation.
+        In "users who interacted with Ann" it follows the relation's words, so it is the other user.
         """
         if pattern.nodes.count(pattern.nodes[node]) == 1:
             return 0.0
@@ -292,7 +299,7 @@ class ConditionSearch:
     def _either(
         self, state: State, value: FoundValue, pattern: Pattern, places: Sequence[Place]
     ) -> Iterator[State]:
-        """Yield the state whose last condition has this value, too, if "or" joins the two."""
+        """Yield the state whose last condition also accepts this value, if "or" joins the two."""
         last = self._either_of(state, value.start, places)
         if last is None:
             return
@@ -308,9 +315,9 @@ class ConditionSearch:
             yield state.instead(Comparison(last.left, "in", right), _HAS_VALUE)
 
     def _either_of(self, state: State, start: int, places: Sequence[Place]) -> Comparison | None:
-        """Return the last condition, if "or" joins its value to the literal at ``start``.
+        """Return the last condition if "or" joins its value to the literal at ``start``.
 
-        So does "and", if the property belongs to the requested class and has one value.
+        So does "and", if the property belongs to the requested class and has a single value.
         """
         ends = [value.end for value in self._read.values if value.end <= start]
         ends += [literal.end for literal in self._read.stated.literals if literal.end <= start]
@@ -327,6 +334,7 @@ class ConditionSearch:
     def _with_literal(
         self, state: State, literal: Stating, pattern: Pattern, places: Sequence[Place]
     ) -> Iterator[State]:
+        """Yield the state with a literal unused, and with each comparison that it may be."""
         kind = "quoted" if literal.kind == "text" else literal.kind
         times = _UNUSED_PLAIN if self._read.plain else 1.0
         times += _COMPARED * (literal.operator not in ("=", "contains"))
@@ -392,7 +400,7 @@ class ConditionSearch:
         self, state: State, literal: Stating, value: object, near: float, pattern: Pattern,
         place: Place,
     ) -> Iterator[State]:  # fmt: skip
-        """Yield the state in which a comparison is negated, for one value or for every fact."""
+        """Yield the state in which a comparison is negated: for one value, or for every fact."""
         type_ = place.property.type
         if type_ in DATES and (literal.kind == "date" or is_year(value)):
             value = f"{value}"
@@ -427,7 +435,7 @@ class ConditionSearch:
         self, state: State, literal: Stating, pattern: Pattern, places: Sequence[Place],
         close: Mapping[object, float],
     ) -> Iterator[State]:  # fmt: skip
-        """Yield states that compare an aggregate of a group: an average, a sum or a count."""
+        """Yield states that compare a group's average, sum or count with a literal."""
         before = self._read.question[max(0, literal.start - _BESIDE) : literal.start]
         kind: AggregateKind = "average" if AVERAGE.search(before) else "sum"
         if kind == "average" or TOTAL.search(before):
@@ -453,7 +461,7 @@ class ConditionSearch:
             yield replace(state, having=count, score=score)
 
     def _counts(self, after: str, name: str) -> bool:
-        """Return whether a class is the head noun after a number: of "car models", the last."""
+        """Return whether a number counts a class's noun: in "3 car models", the last one."""
         rest = after.split(maxsplit=1)[1:]
         last = [
             class_
@@ -465,10 +473,10 @@ class ConditionSearch:
     def _closeness(
         self, literal: Stating, pattern: Pattern, places: Sequence[Place]
     ) -> dict[object, float]:
-        """Score each property for the distance of a literal to its mention.
+        """Score each property by the distance between a literal and the property's mention.
 
-        "Born after 1970 and acting in films released before 2000" has each year beside its word;
-        of one property of two things, it is that of the one that was mentioned last.
+        In "born after 1970 and acting in films released before 2000" each year is beside its word;
+        for one property of two nodes it belongs to the node mentioned last.
         """
         first = self._read.mentions.at(literal.start)
         last = self._read.mentions.at(literal.end - 1)
@@ -495,7 +503,7 @@ class ConditionSearch:
         return close
 
     def _compared(self, places: Sequence[Place]) -> list[Comparison]:
-        """Return comparisons of two properties that the question makes: more than their budget."""
+        """Return comparisons of two properties with each other: "more than their budget"."""
         found = []
         words = self._read.mentions.words
         fit = [one for one in places if one.property.type in (*NUMBERS, *DATES)]
@@ -519,7 +527,7 @@ class ConditionSearch:
         return found
 
     def _averaged(self, places: Sequence[Place]) -> list[tuple[float, Comparison]]:
-        """Return properties comparable with their average: "more than the average salary"."""
+        """Return scored comparisons with a property's average: "more than the average salary"."""
         said, mentions = self._read.averaged, self._read.mentions
         if said is None:
             return []
@@ -547,11 +555,12 @@ class ConditionSearch:
 
     @staticmethod
     def _with_pair(state: State, pairs: Sequence[tuple[float, Comparison]]) -> Iterator[State]:
+        """Yield the state, and the state with each of the scored comparisons."""
         yield state
         yield from (state.also(one, worth) for worth, one in pairs)
 
     def _with_flags(self, state: State, places: Sequence[Place]) -> Iterator[State]:
-        """Yield conditions without a literal: flags, and missing or existing values."""
+        """Yield states with conditions without a literal: flags, missing or existing values."""
         yield state
         won = place_won(self._read.question)
         bare = self._read.bare
@@ -598,14 +607,17 @@ class ConditionSearch:
             yield every
 
     def _is_denied(self, place: Place) -> bool:
-        """Return whether "no" stands before what a number is of: no alcohol, of litres of it."""
+        """Return whether "no" precedes what a quantity measures: no alcohol, in litres."""
         noun = relation_phrase(place.property.name).rpartition(" ")[2]
         denied = self._read.denied(1) & {*self._read.mentions.of(noun)}
         # "no flights" denies facts, not a number
         return bool(denied) and not denied <= set().union(*self._read.class_mentions.values())
 
     def _there(self, place: Place, *, there: bool) -> Comparison:
-        """Return that a thing has something of a property, or nothing: 0 of a number is nothing."""
+        """Return the condition that a property has a value, or none.
+
+        0 counts as none of a number.
+        """
         if place.is_number and not there:
             return Comparison(place.ref, "missing or <=", (0,))
         if place.is_number and self._read.mentions.after(_ANY, 3) & {*self._read.words_of(place)}:
@@ -614,7 +626,7 @@ class ConditionSearch:
 
 
 def says_opposite(question: str, name: str) -> bool:
-    """Return whether a question has the opposite of a flag's name.
+    """Return whether a question contains the opposite of a flag's name.
 
     >>> says_opposite("Which books are out of print?", "in_print")
     True
@@ -628,7 +640,7 @@ def says_opposite(question: str, name: str) -> bool:
 
 
 def opposite_names(name: str) -> list[str]:
-    """Return what people call a thing that a flag does not hold of.
+    """Return the everyday names for entities of which a flag is false.
 
     >>> opposite_names("in_print")[-1], "inactive" in opposite_names("is_active")
     ('out of print', True)

@@ -1,9 +1,9 @@
-"""What a question denies, with one meaning each.
+"""Negation: which values, comparisons and hops of a plan a question denies.
 
 What must not be of a thing's own property is a comparison that does not hold ("not serviced since
 2023" is serviced before). What must not be of another thing is an absence: a book that is a novel
-and a drama is one of the novels, so "not novels" are the books *without* an edge to them, never
-the books with an edge to something else.
+and a drama is one of the novels, so "not novels" are the books *without* an edge to them, never the
+books with an edge to something else.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ OPPOSITE = {">=": "<", ">": "<=", "<=": ">", "<": ">="}
 
 
 def denies(question: str, start: int) -> bool:
-    """Return whether a question denies the value that begins at ``start``.
+    """Return whether a question negates the value that begins at ``start``.
 
     >>> question = "Who speaks Danish and does not speak Finnish?"
     >>> denies(question, question.index("Danish")), denies(question, question.index("Finnish"))
@@ -47,7 +47,7 @@ def denies(question: str, start: int) -> bool:
 
 
 def denies_comparison(question: str, start: int) -> bool:
-    """Return whether a question denies a comparison whose words begin at ``start``.
+    """Return whether a question negates the comparison whose words begin at ``start``.
 
     >>> question = "Which bikes have not been serviced since 2023?"
     >>> denies_comparison(question, question.index("since"))
@@ -59,8 +59,8 @@ def denies_comparison(question: str, start: int) -> bool:
 def absence(hops: Sequence[Hop], nodes: Collection[int], kept: Collection[int]) -> set[int] | None:
     """Return the indices of the hops to negate so that ``nodes`` are absent.
 
-    The hops to the nodes and beyond them, and those before that lead on to nothing else; ``kept``:
-    nodes that the question speaks of beside that. None if a node is the first one.
+    They are the hops to the nodes and beyond, and earlier hops that lead only there. ``kept``:
+    nodes that the question also mentions otherwise. None if a node is the first one.
     """
     into = {hop.target: number for number, hop in enumerate(hops)}
     if len(into) < len(hops) or not into.keys() >= {*nodes}:
@@ -85,7 +85,7 @@ def absence(hops: Sequence[Hop], nodes: Collection[int], kept: Collection[int]) 
 def with_last(
     pattern: Pattern, where: Sequence[Comparison], last: Collection[int]
 ) -> tuple[Pattern, tuple[Comparison, ...]]:
-    """Return a pattern whose hops numbered ``last`` come last, and comparisons over it."""
+    """Renumber a pattern so that the hops ``last`` come last; also return its comparisons."""
     order = sorted(range(len(pattern.hops)), key=lambda one: one in last)
     nodes, hops = {0: 0}, {}
     for new, old in enumerate(order):

@@ -1,4 +1,4 @@
-"""The patterns that a question may be about: classes and hops around what it asks for."""
+"""Graph patterns that a question may be about: classes and hops from the requested class on."""
 
 from __future__ import annotations
 
@@ -34,17 +34,18 @@ _SECOND = -0.5  # another thing of a class that the pattern has already
 
 
 class PatternSearch:
-    """The patterns of one reading."""
+    """Generates the patterns of one reading by beam search over hops."""
 
     def __init__(self, reading: Reading) -> None:
         self._read = reading
         self._ways: dict[str, dict[str, list[tuple[str, bool, str]]]] = {}
 
     def patterns(self) -> list[Pattern]:
-        """Return the best patterns."""
+        """Return the best patterns by score."""
         whole = self._read.whole["hops"]
 
         def worth(pattern: Pattern) -> float:
+            """Return a pattern's score with that of its place for the question's values."""
             return pattern.score + self._place_for(pattern)
 
         near = self._read.parts.called.near(self._read.question)
@@ -81,7 +82,7 @@ class PatternSearch:
         return nlargest(PATTERNS, every.values(), key=worth)
 
     def _of_values(self, name: str, *, literally: bool = False) -> float:
-        """Score for a node of values: "the cheapest" of a price."""
+        """Score a node that only holds values: "the cheapest" of a price."""
         relation = self._read.parts.value_nodes.get(name)
         if relation is None:
             return 0.0
@@ -90,7 +91,7 @@ class PatternSearch:
         return _CALLED if self._read.mentions.of(relation) else 0.0
 
     def _place_for(self, pattern: Pattern) -> float:
-        """Score for a pattern that has a place for the question's values."""
+        """Score a pattern by whether its classes hold the question's values and groups."""
         classes = {*pattern.nodes, *(hop.relation for hop in pattern.hops)}
         worth = 0.0
         for value in self._read.values:
@@ -114,11 +115,11 @@ class PatternSearch:
         return steps
 
     def _bridges(self, start: str) -> dict[str, list[tuple[str, bool, str]]]:
-        """Return the ways of two or more hops from a class to mentioned classes.
+        """Return the best ways of two or more hops from a class to each mentioned class.
 
-        Clients and loans meet at accounts: the shortest way through classes that are not mentioned,
-        of two the one that the question has words of, or that leads to fewer things. What many
-        things have in common, joins them less than a thing that has both.
+        Clients and loans meet at accounts. The shortest way through unmentioned classes is best; of
+        equal ones that whose relations the question mentions, then that of the smaller fan-out. A
+        node that two others both point to joins them less than a node that points to both.
         """
         if start in self._ways:
             return self._ways[start]
@@ -150,6 +151,7 @@ class PatternSearch:
         return self._ways[start]
 
     def _bridged(self, pattern: Pattern) -> Iterator[Pattern]:
+        """Yield the pattern extended by each way to a mentioned class."""
         for at, name in enumerate(pattern.nodes):
             for far, way in self._bridges(name).items():
                 if far not in pattern.nodes:
@@ -163,6 +165,7 @@ class PatternSearch:
                     yield Pattern(nodes, hops, pattern.score + odds, away)
 
     def _longer(self, pattern: Pattern) -> Iterator[Pattern]:
+        """Yield the pattern extended by a way to a mentioned class, or by one hop."""
         yield from self._bridged(pattern)
         nodes = pattern.nodes
         between = {(hop.source, hop.relation, hop.target) for hop in pattern.hops}
@@ -211,5 +214,5 @@ class PatternSearch:
 
 
 def _side(odds: float, inverse: bool) -> float:
-    """Return the log-probability of the side of a hop that the answer is at."""
+    """Return the log-probability that the answer is at this side of a hop."""
     return -math.log1p(math.exp(-odds if inverse else odds))

@@ -1,4 +1,4 @@
-"""The plans that a question may mean, best first: search over a schema by the plan scorer's odds.
+"""Searches for the plans that a question may mean, the best first by the plan scorer's odds.
 
 Every plan is put together from what the schema holds, so none can be wrong in kind. A plan's score
 is the sum of the log-odds of the roles that it gives to the parts of the schema, the
@@ -55,17 +55,24 @@ _IN_VAIN = -6.0  # a superlative, an average or a negation that a plan has nothi
 
 
 def _denies(one: Comparison) -> bool:
+    """Return whether a comparison is negated."""
     return one.operator in _DENIED or (one.negated and one.affirmed != "missing")
 
 
 class PlanSearch:
-    """The search for one question."""
+    """The plan search of one question.
+
+    1. Generate patterns of classes and hops (:class:`PatternSearch`).
+    2. Add sets of conditions to each (:class:`ConditionSearch`).
+    3. Complete them with aggregates, orders and outputs (:class:`WholeSearch`).
+    4. Correct the scores by the words that a plan ignores, and keep the best plans that fit.
+    """
 
     def __init__(self, reading: Reading) -> None:
         self._read = reading
 
     def plans(self, most: int = PLANS) -> list[Candidate]:
-        """Return at most ``most`` plans, the best first; all of them fit the schema."""
+        """Return up to ``most`` plans that fit the schema, the best first."""
         found: dict[Plan, Candidate] = {}
         read = self._read
         facts = FactWords(read.question, read.bare, read.parts.index, read.today)
@@ -98,6 +105,7 @@ class PlanSearch:
         return list(unique.values())
 
     def _fits(self, plan: Plan) -> bool:
+        """Return whether a plan fits the schema."""
         try:
             check(plan, self._read.parts.index)
         except PlanError:
@@ -105,17 +113,17 @@ class PlanSearch:
         return True
 
     def _nouns(self, plan: Plan) -> tuple[str, ...]:
-        """Return the names of a plan's classes, "" if one has no name."""
+        """Return the everyday names of a plan's classes, "" for one without."""
         nodes = [*plan.nodes, *(plan.first.nodes[:1] if plan.first else ())]
         return tuple("" if node in self._read.nameless else self._read.noun(node) for node in nodes)
 
     def _also(self, plan: Plan) -> tuple[str, ...]:
-        """Return the other names of a plan's classes."""
+        """Return the synonyms of a plan's classes."""
         types = self._read.parts.index.types
         return tuple(name for node in plan.nodes if node in types for name in types[node].also)
 
     def _widened(self, plan: Plan) -> Plan:
-        """Return a plan without the classes that its hops imply."""
+        """Return the plan without class restrictions that its hops imply."""
         if plan.first is not None:
             return plan
         shares: dict[int, float] = {}
@@ -142,10 +150,10 @@ class PlanSearch:
         return wide if self._fits(wide) else plan
 
     def _open_ended(self, plan: Plan) -> Plan:
-        """Return a plan whose hops end in any class unless the question names one.
+        """Return the plan with hops that end in any class, unless the question names the class.
 
-        Moderators are users and streams: what a relation leads to is of several classes, and the
-        question names none of them.
+        Moderators are users and streams: a relation leads to several classes, and the question
+        names none of them.
         """
         if plan.first is not None or plan.without or not plan.hops:
             return plan
@@ -174,7 +182,7 @@ class PlanSearch:
         return wide if self._fits(wide) else plan
 
     def _valued(self, plan: Plan) -> Plan:
-        """Return a plan that gives a requested value before its owner, where that has no name."""
+        """Return the plan with a requested property before its owner, if the owner has no name."""
         type_ = self._read.parts.index.types.get(plan.nodes[0])
         if type_ is None or type_.names or len(plan.give) < 2 or plan.first is not None:
             return plan
@@ -189,7 +197,7 @@ class PlanSearch:
         return plan
 
     def _in_vain(self, plan: Plan, denied: int = 0) -> float:
-        """Penalty for cues that the plan does not realise."""
+        """Penalty for cues of the question, such as a superlative, that the plan ignores."""
         kinds = {item.kind for item in plan.items() if isinstance(item, Aggregate)}
         cost = 0.0
         if asks_best(self._read.question) and not plan.order and not kinds & {"least", "most"}:
@@ -250,28 +258,28 @@ class PlanSearch:
 
     @cached_property
     def _measurable(self) -> set[str]:
-        """The words in the names of properties and classes."""
+        """The stemmed words in names of properties and classes."""
         names = [*self._read.classes, *(name for _, _, name in self._read.properties)]
         return {word for one in names if one for word in stems(one)}
 
     @cached_property
     def _asks_when(self) -> bool:
-        """Whether a time is asked for, of a graph whose things or facts have one."""
+        """Whether the question asks for a time and the graph has dates."""
         asked = asks_when(self._read.question) and not self._read.plain
         known = self._read.parts.properties.values()
         return asked and any(is_dated(one) for one, _ in known)
 
     def _given(self, plan: Plan) -> list[Property]:
-        """Return the properties that a plan gives."""
+        """Return the properties in a plan's output."""
         index = self._read.parts.index
         found = [index.kind(plan, one) for one in plan.give if isinstance(one, PropertyRef)]
         return [one for one in found if one is not None]
 
     def _falls_apart(self, plan: Plan) -> bool:
-        """Return whether a plan reaches something and leaves it by the same relation, for nothing.
+        """Return whether a plan enters a node and leaves it by the same relation without reason.
 
-        Two films of one country have it in common; where the country is named, or the question
-        speaks of none and names no film, what is said of one film says nothing of the other.
+        Two films of one country have it in common. But if the country is named, or the question
+        mentions none and names no film, then conditions on one film say nothing about the other.
         """
         read = self._read
         named = {one.left for one in plan.where if one.operator in ("=", "in")}
@@ -316,7 +324,7 @@ class PlanSearch:
         return isinstance(owner, NodeRef) and plan.nodes.count(plan.nodes[owner.node]) > 1
 
     def _is_asked(self, plan: Plan, item: Item) -> bool:
-        """Return whether the question mentions the further columns of a plan."""
+        """Return whether the question mentions a further output column."""
         if not isinstance(item, PropertyRef) or not isinstance(item.owner, NodeRef):
             return True
         type_ = self._read.parts.index.types.get(plan.nodes[item.owner.node])
@@ -329,7 +337,7 @@ class PlanSearch:
         return sum(not words & said for words in self._read.schema_mentions)
 
     def _unsaid_properties(self, plan: Plan) -> int:
-        """Return the number of properties that the question says the whole names of, and not it."""
+        """Return how many fully mentioned properties of the requested class a plan lacks."""
         type_ = self._read.parts.index.types.get(plan.nodes[0])
         if type_ is None or self._read.plain:
             return 0
@@ -342,11 +350,11 @@ class PlanSearch:
         )
 
     def _said(self, plan: Plan) -> set[int]:
-        """Return the words of the question that a plan's names say."""
+        """Return the positions of the words that a plan's names explain."""
         return {at for name in self._names(plan) for at in self._read.mentions.of(name)}
 
     def _names(self, plan: Plan) -> list[str]:
-        """Return the classes, relations and properties that a plan speaks of."""
+        """Return the names of the classes, relations and properties in a plan."""
         items = [*plan.items(), *plan.group, *plan.where]
         names = [
             leaf.name for item in items for leaf in leaves(item) if isinstance(leaf, PropertyRef)
@@ -358,7 +366,7 @@ class PlanSearch:
         return names
 
     def _groups_each(self, plan: Plan) -> bool:
-        """Return whether a plan groups by the question's group."""
+        """Return whether a plan groups as the question's "per" or "by" asks."""
         read, mentions = self._read, self._read.mentions
         if not read.of_each or plan.first is not None:
             return True
@@ -371,7 +379,7 @@ class PlanSearch:
         return bool(said & read.of_each)
 
     def _repeated(self, plan: Plan) -> Plan:
-        """Return a plan whose relations between things of one class are walked again and again."""
+        """Return the plan with relations within one class repeated: one or more steps."""
         hops = tuple(
             replace(hop, repeated=plan.nodes[hop.source] == plan.nodes[hop.target])
             for hop in plan.hops

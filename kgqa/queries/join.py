@@ -452,7 +452,7 @@ class Solver:
 
 
 def unique_rows(columns: Sequence[IntArray]) -> tuple[IntArray, IntArray]:
-    """Return the distinct rows ``[n, len(columns)]``, and the index of each input row, ``[rows]``."""
+    """Return the distinct rows ``[n, len(columns)]``, and each input row's index, ``[rows]``."""
     if len(columns) == 1:
         values, back = distinct(columns[0])
         return values[:, None], back

@@ -285,7 +285,7 @@ class Plan:
         return any(isinstance(item, Aggregate) for item in self.items())
 
     def items(self) -> list[Item]:
-        """Return the items of output and order, and the left sides of conditions on groups or rows."""
+        """Return the items of the output and the order, and the left sides of all comparisons."""
         compared = [comparison.left for comparison in self.where]
         return [*self.give, *(sort.by for sort in self.order), *compared]
 
