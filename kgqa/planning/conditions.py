@@ -264,7 +264,7 @@ class ConditionSearch:
                 yield added.without(node) if denied and not own else added
 
     def _is_alike(self, state: State, value: FoundValue) -> bool:
-        """Return whether the question names another entity that has one of the value's relations."""
+        """Return whether the question names another entity with one of the value's relations."""
         mine = {step for steps in value.steps.values() for step in steps}
         return any(
             other is not value and mine & {step for steps in other.steps.values() for step in steps}
