@@ -1,4 +1,4 @@
-"""How two named things are connected, whether they are, and what they have in common.
+"""Questions about two entities: how, and whether, they are connected, and what they share.
 
 Such questions are not about a relation but about any: the shortest paths between the two answer
 them, edge by edge, walked in both directions. A graph with a relation that is called so itself
@@ -41,7 +41,7 @@ _CALLED = ("connect", "link", "common")  # of a relation that such words may mea
 def connection_findings(
     store: GraphStore, question: str, topics: Sequence[TopicEntity], form: PathFormat
 ) -> Findings | None:
-    """Return the findings for a question about the connection of two topic entities, else None.
+    """Answer a question about the connection of two topic entities; None for other questions.
 
     Raises GraphError.
     """
@@ -104,7 +104,7 @@ def _kind_of(store: GraphStore, question: str, topics: Sequence[TopicEntity]) ->
 
 
 def _shortest(store: GraphStore, first: int, second: int, form: PathFormat) -> list[GroundedPath]:
-    """Return the shortest paths between two things, none if the way is too long."""
+    """Return the shortest paths between two entities, none if they are too far apart."""
     for hops in range(1, _FARTHEST + 1):
         rules = WalkRules(hops, "both")
         table, _ = paths_between(store, keys_array([first]), keys_array([second]), rules)
@@ -114,7 +114,7 @@ def _shortest(store: GraphStore, first: int, second: int, form: PathFormat) -> l
 
 
 def _in_common(store: GraphStore, first: int, second: int, form: PathFormat) -> list[GroundedPath]:
-    """Return the paths of two facts between two things; by one relation, if any."""
+    """Return the paths of two facts through a shared entity, by the same relation if possible."""
     rules = WalkRules(2, "both", types=False)
     table, _ = paths_between(store, keys_array([first]), keys_array([second]), rules)
     table = table.take(np.flatnonzero(table.length == 2))
@@ -133,5 +133,6 @@ def _in_common(store: GraphStore, first: int, second: int, form: PathFormat) -> 
 
 
 def _grounded(store: GraphStore, table: PathTable, form: PathFormat) -> list[GroundedPath]:
+    """Return the first paths of ``table`` that are grounded in the store."""
     rows = np.arange(min(len(table), _MAX_PATHS))
     return [path for path in ground(store, table.take(rows), form) if path is not None]

@@ -1,4 +1,4 @@
-"""From topic entities to the constraint that decodes their paths, and from hypotheses back to them.
+"""From topic entities to the constraint of their paths, and from decoded paths back to the graph.
 
 The constraint is that of the index if it serves, else one composed on the fly: both accept the same
 language. A decoded path is shown only if the store has each of its edges, by id.
@@ -47,7 +47,7 @@ _TOGETHER = 32  # paths that are continued in one forward pass
 
 
 class ChosenConstraint(NamedTuple):
-    """The constraint, its form for each topic entity, and messages for the user."""
+    """A constraint, how it was built for each topic entity, and notes for the user."""
 
     constraint: Constraint
     uses: tuple[ConstraintUse, ...]
@@ -61,7 +61,7 @@ def choose_constraint(
     lexicon: PathLexicon,
     index: TrieIndex | None,
 ) -> ChosenConstraint:
-    """Return the constraint whose language is every path out of ``topics``.
+    """Return the constraint that allows exactly the paths out of ``topics``.
 
     ``index`` fits the KG, the tokenizer, the format and the rules, or is None. Raises
     EmptyLanguageError if no topic entity has a path.
@@ -81,14 +81,17 @@ def choose_constraint(
 
 
 def composed(topics: Sequence[TopicEntity]) -> tuple[ConstraintUse, ...]:
-    """Return the uses of a constraint that was composed on the fly."""
+    """Return the record that each topic's constraint was composed on the fly."""
     return tuple(ConstraintUse(topic.id, "composed", None) for topic in topics)
 
 
 def _of_index(
     topics: Sequence[TopicEntity], index: TrieIndex, notes: list[str]
 ) -> tuple[Constraint, list[StoredTrie]] | None:
-    """Return the constraint of stored tries, as arrays, or on the tries themselves if large."""
+    """Return the constraint of the topics' stored tries, None if the index lacks one.
+
+    Small tries become arrays; large ones are decoded as they are stored.
+    """
     stored = []
     try:
         for topic in topics:
@@ -122,13 +125,13 @@ def ground_all(
     written: Sequence[str] = (),
     covered: Sequence[Sequence[float]] = (),
 ) -> tuple[list[ScoredPath], list[str]]:
-    """Return the hypotheses whose every edge is in the store as paths, and the refused ones.
+    """Return the decoded hypotheses as verified paths, and messages about refused ones.
 
     ``topics``: keys of the topic entities. ``written``: the answer that the model wrote after each,
     if it writes any; the path's last entity stands for a blank one. ``covered``: the log-coverage
-    at each token of each, if it was measured. A path is shown only if it starts at a
-    topic entity, its ids are in the store *and* its tokens are those of its ids: an index that says
-    something else than the graph is caught here.
+    at each token of each, if it was measured. A path is shown only if it starts at a topic entity,
+    its ids are in the store *and* its tokens are those of its ids: an index that says something
+    else than the graph is caught here.
     """
     paths: list[ScoredPath] = []
     notes: list[str] = []
@@ -163,7 +166,7 @@ def ground_all(
 def evidence_of(
     parts: Sequence[Sequence[int]], link: int, covered: Sequence[float]
 ) -> tuple[float, float]:
-    """Return the coverage of a path's relations by the graph, and the weight lost by it.
+    """Return the coverage of a path's relations by the graph, and the log-weight lost by it.
 
     ``parts``: the path's tokens as :meth:`kgqa.trie.lexicon.PathLexicon.parts` gives them;
     ``link``: how many tokens the link has that stands on both sides of a relation; ``covered``: the
@@ -193,9 +196,9 @@ def evidence_of(
 
 
 class Hypotheses(NamedTuple):
-    """The texts written after paths: ``texts`` in the paths' order, stripped.
+    """The answers that the model wrote after each path, stripped, with their cost.
 
-    ``tokens``: those that were written; ``forward_passes`` and ``seconds``: what it took.
+    ``tokens``: number of tokens written; ``forward_passes`` and ``seconds``: the cost.
     """
 
     texts: tuple[str, ...]
@@ -211,7 +214,7 @@ def write_hypotheses(
     paths: Sequence[Sequence[int]],
     most_tokens: int = MOST_TOKENS,
 ) -> Hypotheses:
-    """Return the text that the model writes after each of ``paths``, decoded greedily.
+    """Let the model write greedily after each of ``paths``, and return the texts.
 
     ``prompt`` and ``paths`` are token ids; a path has its closing marker. All share the cache of
     the prompt. Raises ModelError if the model gives no numbers, or memory runs out for one path.
@@ -279,6 +282,6 @@ def _written(
 
 
 def end_tokens(kg_llm: KgLLM) -> frozenset[int]:
-    """Return the tokens that end a text: the end of sequence and every other special token."""
+    """Return the tokens that end a text: all special tokens, end of sequence included."""
     known = kg_llm.tokenizer.added_tokens_decoder.items()
     return frozenset({number for number, token in known if token.special}) | {kg_llm.encoder.eos_id}

@@ -1,9 +1,9 @@
-"""Questions about a whole graph: a plan is chosen among those that the schema allows, and run.
+"""Questions about a whole graph: the best plan that fits the schema is run.
 
 The plan scorer (:mod:`kgqa.models.plan_scorer`) reads the question with the parts of the schema,
-:mod:`kgqa.planning.search` puts the best plans together, and what they give decides among
-them: of two plans the one that finds something is meant. Rows are the answers; what a number counts
-is always given with it.
+:mod:`kgqa.planning.search` puts the best plans together, and what they give decides among them: of
+two plans the one that finds something is meant. Rows are the answers; what a number counts is
+always given with it.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ _NOUN_WORDS = 3  # from the noun asked for that may be a part of it
 class Read(NamedTuple):
     """The plans of a question, best first, each with its result.
 
-    None if it failed, or was not run, since a better one gave something.
+    A result is None if the plan failed or was not run, since a better one had a result.
     """
 
     plans: list[tuple[Candidate, QueryResult | None]]
@@ -173,6 +173,8 @@ class Read(NamedTuple):
 
 
 class _Asked(NamedTuple):
+    """A question's literals, stored values and requested columns, with the schema's parts."""
+
     asked: Asked
     literals: Stated
     named: tuple[Stating, ...]  # numbers that say which property is meant
@@ -181,7 +183,7 @@ class _Asked(NamedTuple):
 
 
 class Query(Method[QueryOptions]):
-    """Plans over the schema; see the module."""
+    """Answers questions by plans over the schema; see the module."""
 
     name = "query"
     Options = QueryOptions
@@ -200,7 +202,7 @@ class Query(Method[QueryOptions]):
         self.general = None  # it chooses a plan, and writes nothing
 
     def own_settings(self) -> dict[str, Any]:
-        """Return the plan scorer, and the general LLM, if any."""
+        """Return the settings of the plan scorer and of the general LLM, if any."""
         chooser: dict[str, Any] = {"scorer": self.options.scorer or "universal"}
         if self._chooses is not None:
             chooser["general_model"] = self._chooses.model
@@ -217,7 +219,7 @@ class Query(Method[QueryOptions]):
         )
 
     def asks_listed(self, store: Any, question: str) -> bool:
-        """Return whether a question lists the properties to give."""
+        """Return whether a question lists several properties to output."""
         graph: Any = queryable(cast("Any", store)) if isinstance(store, PropertyGraph) else None
         if graph is None or not 0 < len(graph.schema().types) <= MOST_CLASSES:
             return False
@@ -231,7 +233,7 @@ class Query(Method[QueryOptions]):
         among: frozenset[str] = frozenset(),
         topics: Sequence[TopicEntity] = (),
     ) -> Read:
-        """Return the plans that ``question`` may mean, of ``among`` if that has ids.
+        """Return the plans that ``question`` may mean, restricted to the ids ``among`` if any.
 
         ``topics``: entities that it names, also by a part of their names.
 
@@ -274,6 +276,7 @@ class Query(Method[QueryOptions]):
 
         @cache  # candidates are run for what they give, and compared: an endpoint is asked once
         def run(plan: Plan) -> QueryResult | None:
+            """Run a plan; return None if it fails."""
             result = None
             with suppress(PlanError, TimeLimitError):
                 result = run_shown(plan, graph, parts.index, limits, stored=stored)
@@ -352,7 +355,7 @@ class Query(Method[QueryOptions]):
         )  # fmt: skip
 
     def _planned(self, reading: Reading) -> list[Candidate]:
-        """Return the plans that are run, the best first; the ranker knows only named classes."""
+        """Return the plans to run, the best first; the ranker is used only for named classes."""
         most = self.options.plans
         if self.options.plan_ranker is None or reading.plain:
             return PlanSearch(reading).plans(most)
@@ -370,10 +373,10 @@ class Query(Method[QueryOptions]):
         literals: Stated,
         parts: SchemaParts,
     ) -> tuple[float, list[str], list[str]]:
-        """Return a plan's loss of confidence by ignored words of the question, and these words.
+        """Return the penalty for words that a plan ignores, the unknown names, and these words.
 
-        First names that nothing in the graph has, then values and words that the plan has no use
-        for. ``bare``: the question without the values that were found.
+        Unknown names are in nothing of the graph; ignored are values and words that the plan lacks.
+        ``bare``: the question without stored values.
         """
         plan = best.plan
         unknown = unknown_names(question, [*found, *literals.literals], parts)
@@ -404,11 +407,11 @@ class Query(Method[QueryOptions]):
         return part, unknown, [*stray, *words]
 
     def _same_noun(self, graph: Any, question: str, plan: Plan, words: Sequence[str]) -> str:
-        """Return the noun asked for if it calls a plan's class in other words, else "".
+        """Return the requested noun if it is a synonym of the plan's class, else "".
 
-        ``words``: those that no name of the plan accounts for: of a film, "movies". The rows of a
-        lone table, which may be called after a file, are what its columns and names are about:
-        cars have cylinders and horsepower, and one is a Datsun 610.
+        ``words``: those that no name of the plan explains: of a film, "movies". A lone table may be
+        named after a file; its rows are then compared by columns and names: cars have cylinders and
+        horsepower, and one is a Datsun 610.
         """
         noun = stem((asked_noun(question) or question).partition(" ")[0].lower())
         if noun not in words or not plan.nodes or not plan.nodes[0]:
@@ -425,7 +428,7 @@ class Query(Method[QueryOptions]):
 
     @staticmethod
     def _guesses(bare: str, plan: Plan, literals: Stated, parts: SchemaParts) -> bool:
-        """Return whether a plan looks for a quoted text in an unnamed property."""
+        """Return whether a plan searches for a quoted text in a property that is not mentioned."""
         mentions = Mentions(
             blanked(bare, ((literal.start, literal.end) for literal in literals.literals))
         )
@@ -444,7 +447,7 @@ class Query(Method[QueryOptions]):
         return False
 
     def _asked(self, graph: Any, question: str) -> _Asked:
-        """Return the planner's reading of a question: its literals and the graph's values."""
+        """Read a question for planning: its literals, stored values and requested columns."""
         parts, values = self._of(graph)
         last, key = self._last, (self._version, question)
         if last is None or last[0] != key:
@@ -462,7 +465,7 @@ class Query(Method[QueryOptions]):
     def _unmeasured(self, question: str, best: Candidate, words: Sequence[str]) -> list[str]:
         """Return the measure that a question sums or maximises, if the schema has no name like it.
 
-        ``words``: those of the question that no name of the plan accounts for.
+        ``words``: those of the question that no name of the plan explains.
         """
         plan = best.plan
         counted = [item.of for item in plan.items() if isinstance(item, Aggregate)]
@@ -488,10 +491,10 @@ class Query(Method[QueryOptions]):
     def _strange(
         self, question: str, best: Candidate, result: QueryResult | None, parts: SchemaParts
     ) -> str:
-        """Return the kind of thing that a question asks for, if a plan has nothing called alike.
+        """Return the requested class, as said, if the plan has none of that name, else "".
 
-        "Which movies are there?" of a graph without movies has a best plan, too: another class. So
-        has "Which movies have no director?", where nothing is found.
+        "Which movies are there?" about a graph without movies has a best plan, too: for another
+        class. So has "Which movies have no director?", which finds nothing.
         """
         plan, kind = best.plan, kind_asked(question)
         if any(name and names_class(question, name) for name in plan.nodes):
@@ -511,10 +514,10 @@ class Query(Method[QueryOptions]):
     def _lacking(
         self, bare: str, best: Candidate, found: Sequence[FoundValue], parts: SchemaParts
     ) -> str:
-        """Return the requested property of a named thing if a plan gives something else, else "".
+        """Return a named entity's requested property if the plan outputs something else, else "".
 
-        "What is Bo's salary?" is never answered with Bo, nor with the most similar property of Bo.
-        ``bare``: the question without the values that were found.
+        "What is Bo's salary?" is never answered with Bo, nor with Bo's most similar property.
+        ``bare``: the question without stored values.
         """
         plan = best.plan
         noun = asked_of_one(bare, [(one.start, one.end) for one in found])
@@ -533,13 +536,13 @@ class Query(Method[QueryOptions]):
 
     @staticmethod
     def _reads_noun(noun: str, best: Candidate, parts: SchemaParts) -> bool:
-        """Return whether the names of a plan account for the last word of ``noun``."""
+        """Return whether the names of a plan explain the last word of ``noun``."""
         types = [parts.index.types[node] for node in best.plan.nodes if node]
         called = [name for type_ in types for name in type_.names]
         return not unexplained(noun.split()[-1], [*_names(best.plan), *best.nouns, *called])
 
     def findings_of(self, read: Read) -> Findings:
-        """Return the findings of the best plan."""
+        """Return the findings of the best plan that was run."""
         timings = Timings(decode=read.seconds[0], ground=read.seconds[1])
         cost: dict[str, Any] = {
             "forward_passes": 1,
@@ -617,15 +620,16 @@ class Query(Method[QueryOptions]):
 
     @property
     def rows(self) -> str:
-        """The class of the rows of a lone table, "" of other graphs and before a question."""
+        """The class of a lone table's rows, "" for other graphs and before the first question."""
         return self._parts.rows if self._parts else ""
 
     @property
     def nouns(self) -> Mapping[str, str]:
-        """What the classes of plain triples are called; none of a graph that has classes."""
+        """The everyday names of inferred classes; empty for a graph that states its classes."""
         return {} if self._parts is None else self._parts.called.nouns
 
     def _of(self, store: Any) -> tuple[SchemaParts, ValueIndex]:
+        """Return the schema's parts and the value index of a store, computed once a version."""
         version = f"{store.url}\0{store.info.name}\0{store.info.version}"
         if self._parts is None or self._values is None or version != self._version:
             schema = store.schema()
@@ -642,7 +646,7 @@ class Query(Method[QueryOptions]):
 
 
 def _names_of_rows(store: Any, rows: EntityType) -> list[str]:
-    """Return names of a few rows of a lone table; none if they are called by numbers."""
+    """Return the names of a few rows of a lone table, without those that are numbers."""
     if rows.count > _MOST_ROWS:
         return []
     keys = store.instances(rows.name)
@@ -652,7 +656,7 @@ def _names_of_rows(store: Any, rows: EntityType) -> list[str]:
 
 
 def _about_rows(store: Any, parts: SchemaParts, encoder: SentenceEncoder) -> NDArray[np.float32]:
-    """Return the sum of the mean vectors of a lone table's columns and of names of its rows."""
+    """Return a vector of a lone table's subject: mean of its columns plus mean of row names."""
     rows = parts.index.types[parts.rows]
     columns = [rows.name, *(one.name for one in rows.properties)]
     columns += [one.relation for one in parts.index.schema.relations if one.head == rows.name]
@@ -664,7 +668,7 @@ def _about_rows(store: Any, parts: SchemaParts, encoder: SentenceEncoder) -> NDA
 
 
 def within(plan: Plan, ids: Set[str], types: Set[str]) -> Plan | None:
-    """Return a plan restricted to the entities ``ids``; None if it has none of their types.
+    """Restrict a plan to the entities ``ids``; None if none of its nodes has one of ``types``.
 
     >>> print(within(Plan(("Book",)), {"Book/1"}, {"Book"}))
     Book | Book in "Book/1" | give Book
@@ -678,7 +682,7 @@ def within(plan: Plan, ids: Set[str], types: Set[str]) -> Plan | None:
 
 
 def _of_two_classes(graph: Any, question: str, parts: SchemaParts) -> frozenset[str]:
-    """Return the classes that a question mentions and that have things of another one, or none."""
+    """Return the classes that the question mentions and that share entities with each other."""
     mentions = Mentions(question)
     said = [type_ for type_ in parts.index.types if mentions.share(type_) == 1]
     if len(said) < 2 or len(said) > _MOST_MENTIONED or isinstance(graph, PlainGraph):
@@ -695,9 +699,9 @@ def readings_of(
     ranked: Sequence[tuple[Candidate, QueryResult | None]],
     run: Callable[[Plan], QueryResult | None],
 ) -> tuple[PlanReading, ...]:
-    """Return the first two plans that give something, and not the same.
+    """Return the first two plans whose results are not empty and differ.
 
-    ``ranked``: the best first, each with what it gives, or None if it is still to ``run``.
+    ``ranked``: the best first, each with its result, or None if it is still to ``run``.
     """
     found: list[PlanReading] = []
     given: list[tuple[int, set[object]]] = []
@@ -714,9 +718,9 @@ def readings_of(
 
 
 def as_read(answer: Answer, number: int, run: Callable[[Plan], QueryResult]) -> Answer:
-    """Return an answer in its reading number ``reading``, counted from 1.
+    """Return an answer according to its alternative reading ``number``, counted from 1.
 
-    ``run`` gives the rows of a plan. Raises UsageError for a number of no reading, PlanError.
+    ``run`` runs a plan. Raises UsageError for a number of no reading, PlanError.
     """
     readings = answer.readings
     if not 0 < number <= len(readings):
@@ -742,7 +746,7 @@ def as_read(answer: Answer, number: int, run: Callable[[Plan], QueryResult]) -> 
 
 
 def units_of(question: str, literals: Stated) -> list[tuple[int, int]]:
-    """Return where the units of a question's numbers stand."""
+    """Return the spans of the units behind a question's numbers."""
     found = []
     for literal in literals.literals:
         rest = question[literal.end :].split()
@@ -754,7 +758,7 @@ def units_of(question: str, literals: Stated) -> list[tuple[int, int]]:
 
 
 def _named_in(plan: Plan) -> frozenset[str]:
-    """Return the texts that a plan names things by: ids, names."""
+    """Return the texts, names or ids, in all conditions of a plan."""
     where = [*plan.where, *(one for part in plan.without for one in part.where)]
     if plan.first is not None:
         where += plan.first.where
@@ -763,7 +767,7 @@ def _named_in(plan: Plan) -> frozenset[str]:
 
 
 def _texts_of(plan: Plan) -> list[str]:
-    """Return the texts that a plan compares with."""
+    """Return the texts in a plan's own conditions."""
     found = [one.right for one in plan.where if isinstance(one.right, tuple)]
     return [value for right in found for value in right if isinstance(value, str)]
 
@@ -771,7 +775,7 @@ def _texts_of(plan: Plan) -> list[str]:
 def unknown_names(
     question: str, values: Sequence[FoundValue | Stating], parts: SchemaParts
 ) -> list[str]:
-    """Return the names in a question, by their capital letters, that nothing in the graph has."""
+    """Return the capitalised names in a question that nothing in the graph has."""
     known, found = _known(parts), []
     for match in re.finditer(r"(?<=[\w,;:] )[A-Z][\w.'-]*(?: [A-Z][\w.'-]*)*", question):
         inside = any(value.start < match.end() and match.start() < value.end for value in values)
@@ -789,9 +793,9 @@ def _known(parts: SchemaParts) -> set[str]:
 def unused(
     question: str, plan: Plan, found: Sequence[FoundValue], literals: Stated, names: Set[str]
 ) -> list[str]:
-    """Return the values and numbers of a question that a plan has no use for, as they stand.
+    """Return the values and numbers in a question that the plan does not use, as written.
 
-    ``names``: what the schema calls its parts, which a question may quote.
+    ``names``: the schema's names, which a question may quote.
     """
     held: set[str] = set()
     limits: set[str] = set()
@@ -822,7 +826,7 @@ def unused(
 
 
 def passed_over(question: str, plan: Plan, nouns: Sequence[str] = ()) -> str:
-    """Return the word before the noun asked for, if a plan does not account for it, else "".
+    """Return the word before the requested noun if the plan does not explain it, else "".
 
     ``nouns``: other names of the plan's classes.
 
@@ -838,11 +842,11 @@ def passed_over(question: str, plan: Plan, nouns: Sequence[str] = ()) -> str:
 def has_words_of(
     plan: Plan, question: str, schema: GraphSchema, nouns: Mapping[str, str], *, about: bool = False
 ) -> bool:
-    """Return whether a plan compares something, or one of its names is in the question.
+    """Return whether a question contains a name of the plan, or the plan compares something.
 
-    What people call a class or a relation is a name of it, too. ``nouns``: what classes that have
-    no name are called; of those the words say less, so that an order or a number will do.
-    ``about``: whether the question names what it is about, which compares nothing.
+    Synonyms of classes and relations count as names. ``nouns``: of unnamed classes, whose words say
+    less, so that an order or a number is enough. ``about``: a condition on the named topic entity
+    does not count as comparison.
     """
     if not about and (plan.where or (nouns and (plan.order or plan.grouped or plan.without))):
         return True
@@ -871,7 +875,7 @@ def has_words_of(
 
 
 def is_all_of(question: str, plan: Plan) -> bool:
-    """Return whether a question asks for all things of a class, and a plan gives or counts them.
+    """Return whether a question asks for all members of a class, and a plan lists or counts them.
 
     >>> is_all_of("List the ship cities", Plan(("ShipCity",))), is_all_of("Ships?", Plan(("Ship",)))
     (True, False)
@@ -883,12 +887,12 @@ def is_all_of(question: str, plan: Plan) -> bool:
 
 
 def is_count(item: object) -> bool:
-    """Return whether something that a plan gives is a number of things."""
+    """Return whether an output item is a number of entities."""
     return isinstance(item, Aggregate) and item.kind == "count" and isinstance(item.of, NodeRef)
 
 
 def kind_asked(question: str) -> str:
-    """Return the class that a question lists or counts as a whole; "" for other questions.
+    """Return the class that a question lists or counts as a whole, "" for other questions.
 
     >>> kind_asked("Which movies are there?"), kind_asked("List all the ship cities")
     ('movies', 'ship cities')
@@ -900,9 +904,9 @@ def kind_asked(question: str) -> str:
 
 
 def confidence_of(worth: Sequence[float], temperature: float, same: Sequence[bool]) -> float:
-    """Return the probability of the first of several plans, by a softmax over their scores.
+    """Return the softmax probability of the first plan among several, from their scores.
 
-    ``same``: whether each gives what the first does.
+    ``same``: which plans have the same result as the first; their probabilities are added.
     """
     if not worth:
         return 0.0
@@ -912,10 +916,10 @@ def confidence_of(worth: Sequence[float], temperature: float, same: Sequence[boo
 
 
 def named_by_kind(question: str, topic: TopicEntity) -> bool:
-    """Return whether a topic entity was found by one common noun that is a part of its name.
+    """Return whether a topic entity was linked from a single common noun in its name.
 
-    It is the noun that the question asks for, or a plural: in "Which trials are running?"
-    "Pinnacle Trial Monitoring" is not meant, and of "email of bo" Bo Berg is.
+    The noun is the requested class, or a plural: in "Which trials are running?" "Pinnacle Trial
+    Monitoring" is not meant; in "email of bo" Bo Berg is.
     """
     said, mention = normalise(topic.mention).split(), topic.mention
     if len(said) != 1 or not mention[:1].islower():
@@ -930,7 +934,7 @@ def named_by_kind(question: str, topic: TopicEntity) -> bool:
 
 
 def given_itself(question: str, plan: Plan) -> str:
-    """Return "when" or "how old" if a plan gives the thing that the question names, else "".
+    """Return "when" or "how old" if a plan outputs the named entity instead of a value, else "".
 
     >>> of_ann = Comparison(PropertyRef(NodeRef(0), "name"), "=", ("Ann",))
     >>> given_itself("How old is Ann?", Plan(("Guest",), where=(of_ann,), give=(NodeRef(0),)))
@@ -941,7 +945,7 @@ def given_itself(question: str, plan: Plan) -> str:
 
 
 def _gives_named(plan: Plan) -> bool:
-    """Return whether a plan gives first the things that it has a condition for."""
+    """Return whether a plan's first output is a node that it has a condition on."""
     given = plan.give[0]
     return isinstance(given, NodeRef) and any(
         ref == given for one in plan.where for ref in owners(one.left)
@@ -949,7 +953,7 @@ def _gives_named(plan: Plan) -> bool:
 
 
 def overview(schema: GraphSchema) -> Findings:
-    """Return an overview of a graph: its types with their counts, and example questions."""
+    """Return an overview of a graph: its types with counts, and example questions."""
     answers = [
         RankedAnswer(None, f"{one.name} ({one.count:,})", 1.0, grounded=True)
         for one in schema.types
@@ -976,7 +980,7 @@ def overview(schema: GraphSchema) -> Findings:
 
 
 def counted_words(result: QueryResult) -> str:
-    """Return the counted things of the first row in words: "12 films: A, B, … and 4 more"."""
+    """Return the counted entities of the first row in words: "12 films: A, B, … and 4 more"."""
     if result.source is None or not len(result) or not result.plan.grouped:
         return ""
     for one in result.evidence(0, _LISTED).counted:
@@ -992,6 +996,7 @@ def counted_words(result: QueryResult) -> str:
 
 
 def _answer(row: tuple[Cell, ...], result: QueryResult) -> RankedAnswer:
+    """Return the first cell of a row as an answer."""
     first = row[0]
     if isinstance(first, Node):
         return RankedAnswer(first.id, first.name, 1.0, grounded=True)
@@ -1000,12 +1005,13 @@ def _answer(row: tuple[Cell, ...], result: QueryResult) -> RankedAnswer:
 
 
 def _first_column(result: QueryResult) -> tuple[int, set[object]]:
+    """Return the number of rows, and the distinct values of the first column."""
     rows = [*result.rows, *result.tied]
     return result.rows_in_all, {row[0].id if isinstance(row[0], Node) else row[0] for row in rows}
 
 
 def is_idle(result: QueryResult, run: Callable[[Plan], QueryResult | None]) -> bool:
-    """Return whether a superlative is trivial: only one thing competes, or all counts are 1."""
+    """Return whether a superlative is trivial: only one candidate, or all counts are 1."""
     plan = result.plan
     if not plan.order or plan.limit != 1 or plan.skip or plan.first is not None:
         return False
@@ -1018,6 +1024,7 @@ def is_idle(result: QueryResult, run: Callable[[Plan], QueryResult | None]) -> b
 
 
 def _shown(value: object) -> str:
+    """Return a value as text."""
     if value is None:
         return "no value"
     if isinstance(value, bool):
@@ -1026,7 +1033,7 @@ def _shown(value: object) -> str:
 
 
 def _joins(plan: Plan) -> bool:
-    """Return whether two things of a plan have something in common: a node, or a property."""
+    """Return whether a plan requires two nodes to share a node or a property value."""
     ends = [hop.target for hop in plan.hops]
     compared = any(isinstance(one.right, PropertyRef) for one in plan.where)
     turned = {(hop.source, hop.relation, hop.inverse) for hop in plan.hops}
@@ -1037,7 +1044,7 @@ def _joins(plan: Plan) -> bool:
 
 
 def _names(plan: Plan) -> list[str]:
-    """Return the names and values that a plan speaks of."""
+    """Return the names and values that a plan's text contains."""
     lasting = any(
         isinstance(value, str) and length(value) is not None
         for one in plan.where
@@ -1057,7 +1064,7 @@ def _names(plan: Plan) -> list[str]:
 
 
 def _gives(result: QueryResult) -> bool:
-    """Return whether a result has a value other than zero counts and missing values."""
+    """Return whether a result has a value besides zero counts and missing values."""
     best = [at for at, item in enumerate(result.plan.give)
             if any(item == sort.by for sort in result.plan.order[:1])]  # fmt: skip
     if best and all(row[best[0]] is None for row in result.rows):
@@ -1069,6 +1076,7 @@ def _gives(result: QueryResult) -> bool:
 
 
 def _property_graph(store: GraphStore) -> Any:
+    """Return the store if it has a schema. Raises UsageError."""
     if not isinstance(store, PropertyGraph):
         raise UsageError(
             f"The KG {store.info.name} cannot be asked as a whole: its store gives no schema.",

@@ -1,7 +1,7 @@
-"""Path ranking: every relation path out of the topic entity, ranked by its words.
+"""Path ranking: scores every relation path out of the topic entities by its words.
 
-On a KG of a user's own a few dozen relation paths leave a topic entity: choosing among them is
-all there is to do. A path ranker (:mod:`kgqa.models.path_ranker`) gives each a probability, beside
+On a KG of a user's own a few dozen relation paths leave a topic entity: choosing among them is all
+there is to do. A path ranker (:mod:`kgqa.models.path_ranker`) gives each a probability, beside
 "none of them"; an entity's is that of the likeliest one that leads to it, and of several topic
 entities the product. If a relation that the topic has not fits better, one that entities of its
 kind usually have or, much better, any other of the KG or one that other KGs have, the answer is
@@ -110,7 +110,7 @@ _NUMBER = re.compile(r"\W*\d[\d.,]*(\s*\S{1,6})?")  # with a unit, perhaps
 
 
 class Rank(Method[RankOptions]):
-    """Answers from relation paths ranked by their words. Not for use by several threads."""
+    """Answers from relation paths ranked by their words; for one thread."""
 
     name = "rank"
     Options = RankOptions
@@ -128,7 +128,7 @@ class Rank(Method[RankOptions]):
         self._words: RankWords | None = None
 
     def own_settings(self) -> dict[str, Any]:
-        """Return the ranker, and the threshold of answers."""
+        """Return the settings of the ranker, and the answer threshold."""
         return {
             "ranker": self.ranker.name,
             "answer_threshold": self.answer_threshold,
@@ -138,9 +138,9 @@ class Rank(Method[RankOptions]):
     def foreseen(
         self, store: GraphStore, question: LinkedQuestion
     ) -> tuple[Mapping[int, Sequence[str]], Sequence[Candidate]]:
-        """Return the names of the topic entities, and what a question names beside them.
+        """Return the names of the topic entities, and other entities that the question names.
 
-        An endpoint reads with these what is around the topic entities. Raises GraphError.
+        An endpoint prefetches the neighbourhoods of both. Raises GraphError.
         """
         words = self._in(store)
         topics = keys_array([topic.key for topic in question.topics])
@@ -152,7 +152,7 @@ class Rank(Method[RankOptions]):
         return names, named_beside(store, words.question(question.question, -1, names), names)
 
     def look_ahead(self, store: GraphStore, question: LinkedQuestion) -> None:
-        """Let an endpoint read with another method's requests what this one will ask.
+        """Have an endpoint prefetch, with another method's requests, the data for this question.
 
         Raises GraphError.
         """
@@ -172,7 +172,7 @@ class Rank(Method[RankOptions]):
                 foresee_edges(store, *stored_edges(paths.table.take(rows))[1:])
 
     def answer(self, store: GraphStore, question: LinkedQuestion) -> Findings:
-        """Return the entities that the likeliest relation paths lead to, or the choices."""
+        """Return the entities, or the choices, that the most probable relation paths lead to."""
         began = time.perf_counter()
         rules, notes = self.walks(store), list[str]()
         words = self._in(store)
@@ -318,7 +318,7 @@ class Rank(Method[RankOptions]):
         )
 
     def _vectors(self, texts: list[str]) -> NDArray[np.float32]:
-        """Return vectors by the bare encoder, which few questions need: a second model."""
+        """Return text vectors by the encoder without the head, loaded at first use."""
         return self.resources.sentence_encoder(None).encode(texts)
 
     def _yes_or_no(
@@ -332,9 +332,9 @@ class Rank(Method[RankOptions]):
         *,
         any_fact: bool,
     ) -> Findings:
-        """Return "yes" with the paths between the two topic entities that say it, or no answer.
+        """Return "yes" with the confirming paths between the two topic entities, or no answer.
 
-        ``any_fact``: whether any fact between them does: "Does the shop have it?".
+        ``any_fact``: accept any fact between them: "Does the shop have it?".
         """
         began = time.perf_counter()
         first, second = question.topics
@@ -392,9 +392,10 @@ class Rank(Method[RankOptions]):
     def _weigh_steps(
         self, words: RankWords, asked: str, topic: TopicEntity, paths: RelationPaths
     ) -> Weighed:
-        """Weigh the relation paths of a topic; of a question in two steps, by both.
+        """Return the scores of a topic's relation paths.
 
-        If the topic lacks the first, or what that leads to the second, the answer is not there.
+        For a question in two steps, of both steps. If the topic lacks the first step, or its end
+        the second one, the answer is not in the graph.
         """
         things = [words.hop(step[-1]) for step in paths.steps if not words.is_value(step[-1])]
         asked = which_of_them(asked, things)
@@ -436,7 +437,7 @@ class Rank(Method[RankOptions]):
         paths: RelationPaths,
         more: NDArray[np.float64] | float = 0.0,
     ) -> Weighed:
-        """Weigh the relation paths of a topic; ``more`` is added to their logits."""
+        """Return the scores of a topic's relation paths; ``more`` is added to their logits."""
         own = {step[0] for step in paths.steps if len(step) == 1}
         every = [*paths.steps, *((hop,) for hop in words.schema.missing(own))]
         count = len(paths.steps)
@@ -478,9 +479,9 @@ class Rank(Method[RankOptions]):
     ) -> tuple[float, str]:
         """Return the probability that the graph has no answer, and the missing relation in words.
 
-        Of ``every`` relation path the topic has the first ``count``, and others of its kind the
-        rest; ``logits`` are the ranker's own, with what was ``added``. What it may lack is a
-        relation of the KG, in words, or "".
+        Of the relation paths ``every`` the topic has the first ``count``, and similar entities the
+        rest. ``logits``: of the ranker alone; ``added``: the adjustments. The relation is "" if
+        unknown.
         """
         own = {one[0] for one in every[:count] if len(one) == 1}
         common = words.schema.common(MOST_OTHER_RELATIONS)
@@ -519,7 +520,7 @@ class Rank(Method[RankOptions]):
         found: Sequence[RelationPaths],
         weighed: Sequence[Weighed],
     ) -> Iterator[str]:
-        """Yield a note for each topic whose likely relation paths were cut."""
+        """Yield a note for each topic whose likely relation paths were not walked completely."""
         for topic, paths, one in zip(topics, found, weighed, strict=True):
             likely = self.answer_threshold * one.probability.max(initial=0.0)
             if left := [at for at in paths.closed if one.probability[at] >= likely]:
@@ -530,9 +531,11 @@ class Rank(Method[RankOptions]):
                 )
 
     def _today(self) -> date:
+        """Return the date of today by the options."""
         return today_of(self.options.today, self.options.zone)[0]
 
     def _in(self, store: GraphStore) -> RankWords:
+        """Return the cached words and schema of a store."""
         known = self._words
         if known is None or known.store is not store or known.version != schema_version(store):
             folder = self.resources.settings.kg_folder(store.info.name)
@@ -549,9 +552,8 @@ class Rank(Method[RankOptions]):
     ) -> dict[int, list[tuple[float, GroundedPath]]]:
         """Return the best path from each topic to each of ``keys``, with its log-probability.
 
-        Ties go to ``preferred`` (rows of each topic's table), then to the first row.
-
-        Every path was checked in the store; the entities stay in their order.
+        Ties go to ``preferred`` (rows of each topic's table), then to the first row. Every path is
+        verified in the store; the entities keep their order.
         """
         by_key: dict[int, list[tuple[float, GroundedPath]]] = {key: [] for key in keys}
         wanted = np.array(sorted(by_key), np.int64)
@@ -574,7 +576,7 @@ class Rank(Method[RankOptions]):
 def _shown(
     evidence: dict[int, list[tuple[float, GroundedPath]]], k: int
 ) -> tuple[list[ScoredPath], list[ExpandedPath]]:
-    """Return the paths of the first ``k`` entities, and others of the same relation paths."""
+    """Return the paths to the first ``k`` entities, and other tails of their relation paths."""
     by_text: dict[str, list[tuple[float, GroundedPath]]] = {}
     source: dict[tuple[str, tuple[str, ...]], str] = {}
     expanded: list[ExpandedPath] = []
@@ -596,17 +598,17 @@ def _shown(
 
 
 def sureness(signs: Sequence[float], weights: Sequence[float]) -> float:
-    """Return the probability that an answer is right."""
+    """Return the logistic probability that an answer is right, from its evidence ``signs``."""
     return float(1.0 / (1.0 + np.exp(-np.dot(signs, weights))))
 
 
 def lacking_odds(signs: Sequence[float], weights: Sequence[float]) -> float:
-    """Return the log-odds that a topic has no answer."""
+    """Return the log-odds that a topic has no answer, from its evidence ``signs``."""
     return float(np.dot(signs, weights))
 
 
 def _best_first(store: GraphStore, scores: Mapping[int, float]) -> list[int]:
-    """Return the keys of answers, the best first; of equals the one whose name comes first.
+    """Return the keys of answers by descending score; ties are ordered by id, or by name.
 
     Loaded KGs and endpoints have ids of the graph's own, whose order stands in place of names. Keys
     of a database are places that it gives to new nodes when old ones are gone: the same graph
@@ -625,6 +627,7 @@ def _best_first(store: GraphStore, scores: Mapping[int, float]) -> list[int]:
 
 
 def _not_there(topics: Sequence[TopicEntity], weighed: Sequence[Weighed]) -> str:
+    """Return the message that the graph has no answer, with what is missing."""
     named = " and ".join(said_name(topic.name) for topic in topics)
     most = max(weighed, key=lambda one: one.absent)
     if most.lacking:
@@ -633,6 +636,7 @@ def _not_there(topics: Sequence[TopicEntity], weighed: Sequence[Weighed]) -> str
 
 
 def _without(words: RankWords, hop: Hop) -> str:
+    """Return the phrase that a topic lacks a relation."""
     said = said_name(words.hop(hop))
     return f"is not the {said} of anything" if hop[0] % 2 else f"does not have {said}"
 
@@ -643,4 +647,5 @@ def _is_count(question: str, answers: Sequence[RankedAnswer]) -> bool:
 
 
 def _log(probability: float) -> float:
+    """Return the logarithm of a probability, bounded below."""
     return math.log(max(float(probability), 1e-30))

@@ -1,4 +1,4 @@
-"""What a question asks of its answers beside a relation path, as path ranking takes it.
+"""Conditions of a question on its answers, for path ranking: other entities, dates, numbers.
 
 Which entities the question names beside its topic entities, which relation paths lead only to a
 condition, and how well a relation fits one; :mod:`kgqa.answers.conditions` chooses.
@@ -59,11 +59,10 @@ def narrowed_by_question(
     scores: dict[int, float],
     today: Callable[[], date],
 ) -> tuple[Sequence[Weighed], Narrowed]:
-    """Return the ``scores`` that meet the conditions of ``question``, and their relation paths.
+    """Filter the answers ``scores`` by the conditions of ``question``, with their relation paths.
 
     ``names``: of the topic entities, which ``found`` and ``weighed`` follow; ``named``: what is
-    named beside them. If no condition is met
-    all stays as it is. Raises GraphError.
+    named beside them. If no condition is met all stays as it is. Raises GraphError.
     """
     asked = words.question(question, next(iter(names)), names)
     likeliest = {
@@ -89,6 +88,7 @@ def narrowed_by_question(
     ]
 
     def fits(about: Candidate | str, steps: Sequence[Hop]) -> Sequence[float]:
+        """Return the probability of each step for a question about an entity, or a text."""
         if not isinstance(about, str):
             about = words.question(question, about.key, {**names, **words.names([about])})
         logits = words.logits(ranker, about, [[step] for step in steps])
@@ -114,17 +114,18 @@ def narrowed_by_question(
 
 
 def _ends(words: RankWords) -> list[int]:
-    """Return the relations, as steps, to the day on which a fact ended."""
+    """Return the relations, as steps, that hold the end date of a fact."""
     return [2 * number for number, text in enumerate(words.phrases) if _END.search(text)]
 
 
 def _folded(
     paths: RelationPaths, weighed: Weighed, words: RankWords, named: IntArray, values: bool
 ) -> Weighed:
-    """Return the scores without relation paths that end at a condition.
+    """Return the scores with relation paths that end at a condition merged into shorter ones.
 
-    That is an entity of ``named``, and a value, if ``values`` are compared. Its probability is that
-    of the relation path before its last hop: "which of x's papers appeared in y" is not about y.
+    A condition is an entity of ``named``, or any value if ``values`` are compared. The probability
+    moves to the relation path without its last hop: "which of x's papers appeared in y" is not
+    about y.
     """
     ends = paths.table.ends()
     ending = set(paths.of[np.isin(ends, named)].tolist())
@@ -139,9 +140,9 @@ def _folded(
 
 
 def named_beside(store: GraphStore, question: str, topics: Container[int]) -> list[Candidate]:
-    """Return the entities, other than ``topics``, that the rest of a question surely names.
+    """Return the entities, other than ``topics``, that the question certainly names.
 
-    A sister is a sibling that is female: such a noun names the gender, if the KG has it.
+    A sister is a female sibling: such a noun names the gender, if the KG has it.
     """
     found = [
         one
@@ -162,6 +163,7 @@ def named_beside(store: GraphStore, question: str, topics: Container[int]) -> li
 
 
 def _linked(store: GraphStore, question: str) -> list[Candidate]:
+    """Return the candidates of entity linking, empty if there are none."""
     try:
         return link(store, question, _NAMED)
     except LinkingError:
