@@ -1,4 +1,4 @@
-"""Conditions: which of the entities that a relation path leads to a question means.
+"""Filters the entities of a relation path by the further conditions of a question.
 
 Beside the path a question names entities ("which of X's papers appeared at Y"), compares values
 ("that opened after 1975") or asks for an extreme ("the oldest"). Each is looked for among the edges
@@ -49,7 +49,7 @@ _USUAL = 0.5  # part of the entities that have a value, if a relation is one of 
 
 
 class Edge(NamedTuple):
-    """An edge beside a path: where it starts, and its hop with FIRST, MEDIATOR, SECOND, TAIL."""
+    """An edge beside a path: its start, and its hop as FIRST, MEDIATOR, SECOND, TAIL."""
 
     start: int
     hop: tuple[int, int, int, int]
@@ -57,7 +57,7 @@ class Edge(NamedTuple):
 
 @dataclass(slots=True)
 class Narrowed:
-    """What conditions leave of the entities that paths lead to.
+    """The entities of paths, scored by whether they meet the conditions.
 
     ``scores``: of all entities, lower for those that do not meet the conditions; ``conditions``: of
     those that do; ``rows``: for each topic entity which of its paths meet them, empty if none was
@@ -85,7 +85,7 @@ def narrow(
     until: Collection[int] = (),
     today: int = 0,
 ) -> Narrowed:
-    """Return the ``scores`` (above 0) of entities that meet the conditions of a question.
+    """Filter the ``scores`` (above 0) of entities by the conditions of a question.
 
     ``tables``: the paths out of each topic entity, with their ``probabilities``. ``named``: what
     may be named beside the topics, the likeliest first. ``until``: relations (as steps) to the day
@@ -163,7 +163,7 @@ def _over(
     ends: Collection[int],
     today: int,
 ) -> set[int]:
-    """Return the paths on which a fact, or what stands for one between two hops, ended before."""
+    """Return the paths on which a fact, or a node that stands for one, ended before ``today``."""
     ended = [
         (row, edge.hop[TAIL])
         for row, places in enumerate(beside if ends else ())
@@ -182,7 +182,7 @@ def _over(
 
 
 def _best_rows(table: PathTable, probability: NDArray[np.float64], wanted: IntArray) -> IntArray:
-    """Return which paths lead to ``wanted`` by the likeliest relation path to their end."""
+    """Return the paths that lead to ``wanted`` entities by each one's likeliest relation path."""
     ends = table.ends()
     rows = np.flatnonzero(np.isin(ends, wanted))
     _, at = np.unique(ends[rows], return_inverse=True)
@@ -195,9 +195,9 @@ def _best_rows(table: PathTable, probability: NDArray[np.float64], wanted: IntAr
 def _edges_beside(
     store: GraphStore, table: PathTable, rules: WalkRules, *, ends: bool
 ) -> list[dict[Place, list[Edge]]]:
-    """Return the edges beside each path, by their place, without edges of the path itself.
+    """Return the edges beside each path, by their place on it, without the path's own edges.
 
-    ``ends``: those of the entities that paths lead to, too.
+    ``ends``: also the edges of the entities that paths lead to.
     """
     places = [(hop, part) for hop in range(table.hops.shape[1]) for part in (TAIL, MEDIATOR)]
     through = table.hops[:, :, (MEDIATOR, TAIL)].copy()
@@ -238,14 +238,14 @@ def _edges_beside(
 
 
 def _relation(place: Place, edge: Edge) -> Step:
-    """Return the relation of an edge as it is walked from its place: of a qualifier its own."""
+    """Return the relation of an edge as walked from its place; of a qualifier its own relation."""
     return (edge.hop[SECOND], -1) if place[1] == MEDIATOR else (edge.hop[FIRST], edge.hop[SECOND])
 
 
 def _named(
     entity: Candidate, beside: Sequence[Mapping[Place, list[Edge]]], rows: Iterable[int], fits: Fits
 ) -> dict[int, Edge]:
-    """Return the edge of each path that leads to ``entity`` by the likeliest of the relations."""
+    """Return the edge of each path that leads to ``entity`` by its likeliest relation."""
     ways: dict[tuple[Place, Step], dict[int, Edge]] = defaultdict(dict)
     for row in rows:
         for place, edges in beside[row].items():
@@ -273,7 +273,7 @@ def _valued(
     rows: Sequence[int],
     fits: Fits,
 ) -> dict[int, Edge]:
-    """Return the edge of each path to a value that meets ``asked``, by the relation it is about."""
+    """Return each path's edge to a value that satisfies ``asked``, by the likeliest relation."""
     ways: dict[tuple[Place, Step], dict[int, list[Edge]]] = defaultdict(dict)
     for row in rows:
         for place, edges in beside[row].items():
@@ -298,7 +298,7 @@ def _kind(
     value: Mapping[int, Value | None],
     rows: Sequence[int],
 ) -> Kind | None:
-    """Return as what the values of a relation can be compared as ``asked``, None if they cannot."""
+    """Return the kind as which a relation's values compare with ``asked``, None if they cannot."""
     every = [value[edge.hop[TAIL]] for edges in way.values() for edge in edges]
     known = [quantity for quantity in every if quantity is not None]
     if len(known) < _USUAL * max(len(every), len(rows)):
@@ -319,6 +319,7 @@ def _met(
     value: Mapping[int, Value | None],
     kind: Kind,
 ) -> dict[int, Edge]:
+    """Return the edge of each path whose value satisfies the comparison or superlative."""
     good: dict[int, tuple[float, Edge]] = {}
     sign = asked.days if kind == "days" else asked.amount
     for row, edges in way.items():
@@ -339,7 +340,7 @@ def _met(
 def _grounded(
     store: GraphStore, form: PathFormat, used: Sequence[Sequence[tuple[str, Edge]]]
 ) -> list[tuple[Condition, ...] | None]:
-    """Return the conditions of each path, None if one of them is not in the store."""
+    """Return the verified conditions of each path, None if one is not in the store."""
     every = [edge for steps in used for _, edge in steps]
     if not every:
         return [() for _ in used]
