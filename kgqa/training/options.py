@@ -1,4 +1,4 @@
-"""What training can be asked for: where examples come from, and how a model is trained on them."""
+"""The options of training: where examples come from, and how a model is trained."""
 
 from __future__ import annotations
 
@@ -55,6 +55,7 @@ class QuestionSource(WalkOptions):
 
     @model_validator(mode="after")
     def _has_questions(self) -> QuestionSource:
+        """Check that there are question files, in formats that fit the other options."""
         if not self.questions:
             raise UsageError(
                 "There is nothing to train on.", "Name a file of questions (`questions`)."
@@ -112,6 +113,7 @@ class ExampleOptions(QuestionSource):
 
     @model_validator(mode="after")
     def _fits_method(self) -> ExampleOptions:
+        """Check that the preset and the paths fit the method."""
         if self.preset is not None:
             preset(self.preset)  # raises UsageError for an unknown one
         if self.method != "dog" and self.preset in CHAIN_PRESETS:
@@ -190,6 +192,7 @@ class AdapterTraining(ExampleOptions, TrainingSettings):
 
     @model_validator(mode="after")
     def _can_be_trained(self) -> AdapterTraining:
+        """Check that loss and starting adapter fit the other options."""
         if self.method == "dog" and self.loss != "path":
             raise UsageError(
                 f"The `loss` {self.loss} is for paths: the names in a chain stand in its prompt.",
@@ -237,6 +240,7 @@ class ReasonerTraining(QuestionSource, ReasonerSettings):
 
     @model_validator(mode="after")
     def _asks_one_kg(self) -> ReasonerTraining:
+        """Check that all questions are about one KG."""
         if any(name == "rog" for name, _ in self.files):
             raise UsageError(
                 "A reasoner walks one KG, and questions of the format rog each have their own.",
@@ -264,6 +268,7 @@ class LearnOptions(Options):
 
     @model_validator(mode="after")
     def _has_questions(self) -> LearnOptions:
+        """Check that there is a file to learn from."""
         if self.questions is None and (self.adapter or self.phrases is None):
             raise UsageError(
                 "There is nothing to learn from.",
