@@ -49,11 +49,11 @@ class TopicEntity:
 class ScoredPath:
     """A decoded path, with all id paths that its text may mean, each verified in the store.
 
-    ``score`` is the sum of the log-probabilities of its tokens. ``hypothesis`` is what the model
-    answered after the path, or the name of its last entity. ``coverage`` and ``lost`` measure what
-    the relations lost because the graph has no others (:func:`kgqa.methods.grounding.evidence_of`);
-    they are None and 0 if that was not measured. ``written`` is the whole text around the path, if
-    the model wrote more than paths; only ``text`` is in the graph.
+    ``score``: the sum of the log-probabilities of its tokens. ``hypothesis``: the answer that the
+    model wrote after the path, or the name of its last entity. ``coverage`` and ``lost``: how much
+    probability the model gave to relations that the graph lacks
+    (:func:`kgqa.methods.grounding.evidence_of`), None and 0 if not measured. ``written``: the whole
+    text around the path, if the model wrote more than paths; only ``text`` is in the graph.
     """
 
     text: str
@@ -105,7 +105,7 @@ class ExpandedPath:
 
     @property
     def edges(self) -> tuple[PathEdge, ...]:
-        """Its edges, in order."""
+        """The edges of the path, in order."""
         return self.grounding.edges
 
     def to_dict(self) -> dict[str, Any]:
@@ -149,10 +149,10 @@ class RankedAnswer:
 
     A grounded answer without an id is "yes", and all paths support it.
 
-    ``paths`` are the paths that lead to it, best first; an :class:`Answer` fills them in.
-    ``conditions`` are those of the question that it meets. ``mentioned``: a general LLM mentioned
-    it in a sentence, but did not name it as the answer. ``types`` and ``properties`` are what the
-    graph says of it besides its edges.
+    ``paths``: those that lead to it, best first, filled in by :class:`Answer`. ``conditions``:
+    those of the question that it meets. ``mentioned``: a general LLM mentioned it in a sentence,
+    but did not give it as the answer. ``types`` and ``properties``: its classes and values in the
+    graph.
     """
 
     id: str | None
@@ -279,14 +279,14 @@ class Timings:
 class Findings:
     """The result of a method for one question, from which an :class:`Answer` is made.
 
-    ``others``: entities that have less behind them than the ``answers``; all of them if the
-    evidence is insufficient. ``expanded``: the paths of answers and others that no decoded path
-    ends in. ``confidence``: how sure the first is (:func:`kgqa.answers.ranking.decide`), None if
-    nothing was weighed. ``relations``: the likeliest of each topic, if the method ranks them.
-    ``result``: the rows of a plan over the whole graph, if that is what answered. ``covers``: the
-    ids of the entities of the question that such a plan takes account of. ``readings``: where it
-    was not sure which plan is meant, the two likeliest that give something, the best first.
-    ``count``: the number of answers, those beyond the listed ones too, if the question asks for it.
+    ``others``: entities with less evidence than the ``answers``; all entities if the evidence is
+    insufficient. ``expanded``: paths to answers and others in which no decoded path ends.
+    ``confidence``: in the first answer (:func:`kgqa.answers.ranking.decide`), None if nothing was
+    weighed. ``relations``: the likeliest of each topic, if the method ranks them. ``result``: the
+    rows of a plan over the whole graph, if one answered. ``covers``: the ids of the question's
+    entities that such a plan uses. ``readings``: if the plan is uncertain, the two likeliest with a
+    result, the best first. ``count``: the number of all answers, also those not listed, if the
+    question asks for it.
     """
 
     answers: tuple[RankedAnswer, ...] = ()

@@ -163,9 +163,9 @@ def rank_choices(
 ) -> list[RankedAnswer]:
     """Return every choice scored by the probability of the ``paths`` that end in it, best first.
 
-    ``weights``: the logarithm of what each path counts, its score if not given. A path whose text
-    ends in several entities gives each an equal part. Scores sum to 1 if any path ends in a choice.
-    A choice without a path has score 0 and is not grounded; equal ones stay in their order.
+    ``weights``: the log-weight of each path, its score by default. A path whose text ends in
+    several entities gives each an equal part. Scores sum to 1 if any path ends in a choice. A
+    choice without a path has score 0 and is not grounded; ties keep their order.
     """
     of = {id_: number for number, choice in enumerate(choices) for id_ in choice.ids}
     logs = [path.score for path in paths] if weights is None else weights

@@ -59,10 +59,10 @@ class Edge(NamedTuple):
 class Narrowed:
     """The entities of paths, scored by whether they meet the conditions.
 
-    ``scores``: of all entities, lower for those that do not meet the conditions; ``conditions``: of
-    those that do; ``rows``: for each topic entity which of its paths meet them, empty if none was
-    used; ``left_out``: the words of comparisons that no path meets; ``over``: whether facts that no
-    longer hold were left out; None if all are such, or it was not asked.
+    ``scores``: of all entities, lowered for those that fail; ``conditions``: of those that meet
+    them; ``rows``: for each topic entity the paths that meet them, empty if no condition was used;
+    ``left_out``: the words of comparisons that no path meets; ``over``: whether facts that no
+    longer hold were left out, None if all have ended, or this was not tested.
     """
 
     scores: dict[int, float]
@@ -87,9 +87,9 @@ def narrow(
 ) -> Narrowed:
     """Filter the ``scores`` (above 0) of entities by the conditions of a question.
 
-    ``tables``: the paths out of each topic entity, with their ``probabilities``. ``named``: what
-    may be named beside the topics, the likeliest first. ``until``: relations (as steps) to the day
-    on which a fact ended, if facts count that hold ``today``. Raises GraphError.
+    ``tables``: the paths out of each topic entity, with their ``probabilities``. ``named``: other
+    entities that the question may name, the likeliest first. ``until``: relations (as steps) to a
+    fact's end date, if only facts that hold ``today`` count. Raises GraphError.
     """
     narrowed = Narrowed(scores)
     if not (named or values or until):

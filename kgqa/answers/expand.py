@@ -91,8 +91,8 @@ def expanded(
 def tails(store: GraphStore, path: GroundedPath, rules: WalkRules) -> IntArray:
     """Return the keys of all entities that the relation path of ``path`` leads to from its head.
 
-    ``rules`` are those that the path was walked by. The walk goes over sets of entities, so a hub
-    costs its edges and no more; a walk that visits an entity twice counts.
+    ``rules``: those that the path was walked by. The walk goes over sets of entities, so that a hub
+    is read once; walks that visit an entity twice are included.
     """
     frontier = store.keys_of([path.head.id])
     frontier = frontier[frontier >= 0]
@@ -182,10 +182,10 @@ def reached_by(
 ) -> tuple[dict[int, frozenset[int]], IntArray]:
     """Return which of ``entities`` each topic entity has a path to, and the keys left out.
 
-    Found from both ends: all hops but the last out of each topic entity, the last one back from the
-    entities. Topic entities and others with more than ``MOST_EDGES`` edges are left out, and
-    forward frontiers that grow beyond it are not followed further: what is reached is never wrong,
-    but there may be more. (A mediator that a walk passes twice is not noticed.)
+    The search runs from both ends: all hops but the last out of each topic entity, the last one
+    back from the entities. Entities with more than ``MOST_EDGES`` edges are left out, and larger
+    forward frontiers are not followed: what is found is always right, but may be incomplete. (A
+    mediator that a walk passes twice is not noticed.)
     """
     topics, entities = np.unique(topics), np.unique(entities)
     few_topics = topics[store.degrees(topics) <= MOST_EDGES]
@@ -211,10 +211,11 @@ def lacking(
 ) -> IntArray:
     """Return by how many topic entities each of ``entities`` is reached less than the best one.
 
-    Lacking is one that no path leads from; several topic entities mean what all lead to. If none is
-    led to by all, those that most lead to lack nothing. What has too many edges to be asked
-    (:func:`reached_by`) lacks nothing either. ``entities``: keys, -1 for what is not in the KG, the
-    likeliest first; those after the first ``MOST_ASKED`` are not looked at and count as the worst.
+    A topic entity lacks an entity if no path leads from it to the entity; a question with several
+    topic entities asks for what all lead to. If no entity is reached by all, those reached by most
+    lack nothing. Entities with too many edges to test (:func:`reached_by`) lack nothing either.
+    ``entities``: keys, -1 for one that is not in the KG, the likeliest first; those after the first
+    ``MOST_ASKED`` are not tested and count as the worst.
     """
     asked = np.unique(np.array([topic.key for topic in topics], np.int64))
     missing = np.zeros(len(entities), np.int64)

@@ -63,8 +63,8 @@ def is_name_of(text: str, name: str) -> bool:
 class PathNames:
     """The entities of grounded paths, by name.
 
-    An entity is *grounded* if a path, or the beginning of one, ends in it; a topic entity where
-    paths start is known here, too, and grounded only if another path ends in it.
+    An entity is *grounded* if a path, or the beginning of one, ends in it. Topic entities are
+    included, but are grounded only if another path ends in them.
     """
 
     def __init__(self, paths: Iterable[GroundedPath]) -> None:

@@ -51,14 +51,13 @@ ROUNDING = 1e-9  # of sums of probabilities: two that are equal may differ by as
 class RankingOptions:
     """How decoded paths become answers. The measurements behind the defaults: docs/results.md.
 
-    ``tail_temperature`` (above 0): a tail's probability against the best one of its relation path
-    is taken to the power of 1/temperature; infinite, all tails weigh the same. ``max_tails``: a
-    relation path with more is not expanded. ``answer_threshold`` (0 to 1): an entity is an answer
-    if it weighs at least that part of the first one; ``answer_threshold_several``: the same for
-    questions with several topic entities, which mostly ask for what they have in common.
-    ``min_confidence`` (0 to 1): an answer of lower confidence is withheld. ``slope`` (above 0) and
-    ``shift`` make a confidence of the evidence: its log-odds times the one plus the other. Raises
-    UsageError.
+    ``tail_temperature`` (above 0): a tail's probability relative to the best one of its relation
+    path is raised to 1/temperature; infinite: all tails weigh the same. ``max_tails``: a relation
+    path with more is not expanded. ``answer_threshold`` (0 to 1): the part of the first entity's
+    weight that makes an entity an answer; ``answer_threshold_several``: the same for questions with
+    several topic entities, which mostly ask for what they have in common. ``min_confidence`` (0 to
+    1): an answer of lower confidence is withheld. ``slope`` (above 0) and ``shift``: the
+    confidence's log-odds are the evidence's, times ``slope``, plus ``shift``. Raises UsageError.
     """
 
     tail_temperature: float = TAIL_TEMPERATURE
@@ -120,10 +119,11 @@ class WeighedRelationPath:
 class WeighedEntity:
     """An entity that paths lead to, or that was written after them, with its weight.
 
-    ``weight``: comparable within a question only; ``probability``: that of the decoded paths that
-    end in it; ``heads``: the ids of the topic entities with a path to it; ``path``: the one that
-    gives it most of its weight, ``expanded`` if it was walked; ``written``: the probability of what
-    was written for it. One that was only written has no path, and an empty id if not in the KG.
+    ``weight``: comparable only within a question; ``probability``: of the decoded paths that end in
+    it; ``heads``: the ids of the topic entities with a path to it; ``path``: the one that
+    contributes most weight, ``expanded`` if it was walked; ``written``: the probability of the
+    answers written for it. An entity that was only written has no path, and an empty id if not in
+    the KG.
     """
 
     node: Node
@@ -191,10 +191,9 @@ def aggregate(
 ) -> list[WeighedEntity]:
     """Return the entities that relation paths lead to, by weight; ties by name, then id.
 
-    ``paths`` are the decoded ones that ``found`` was made of. ``reached``: for an entity's id the
-    ids of the topic entities that have a path to it in the graph, beside those that a path of
-    ``found`` shows. ``written``: what was written beyond the paths
-    (:func:`kgqa.answers.naming.tally`); it weighs as much as its probability.
+    ``paths``: the decoded ones in the relation paths ``weighed``. ``reached``: by entity id,
+    further topic entities that have a path to it in the graph. ``written``: answers that no path
+    contains (:func:`kgqa.answers.naming.tally`), weighted by their probability.
     """
     weights: dict[str, dict[str, float]] = {}  # entity -> topic entity -> weight
     best: dict[str, tuple[float, GroundedPath, ExpandedPath | None]] = {}
@@ -293,8 +292,8 @@ def decide(
 ) -> Decision:
     """Return scores, answers and confidence for ``entities`` (best first), found by ``paths``.
 
-    ``topics``: how many topic entities the question has. An entity's score is its part of the
-    probability of ``found`` and of what was written beyond the paths, in proportion to its weight.
+    ``topics``: the number of topic entities. An entity's score is its share, by weight, of the
+    probability of ``paths`` and of written answers that no path contains.
     """
     if not entities:
         return Decision((), 0, 0.0)
@@ -330,8 +329,8 @@ def calibrated(evidence: float, slope: float, shift: float) -> float:
 def evidence_for(first: WeighedEntity, paths: Sequence[WeighedRelationPath]) -> float:
     """Return the probability of the relation paths that lead to ``first``.
 
-    Each counts by weight, times its coverage if that was measured; what was written for it is
-    added.
+    Each counts by its weight, times its coverage if that was measured; the probability of answers
+    written for ``first`` is added.
     """
     decoded = math.fsum(path.probability for path in paths)
     total = math.fsum(path.weight for path in paths)
@@ -355,10 +354,10 @@ def weigh(
 ) -> Findings:
     """Rank entities by decoded, grounded ``paths`` out of ``topics``, and return the findings.
 
-    Relation paths that are sure enough are expanded to all their tails; ``expanded`` has a path for
-    each entity that no decoded one ends in. With insufficient evidence no answer is given, and all
-    stand in ``others``. Scores sum to at most 1 over both. ``rules`` and ``form`` are those that
-    the paths were walked by and are written in. Raises GraphError.
+    Sufficiently probable relation paths are expanded to all their tails; ``expanded`` has a path
+    for each entity in which no decoded one ends. With insufficient evidence there are no answers,
+    and all entities are ``others``. Scores sum to at most 1 over both. ``rules`` and ``form``: the
+    walk rules and format of the paths. Raises GraphError.
     """
     options = options or RankingOptions()
     ballots = tally(paths, store)
@@ -407,9 +406,9 @@ def vote(paths: Sequence[ScoredPath], store: GraphStore | None = None) -> list[R
     """Rank the ends of ``paths`` by the summed probability of the paths to each.
 
     A path gives its probability to every entity that its text can end in (entities may share a
-    name), or to what was written after it (:func:`kgqa.answers.naming.tally`; ``store`` is where
-    names that no path holds are looked up). Scores sum to 1 over all votes; equal ones are ordered
-    by name, then id. Raises GraphError.
+    name), or to the answer written after it (:func:`kgqa.answers.naming.tally`; in ``store`` names
+    are looked up that no path contains). Scores sum to 1; ties are ordered by name, then id. Raises
+    GraphError.
     """
     ballots = tally(paths, store)
     weight: dict[str, float] = {}

@@ -83,8 +83,9 @@ class Accepted:
 def accepted(constraint: Constraint, sequences: Any, prompt: Prompt) -> list[Accepted]:
     """Return the distinct ``sequences`` of one prompt that the constraint accepts, in order.
 
-    ``sequences``: as ``generate`` returned them, ``[n, columns]``, prompt first; ``prompt``: as the
-    processor got it. Left out: what a limit cut off, and what fills a list.
+    ``sequences``: as ``generate`` returned them, ``[n, columns]``, prompt first; ``prompt``: as
+    given to the processor. Sequences that a length limit truncated, and filler rows of a batch, are
+    left out.
     """
     by_end: dict[int, Accepted] = {}
     for tokens in _after_prompt(_rows(sequences), _columns(prompt, 1)):

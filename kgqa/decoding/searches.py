@@ -64,10 +64,10 @@ def beam(
 ) -> Search:
     """Search for up to ``k`` finished hypotheses, best first; fewer if the language has fewer.
 
-    Ranked by the sum of log-probabilities over length to the power of ``length_penalty``; the
-    closing token counts, the prompt does not. Of equal scores: the better ranked hypothesis, then
-    the smaller token; of finished ones the first. Dead ends, and what has not ended after
-    ``max_new_tokens``, are dropped. Raises UsageError, ModelError (scores that are not
+    They are ranked by the sum of log-probabilities over length to the power of ``length_penalty``;
+    the closing token counts, the prompt does not. Ties go to the better ranked hypothesis, then to
+    the smaller token; among finished ones to the first. Dead ends, and hypotheses without an end
+    after ``max_new_tokens``, are dropped. Raises UsageError, ModelError (scores that are not
     log-probabilities).
     """
     BeamSearch(BeamOptions()).check(k)
@@ -292,9 +292,9 @@ def _left_behind(
 class ExactSearch(SearchStrategy[ExactOptions]):
     """Best-first search for the K most probable sequences, with a certificate of what is proven.
 
-    When its forward passes are spent, it ends with what it has; the certificate then says how far
-    an unseen sequence could get (``bound``), and how many are certain. ``width``: open prefixes
-    demanded together; it changes what is explored, not what is proven.
+    When its forward passes are spent, it returns the sequences found so far; the certificate then
+    bounds the probability of an unseen sequence (``bound``), and counts the certain ones.
+    ``width``: open prefixes demanded together; it changes what is explored, not what is proven.
     """
 
     Options = ExactOptions

@@ -210,10 +210,10 @@ ConstraintFor: TypeAlias = "Callable[[Sequence[Span]], Constraint | None]"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chain:
-    """One text in generation, as parts written so far and the open draft.
+    """One text in generation: the parts written so far, the open draft, and the state of the end.
 
-    Immutable. ``stop``: None while it may go on. ``opened``: the opening just written. ``draft``:
-    free text since the last span. ``no_more``: openings are masked.
+    Immutable. ``stop``: why it ended, None while it may continue. ``opened``: the opening marker
+    just written. ``draft``: free text since the last span. ``no_more``: openings are masked.
     """
 
     text: Text

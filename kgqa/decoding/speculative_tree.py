@@ -292,7 +292,7 @@ class NoConstraint:
     paths = 0
 
     def start(self) -> int:
-        """Return the one state."""
+        """Return the only state, the start."""
         return 0
 
     def expand(self, states: Sequence[int]) -> Expansion:

@@ -21,7 +21,7 @@ def codes_of(kind: str) -> Mapping[str, str]:
 def said_of_codes(codes: Mapping[str, str], names: Sequence[str]) -> list[str | None]:
     """Return the meaning of each name that is a code, else None.
 
-    Nothing is said of names that are mostly not such codes.
+    All are None if most names are no codes.
 
     >>> states = codes_of("state")
     >>> said_of_codes(states, ["TX", " CO"]), said_of_codes(states, ["open", "OK", "new"])

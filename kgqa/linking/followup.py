@@ -130,12 +130,12 @@ class _Referent:
 
     @property
     def name(self) -> str:
-        """Their names, separated by commas."""
+        """The names of the entities, separated by commas."""
         return ", ".join(self.names)
 
     @property
     def said(self) -> str:
-        """Their names for display, separated by commas."""
+        """The names of the entities for display, separated by commas."""
         return ", ".join(map(said_name, self.names))
 
 

@@ -91,9 +91,9 @@ def folded(form: str) -> str:
 def partial_coverage(mention: str, name: str) -> float:
     """Return the fraction of ``name``'s words in ``mention``; 0 if ``mention`` has others.
 
-    Both are normalised; accents do not count. Beside a word that is the same, others may be spelt a
-    little differently, which counts half. A share of 1 means the same words, in any order. Where
-    the mention has one word more than the whole name, inside it, the share is the name's of it.
+    Both are normalised; accents do not count. Beside an equal word, others may be spelt slightly
+    differently, which counts half. 1 means the same words, in any order. If the mention has the
+    whole name with one more word inside, the fraction is that of the mention's words.
 
     >>> partial_coverage("hitler", "adolf hitler")
     0.5

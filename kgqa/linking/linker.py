@@ -64,9 +64,9 @@ _SAME_NAMED = 20  # entities of one name whose properties are read
 class Candidate:
     """An entity that a mention in the question may refer to, with its score.
 
-    ``question[start:end] == mention``. ``score`` is in 0..1, the sum of the points of its
-    ``features``. ``match`` says how the mention met the entity: its ``name``, an ``alias``, another
-    ``form`` of the mention (plural, abbreviation, demonym), or as a ``partial`` name.
+    ``question[start:end] == mention``. ``score``: in 0..1, the sum of the points of its
+    ``features``. ``match``: which text the mention matched: the entity's ``name``, an ``alias``, a
+    variant ``form`` (plural, abbreviation, demonym), or a part of the name, ``partial``.
     """
 
     key: int
@@ -92,9 +92,9 @@ def may_name(store: GraphStore, text: str) -> bool:
 def link(store: GraphStore, question: str, limit: int = 10) -> list[Candidate]:
     """Return up to ``limit`` candidates for the topic of ``question``, best first.
 
-    An entity comes once, with its best mention. Equal scores are ordered by id. Raises LinkingError
-    if the question is empty, is a whole document, or has nothing in it that is like an entity of
-    the KG.
+    Each entity is returned once, with its best mention. Ties are ordered by id. Raises LinkingError
+    if the question is empty, is a whole document, or mentions nothing similar to an entity of the
+    KG.
     """
     asked = question_words(question)
     mentions = asked.mentions()
@@ -242,12 +242,11 @@ def is_shared(one: Candidate, candidates: Iterable[Candidate]) -> bool:
 def topic_entities(candidates: list[Candidate], *, two: bool = False) -> list[Candidate]:
     """Select the topic entities among ``candidates``, as :func:`link` returned them.
 
-    The best one, and up to two more out of other words of the question: such as say something,
-    match well, and score nearly as much. Capitals, quotes, a number ("order 7") show a name, so
-    that there a lower score suffices, and so it does, however little of the name is written, for
-    the only entity that its words may mean; elsewhere a wrong topic costs more than a missing one.
-    ``two``: the question asks whether two are connected; where one was found the next whole name is
-    the other.
+    They are the best one, and up to two more from other words of the question, which must be
+    specific, match well, and score nearly as much. A lower score suffices for words marked as a
+    name by capitals, quotes or a number ("order 7"), and for the only entity that the words may
+    mean; otherwise a wrong topic costs more than a missing one. ``two``: the question asks whether
+    two entities are connected; after the first, the next whole name is the other.
     """
     if not candidates:
         return []

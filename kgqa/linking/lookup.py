@@ -51,7 +51,7 @@ def find_hits(
 ) -> list[tuple[int, Hit]]:
     """Return (entity key, hit) for every entity that ``mentions`` may name.
 
-    ``schema_words``: normalised words of ``question`` that speak of the KG's relations.
+    ``schema_words``: normalised words of ``question`` that occur in names of the KG's relations.
     """
     exact = _exact(store, mentions, language=bool(_OF_A_LANGUAGE.match(question.text.casefold())))
     exact += _by_id(store, mentions)

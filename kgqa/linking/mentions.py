@@ -33,10 +33,9 @@ _WORDS_OF_A_LETTER = ("a", "i")
 class Mention:
     """A run of words of the question: ``question[start:end] == text``.
 
-    ``form`` is the text as names are compared; ``words`` counts its words (characters in a script
-    without spaces), ``content`` those that are not function words; ``common``: its content words
-    are all everyday ones; ``emphasised``: the writer set it off, by quotes or by capitals inside a
-    sentence.
+    ``form``: the normalised text; ``words``: the number of words (characters in a script without
+    spaces), ``content``: without function words; ``common``: all content words are everyday words;
+    ``emphasised``: marked by quotes, or by capitals inside a sentence.
     """
 
     text: str

@@ -46,9 +46,9 @@ class Resolution:
 def resolve_entity(store: GraphStore, text: str) -> Resolution:
     """Return the entity whose id, name or alias is ``text``.
 
-    An id comes before a name (Freebase ids in any usual spelling: ``m.0abc``, ``/m/0abc``,
-    ``ns:m.0abc``). Of several entities of a name the best connected is meant, a name counting more
-    than an alias; the rest are in ``others``. Raises EntityNotFoundError with the nearest names.
+    An id takes precedence over a name (Freebase ids in any usual spelling: ``m.0abc``, ``/m/0abc``,
+    ``ns:m.0abc``). Of several entities with the name, the one with most edges is chosen, names
+    before aliases; the rest are in ``others``. Raises EntityNotFoundError with the nearest names.
     """
     asked = text.strip()
     if not asked:

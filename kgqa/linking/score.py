@@ -38,16 +38,15 @@ _POPULAR = 10_000  # edges at which popularity is full
 class Features:
     """The features of a candidate's score, each in 0..1.
 
-    ``length``: how much the mention says. ``match``: how the name was met, and how much of it.
-    ``spelling``: the question writes the name letter by letter as the KG does. ``popularity``: the
-    logarithm of the entity's edges; ``best_known``: the same against the best connected candidate
-    for the same words. ``emphasis``: quotes or capitals. ``beside``: something it belongs to is
-    named right after it ("Utica, New York"): 1 if the two are neighbours in the KG. ``type``: how
-    many words of the question its relations' names have ("film", "born"), against the other
-    candidates.
+    ``length``: how specific the mention is. ``match``: by which kind of name, and how much of it.
+    ``spelling``: the question spells the name exactly as the KG does. ``popularity``: the logarithm
+    of the entity's edges; ``best_known``: the same relative to the candidate with most edges for
+    the same words. ``emphasis``: quotes or capitals. ``beside``: a related entity is named directly
+    after it ("Utica, New York"): 1 if the two are neighbours in the KG. ``type``: how many words of
+    the question its relations' names have ("film", "born"), relative to other candidates.
 
-    Against it speak: ``everyday``, a lower-case mention of everyday words; ``inside``, a longer
-    mention around this one is an entity too; ``no_edges``, no path can start there.
+    Negative features: ``everyday``, a lower-case mention of everyday words; ``inside``, a longer
+    mention around this one is an entity, too; ``no_edges``, no path can start there.
     """
 
     length: float
@@ -94,8 +93,8 @@ def features_of(
 ) -> Features:
     """Return the features of an entity with ``degree`` edges for ``mention``.
 
-    ``coverage`` is the share of the name that the mention holds (1 if all of it), or how likely
-    another form means it; the others are as in :class:`Features`.
+    ``coverage``: the fraction of the name that the mention has (1: all of it), or the likelihood of
+    a variant; the others are as in :class:`Features`.
     """
     everyday = mention.common and not mention.emphasised
     # Function words count a little: "Lord of the Rings" says more than "Lord Rings".

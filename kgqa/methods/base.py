@@ -49,11 +49,11 @@ Numbered: TypeAlias = "Generator[tuple[int, Answer | KgqaError], None, None]"
 class LinkedQuestion:
     """A question with its topic entities, and the seconds that linking took.
 
-    ``choices``: for multiple choice, what may be answered, by id or name. ``watch`` is called with
-    the name of each stage that the question reaches, and what is known then. ``unlinked``: why it
-    has no topic entity, for a method that can do without. ``stop`` raises KgqaError when nobody
-    waits for the answer any more (:mod:`kgqa.deadline`). ``among``: the ids of what the question
-    asks about, of an earlier answer; empty if that is open.
+    ``choices``: the permitted answers of multiple choice, by id or name. ``watch`` is called with
+    the name of each stage that the question reaches, and what is known then. ``unlinked``: why
+    there is no topic entity, for a method that needs none. ``stop`` raises KgqaError when the
+    caller has gone away (:mod:`kgqa.deadline`). ``among``: the ids of an earlier answer to which
+    this question refers; empty for any entity.
     """
 
     question: str
@@ -261,7 +261,8 @@ def walk_rules(
 ) -> WalkRules:
     """Return the walk rules: from the options, the KG's direction and the card's rules.
 
-    Only the card of a preset that was asked for (``card_decides``) overrides the KG's direction.
+    Only the card of a preset that the user selected (``card_decides``) overrides the KG's
+    direction.
     """
     return WalkRules(
         hops=card.hops if hops is None else hops,
@@ -277,7 +278,7 @@ def map_concurrently(
 
     ``work`` runs in daemon threads; a KgqaError that it raises is its item's result, any other
     error ends all. Items are taken from the iterable in the caller's thread, between results, so
-    that what makes them goes on while calls wait for a server.
+    that the iterable is computed while calls wait for a server.
     """
     done: SimpleQueue[tuple[T, R | KgqaError, BaseException | None]] = SimpleQueue()
 

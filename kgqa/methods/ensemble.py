@@ -156,7 +156,7 @@ class Ensemble(Method[EnsembleOptions]):
         """Yield each question's number with its findings, in batches.
 
         A member that fails on a question is left out of its pool, with a note; a question on which
-        all fail has the first one's error.
+        all fail has the first member's error.
         """
         numbered = enumerate(questions)
         while taken := list(islice(numbered, TOGETHER)):
@@ -285,11 +285,11 @@ class Ensemble(Method[EnsembleOptions]):
 class Auto(Ensemble):
     """Chooses the method that suits the KG and the question; a note names it.
 
-    Where a KG-CoT reasoner was trained for the KG: it first; if it is not sure, it and rank; if
-    they do not agree, it, rank and gcr together. Elsewhere relation paths are ranked by their
-    words, by the KG's own ranker if ``kgqa learn`` made one: the confidence of a reasoner from
-    another KG says nothing. If an option is set that gcr alone has, or the sentence encoder is not
-    there, gcr answers.
+    A KG with its own KG-CoT reasoner: the reasoner answers; if it is not confident, rank is added;
+    if the two disagree, gcr as well. Any other KG: relation paths are ranked by their words, by the
+    KG's own ranker if ``kgqa learn`` made one, since the confidence of a reasoner from another KG
+    means nothing. If an option is set that only gcr has, or the sentence encoder is missing, gcr
+    answers.
     """
 
     name = "auto"
@@ -843,7 +843,7 @@ def _together(used: Sequence[KgLlmUse]) -> KgLlmUse:
 def staleness_note(learnt: Mapping[str, Any], info: KGInfo) -> str:
     """Return a note if the KG has changed much since its own model was trained, else "".
 
-    ``learnt``: how much had changed and how many relations there were then.
+    ``learnt``: the number of changes and of relations when it was trained.
     """
     changed = info.changed - int(learnt.get("changed", info.changed))
     new = info.next_relation - int(learnt.get("relations", info.next_relation))

@@ -127,11 +127,11 @@ def ground_all(
 ) -> tuple[list[ScoredPath], list[str]]:
     """Return the decoded hypotheses as verified paths, and messages about refused ones.
 
-    ``topics``: keys of the topic entities. ``written``: the answer that the model wrote after each,
-    if it writes any; the path's last entity stands for a blank one. ``covered``: the log-coverage
-    at each token of each, if it was measured. A path is shown only if it starts at a topic entity,
-    its ids are in the store *and* its tokens are those of its ids: an index that says something
-    else than the graph is caught here.
+    ``topics``: keys of the topic entities. ``written``: the answer that the model wrote after each
+    hypothesis, if it writes any; a blank one is replaced by the path's last entity. ``covered``:
+    the log-coverage at each token, if measured. A path is accepted only if it starts at a topic
+    entity, its ids are in the store *and* its tokens are those of its ids: an index that
+    contradicts the graph is detected here.
     """
     paths: list[ScoredPath] = []
     notes: list[str] = []
@@ -168,19 +168,19 @@ def evidence_of(
 ) -> tuple[float, float]:
     """Return the coverage of a path's relations by the graph, and the log-weight lost by it.
 
-    ``parts``: the path's tokens as :meth:`kgqa.trie.lexicon.PathLexicon.parts` gives them;
-    ``link``: how many tokens the link has that stands on both sides of a relation; ``covered``: the
-    logarithm of the part of the model's probability that was allowed, at each token of the path
+    ``parts``: the path's tokens from :meth:`kgqa.trie.lexicon.PathLexicon.parts`; ``link``: the
+    number of tokens of the separator on each side of a relation; ``covered``: the log-probability
+    that the model gave to allowed tokens, at each token of the path
     (:class:`kgqa.decoding.engine.DecodingOutcome`).
 
-    The first, in 0..1, is the geometric mean of that part over the tokens of relations, so that
-    long relations are not taken for unlikely ones.
+    The coverage, in 0..1, is the geometric mean of that probability over the tokens of relations,
+    so that long relations do not appear improbable.
 
-    The second, at most 0, is the sum of ``covered`` at the tokens of relations, the links around
-    them and the closing token: the logarithm of what renormalising over the graph took from the
-    words that the model preferred. If an entity has one relation, its renormalised probability is 1
-    however little the question asks for it (label bias: Lafferty et al. 2001, sec. 2); added to the
-    score, this undoes it.
+    The lost weight, at most 0, is the sum of ``covered`` at the tokens of relations, their
+    separators and the closing token: the logarithm of what renormalising over the graph took from
+    the words that the model preferred. If an entity has one relation, its renormalised probability
+    is 1 however little the question asks for it (label bias: Lafferty et al. 2001, sec. 2); added
+    to the score, the lost weight undoes it.
     """
     opening, head, *hops, _ = map(len, parts)
     at = opening + head

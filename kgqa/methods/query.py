@@ -235,9 +235,8 @@ class Query(Method[QueryOptions]):
     ) -> Read:
         """Return the plans that ``question`` may mean, restricted to the ids ``among`` if any.
 
-        ``topics``: entities that it names, also by a part of their names.
-
-        Raises GraphError, UsageError.
+        ``topics``: entities that the question names, also by a part of their names. Raises
+        GraphError, UsageError.
         """
         began, question = time.perf_counter(), as_of(as_superlative(question))
         graph = queryable(_property_graph(store))

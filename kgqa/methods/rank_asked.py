@@ -91,7 +91,8 @@ _ANY = stems_of(" ".join(english_words("anything")))
 class Steps:
     """A question in two steps: ``first`` about the topic entity, ``rest`` about its answer.
 
-    ``noun``: what that is to the topic entity. Both have ``x`` for what they are about.
+    ``noun``: the relation of the first step's answer to the topic entity. Both questions have ``x``
+    for the entity that they are about.
     """
 
     noun: str

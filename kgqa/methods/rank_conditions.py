@@ -61,8 +61,9 @@ def narrowed_by_question(
 ) -> tuple[Sequence[Weighed], Narrowed]:
     """Filter the answers ``scores`` by the conditions of ``question``, with their relation paths.
 
-    ``names``: of the topic entities, which ``found`` and ``weighed`` follow; ``named``: what is
-    named beside them. If no condition is met all stays as it is. Raises GraphError.
+    ``names``: of the topic entities, in the order of ``found`` and ``weighed``; ``named``: other
+    entities in the question. If no condition is met, everything is returned unchanged. Raises
+    GraphError.
     """
     asked = words.question(question, next(iter(names)), names)
     likeliest = {

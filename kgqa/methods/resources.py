@@ -93,10 +93,10 @@ def model_and_adapter(
 class Resources:
     """The KG, the settings, and models by name, each loaded once.
 
-    ``store`` is None if every question has a graph of its own. ``open_index`` returns the index
-    that fits a key, or raises IndexFault; None has none at all. ``build_command`` makes the command
-    that builds an index of the options for it, which a note shows. ``models`` are shared with other
-    sessions of the same thread. Closing it closes what was opened. Not for use by several threads.
+    ``store`` is None if every question has its own graph. ``open_index`` returns the index that
+    fits a key, or raises IndexFault; None: no index is used. ``build_command`` returns the command
+    that builds an index with given options, for notes. ``models`` are shared with other sessions of
+    the same thread. Closing it closes what was opened. Not for use by several threads.
     """
 
     def __init__(

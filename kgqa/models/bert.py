@@ -42,8 +42,7 @@ class _Layer(NamedTuple):
 class Bert:
     """A BERT encoder that returns the hidden states of its last layer.
 
-    Models of its family override what differs: names of weights, positions, and what is added to
-    the scores of attention.
+    Subclasses for related models override the names of weights, positions, and the attention bias.
     """
 
     kind: ClassVar[str] = "bert"  # the model_type in a config.json

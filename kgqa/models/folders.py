@@ -43,8 +43,9 @@ _MAX_LISTED_FAULTS = 3  # faults of a card that one message names
 class ModelKind(Generic[CardT]):
     """A kind of model folder: its name in messages, its card type, and its bundled models.
 
-    ``version`` is the ``format_version`` that is read; ``older`` makes of a card of an earlier one
-    the next. ``again`` says what to do with one that cannot be used, ``files`` what a folder holds.
+    ``version``: the ``format_version`` that is supported; ``older``: converts a card of each
+    earlier version to the next. ``again``: the hint of errors for an unusable model; ``files``: the
+    files of a folder.
     """
 
     what: str
@@ -153,14 +154,13 @@ class ModelKind(Generic[CardT]):
     def save(
         self, folder: Path, card: CardT, tensors: Mapping[str, NDArray[Any]], changes: Changes = _NO
     ) -> None:
-        """Write ``card`` and its weights, float16 but for integers, into ``folder``, which is made.
+        """Write ``card`` and its weights, as float16 except integers, into ``folder``, creating it.
 
         ``changes``: for the name of each changed weight ``[out, in]`` of an encoder the factors
         ``[rank, in]`` and ``[out, rank]`` (LoRA) whose product is added to it.
 
-        Whoever reads sees the model that was there or this one, whenever that is: the card changes
-        in one step, and the weights that it named until then stay beside the new ones, until the
-        next. Raises ModelError.
+        The card is replaced atomically, and the old weights stay until the next save: a reader sees
+        either the old model or the new one. Raises ModelError.
         """
         import numpy as np
         from safetensors.numpy import save

@@ -182,11 +182,10 @@ async def _bound(response: Any) -> None:
 class GeneralLLM:
     """A client for one model of one server; safe for several threads.
 
-    ``base_url`` None is OpenAI's own, which needs a ``key``; a user and password in it are sent in
-    the key's place. ``timeout_s`` is for a call from its beginning to the last byte of its reply,
-    all ``retries`` included; they are for what may pass: no connection, 408, 409, 429 and 5xx.
-    ``cache``: the calls that were made before; it is closed with the client. Raises
-    GeneralModelError.
+    ``base_url`` None is OpenAI's own, which needs a ``key``; a user and password in the URL replace
+    the key. ``timeout_s`` limits a call to the last byte of its reply, with all ``retries``, which
+    follow transient errors: no connection, 408, 409, 429 and 5xx. ``cache``: replies to earlier
+    calls; it is closed with the client. Raises GeneralModelError.
     """
 
     def __init__(

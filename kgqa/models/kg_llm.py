@@ -88,7 +88,7 @@ def load_kg_llm(
     progress: Progress,
     quantize: Quantize | None = None,
 ) -> KgLLM:
-    """Load a KG-LLM.
+    """Load a KG-LLM: the language model, its tokenizer, its adapter and its card.
 
     ``model``: a hub name, a folder or a ``.gguf`` file; None is the offline SmolLM2. ``adapter``: a
     folder or a bundled one's name; None is the bundled one for the offline model, ``"none"`` none.
@@ -258,9 +258,9 @@ def suited_adapter(
 ) -> str | None:
     """Return the adapter that fits a KG with these ``relations`` best.
 
-    The KG's own in ``kg_folder`` is meant if it was trained for ``model``. Bundled ones are the
-    offline model's: one that was trained on such relations, or else the universal one. None, if
-    relations are missing, stands for the default adapter.
+    In this order: the KG's own in ``kg_folder``, if it was trained for ``model``; for the offline
+    model, a bundled one that was trained on such relations, or the universal one. None, if
+    ``relations`` is empty, selects the default adapter.
     """
     own = None if kg_folder is None else kg_folder / OWN_ADAPTER
     if (
@@ -327,7 +327,8 @@ def _load(folder: Path, device: torch.device, quantization: Any) -> tuple[Any, A
 def make_special(tokenizer: Any, card: AdapterCard) -> None:
     """Add the card's tokens to the tokenizer, and mark its markers as special tokens.
 
-    Only a special token is split in a name, which could else spell the end of a path.
+    Names are tokenised with special tokens split; an ordinary marker token could be spelt by a name
+    and end the path.
     """
     from transformers import AddedToken
 

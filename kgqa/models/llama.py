@@ -150,7 +150,7 @@ class Llama(TreeModel):
 def fused(model: Any, *, taken: bool = False) -> dict[str, Tensor]:
     """Return the weights of a ``LlamaForCausalLM``, with joined projections, for :class:`Llama`.
 
-    ``taken``: delete from the model what was joined, so that no large weight is held twice.
+    ``taken``: delete the original weights from the model as they are joined, to save memory.
     """
     state = model.state_dict()
     weights = {"embedding": state["model.embed_tokens.weight"], "norm": state["model.norm.weight"]}

@@ -51,12 +51,12 @@ _ABANDONED_S = 6 * 3600  # a temporary folder this old belongs to a run that was
 def converted_gguf(file: Path, cache: Path, progress: Progress, *, name: str | None = None) -> Path:
     """Convert a GGUF file to a transformers folder at first use, and return the folder.
 
-    ``name`` is what to call the model in the cache and in messages (default: the file's stem). The
-    folder's name also holds a hash of the file's path, size and time of change, so that a changed
-    file is converted again.
+    ``name``: the model's name in the cache and in messages (default: the file's stem). The folder's
+    name also has a hash of the file's path, size and modification time, so that a changed file is
+    converted again.
 
     Raises ModelNotFoundError if the file does not exist, ModelError if it is not a GGUF file, is
-    damaged, holds an architecture that transformers cannot read, or the cache cannot be written.
+    damaged, has an architecture that transformers cannot read, or the cache cannot be written.
     """
     _check(file)
     name = name or file.stem
@@ -336,8 +336,8 @@ def locate_model(model: str | None, cache: Path, progress: Progress) -> ModelFol
 def same_base(trained_on: str, model: str) -> bool:
     """Return whether an adapter trained on one model name fits another model name.
 
-    The last part of the names is compared without case: ``HuggingFaceTB/SmolLM2-135M-Instruct`` is
-    ``smollm2-135m-instruct`` wherever it lies.
+    The last part of the names is compared without case: ``HuggingFaceTB/SmolLM2-135M-Instruct``
+    matches a local folder ``smollm2-135m-instruct``.
     """
     last = [Path(name).name.casefold() for name in (trained_on, model)]
     return not trained_on or last[0] == last[1]

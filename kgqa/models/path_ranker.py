@@ -57,17 +57,19 @@ _Factor = Annotated[float, Field(ge=0.001, le=1_000, strict=False)]
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CONFIG)
 class RankerCard:
-    """What a ranker was trained for; unusable fields are a ValidationError.
+    """A path ranker's training data and calibration.
 
-    ``hop_bias``: added to the logit of a path of 1, 2, … hops, the last one to longer ones.
-    ``none``: the logit of "none of them". ``temperature``: what logits are divided by, so that
-    shares mean how often they are right. ``refuse_above``: the probability that the graph has no
-    answer from which there is none. ``lacking`` makes its log-odds: weights of the log-odds of what
-    is missing against the best path there is, of how much better (-3 to 6) a relation of the
-    topic's own kind fits, and of a noun asked for that the path does not say; then a sum.
-    ``refusal``: slope and shift from these to the probability that no answer is right.
-    ``evidence``: weights of what the log-odds of an answer's being right are made of: its own, its
-    lead, the words it says, conditions that are met, and a sum.
+    Invalid fields raise pydantic's ValidationError. ``hop_bias``: added to the logit of a path of
+    1, 2, … hops; the last one applies to longer ones. ``none``: the logit of "none of them".
+    ``temperature``: divides logits, so that probabilities are calibrated. ``refuse_above``: the
+    probability of no answer from which none is given.
+
+    ``lacking``: weights of the log-odds that the graph has no answer: the logit of the missing
+    relation against the best path, the advantage (-3 to 6) of a relation that similar entities
+    have, a requested noun that the path lacks; then a constant. ``refusal``: slope and shift from
+    these log-odds to the probability that no answer is right. ``evidence``: weights of the log-odds
+    that an answer is right: its own log-odds, its lead, the words it explains, conditions met; then
+    a constant.
     """
 
     encoder: Annotated[str, Field(min_length=1)]

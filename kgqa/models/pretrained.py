@@ -30,8 +30,8 @@ _LAYERS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "encoder_la
 def from_pretrained(kind: Any, folder: Path, **more: Any) -> Any:
     """Load ``kind``, an auto class of transformers, from ``folder``.
 
-    The one way in for all models and tokenizers: nothing is downloaded, no Python file in the
-    folder is run and nobody is asked whether it may be, and weights are never pickles. Raises
+    All models and tokenizers are loaded through this function: nothing is downloaded, no Python
+    file in the folder is run, no question about it is asked, and weights are never pickles. Raises
     ValueError for a folder that needs code of its own, and for damaged or hostile files
     :data:`LOADING_ERRORS`.
     """

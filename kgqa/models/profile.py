@@ -45,9 +45,9 @@ def engine_for(
 ) -> Engine:
     """Return a decoding engine for ``kg_llm``.
 
-    ``together``: questions that share a forward pass; None is what suits the device. ``budget``:
-    tokens that look-ahead fills a forward pass up to; None is what was measured. Raises UsageError
-    if one is below 1, ModelError if memory does not even suffice to probe the model.
+    ``together``: questions that share a forward pass, None: by the device. ``budget``: tokens of
+    look-ahead in a pass, None: as measured. Raises UsageError if one is below 1, ModelError if
+    memory does not even suffice to probe the model.
     """
     plan = plan_for(kg_llm, progress=progress or Silent(), budget=budget)
     if together is None:

@@ -73,8 +73,8 @@ def encode_prompt(
 ) -> list[int]:
     """Return the token ids of a prompt.
 
-    A chat template writes its own first token; a plain prompt gets what the tokenizer puts before
-    every text (nothing for SmolLM2, ``<s>`` for Llama).
+    A chat template writes its own first token; a plain prompt gets the special tokens that the
+    tokenizer puts before every text (nothing for SmolLM2, ``<s>`` for Llama).
     """
     specials = [token.content for token in tokenizer.added_tokens_decoder.values() if token.special]
     untrusted = [piece.text for piece in pieces if not piece.trusted]

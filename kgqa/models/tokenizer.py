@@ -202,7 +202,7 @@ class HFEncoder(PartEncoder):
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerBase:
-        """The transformers tokenizer underneath."""
+        """The wrapped transformers tokenizer."""
         return self._tokenizer
 
     @cached_property
@@ -283,7 +283,7 @@ class BareEncoder(PartEncoder):
 
     @property
     def serialised(self) -> str:
-        """The tokenizer as JSON."""
+        """The tokenizer in the JSON format of the tokenizers library."""
         return self._serialised
 
     @cached_property

@@ -75,8 +75,8 @@ class PathEdge:
 class GroundedPath:
     """A path all of whose facts are in the store.
 
-    ``text`` is what ``kgqa check`` reads back: a name that could be taken for a part of a path is
-    quoted in it (:func:`kgqa.display.shown_name`). What a model decodes is never quoted.
+    ``text`` can be parsed back by ``kgqa check``: a name that looks like a part of a path is quoted
+    in it (:func:`kgqa.display.shown_name`). Text that a model decodes is never quoted.
     """
 
     edges: tuple[PathEdge, ...]
@@ -84,12 +84,12 @@ class GroundedPath:
 
     @property
     def head(self) -> Node:
-        """The topic entity."""
+        """The entity that the path starts from, a topic entity."""
         return self.edges[0].head
 
     @property
     def tail(self) -> Node:
-        """The last entity."""
+        """The entity that the path ends in."""
         return self.edges[-1].tail
 
     @property
@@ -105,7 +105,7 @@ class GroundedPath:
 
     @property
     def relation_path(self) -> tuple[str, ...]:
-        """The sequence of relations."""
+        """The names of the path's relations, in order."""
         return tuple(edge.relation for edge in self.edges)
 
 

@@ -269,7 +269,7 @@ class WholeSearch:
     def _aggregates(
         self, pattern: Pattern, places: Sequence[Place], state: State
     ) -> Iterator[tuple[NodeRef | _Total | _Grouped, float]]:
-        """Yield what a plan may compute, with scores: the nodes themselves, totals, or groups."""
+        """Yield the possible outputs with scores: the nodes themselves, a total, or groups."""
         whole = self._read.whole["aggregate"]
         having = self._read.whole["having"]["no"]
         answer, known = pattern.nodes[0], self._known.of(places)

@@ -607,7 +607,7 @@ class ConditionSearch:
             yield every
 
     def _is_denied(self, place: Place) -> bool:
-        """Return whether "no" precedes what a quantity measures: no alcohol, in litres."""
+        """Return whether "no" precedes the substance that a quantity measures: "no alcohol"."""
         noun = relation_phrase(place.property.name).rpartition(" ")[2]
         denied = self._read.denied(1) & {*self._read.mentions.of(noun)}
         # "no flights" denies facts, not a number

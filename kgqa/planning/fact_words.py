@@ -253,7 +253,7 @@ class FactWords:
 
 
 def span_of(there: Mapping[str, Property]) -> Span:
-    """Return which of a fact's properties hold its begin and its end.
+    """Return the properties that hold the begin and the end of a fact.
 
     >>> from kgqa.graph.schema import Property
     >>> span_of({"from": Property("from", "date"), "to": Property("to", "date")}).end.name

@@ -56,7 +56,7 @@ _OF_COUNTS = re.compile(
 def unsayable(question: str, known: Sequence[str]) -> str:
     """Return the phrase of a question that no plan can express, such as "percentage"; else "".
 
-    ``known``: a schema in words; what is a property there needs no calculation.
+    ``known``: the schema in words; a phrase that is a property there needs no calculation.
 
     >>> unsayable("What percentage of films won?", ["text film : name"])
     'percentage'
@@ -302,7 +302,7 @@ _LINKING = frozenset(map(stem, english_words("relating")))
 
 
 def lost(words: Iterable[str]) -> set[str]:
-    """Return the content words among ``words``, without those that only link others.
+    """Return ``words`` without those that only link others, such as "associated".
 
     >>> sorted(lost(["associated", "same", "community"]))
     ['community', 'same']
@@ -373,7 +373,7 @@ def asks_who(question: str) -> bool:
 
 
 def asks_one(question: str) -> bool:
-    """Return whether a question asks for one thing, by its first noun.
+    """Return whether a question asks for a single entity, judging by its first noun.
 
     >>> asks_one("Which doctor was hired first?"), asks_one("Which doctors are the oldest?")
     (True, False)

@@ -43,10 +43,10 @@ ENTITY = "entity"  # in place of "class": what is equal to an id, not a property
 class FoundValue:
     """A text of the question that is stored as a value, with its stored form in ``fields``.
 
-    Of entities called so their ids; ``things``: ids, by class, of those that have it as a property
-    which is their name. ``steps``: the relations of such an entity by its id, each with whether it
-    is their tail; an entity that has very many edges is not in it. ``holds``: of a thing that the
-    question compares with, what it has by class and property.
+    For names of entities, ``fields`` has their ids; ``things``: ids, by class, of entities that
+    have the text as a name property. ``steps``: the relations of each such entity by its id, each
+    with whether the entity is the tail; entities with very many edges are missing. ``holds``:
+    values, by class and property, of an entity that the question compares with.
     """
 
     start: int
@@ -155,7 +155,7 @@ class SchemaParts:
 
     @property
     def words(self) -> list[str]:
-        """All parts in words."""
+        """The texts of all classes, relations and properties."""
         properties = (text for _, text in self.properties.values())
         return [*self.classes.values(), *self.hops.values(), *properties]
 

@@ -117,7 +117,7 @@ class ValueIndex:
                     self._add(owned, store.property_values(facts, one.name)[1])
 
     def _add(self, owned: Owned, values: Sequence[object]) -> None:
-        """Add a property's values."""
+        """Add the values of a property or relation to the index."""
         for value in dict.fromkeys(map(str, values)):
             said = _SEXES.get(value.lower(), ()) if _SEX.search(owned[2]) else ()
             for words in (_key(value), *said):
@@ -251,11 +251,10 @@ class ValueIndex:
     ) -> list[FoundValue]:
         """Add to ``found`` the entities that the question mentions by a part of their name.
 
-        ``mentions``: these parts, with the entities' keys. One replaces a shorter value in its
-        place: "San" of "San Francisco". A part in small letters may be a common noun: it counts
-        only if the whole question is in small letters and the schema's ``parts`` lack the word.
-        Behind another name or an initial it belongs to somebody else: "A. Peterson", where "K.
-        Peterson" is stored.
+        ``mentions``: these parts, with the entities' keys. A part replaces a shorter value at its
+        place: "San" of "San Francisco". A lower-case part may be a common noun: it counts only if
+        the whole question is in lower case and the schema's ``parts`` lack the word. After another
+        first name or initial it means another person: "A. Peterson", where "K. Peterson" is stored.
         """
         partly: list[FoundValue] = []
         small = question[1:] == question[1:].lower()

@@ -68,7 +68,7 @@ class Cypher:
 def cypher_of(
     plan: Plan, schema: GraphSchema | SchemaIndex, *, inline: bool = True, limit: int | None = None
 ) -> Cypher:
-    """Translate ``plan`` to Cypher.
+    """Translate ``plan`` to one read-only statement of Cypher.
 
     ``inline``: values as literals, for Neo4j Browser, otherwise as parameters. ``limit``: of rows,
     if the plan has none or a greater one. Raises PlanError if the plan does not fit the schema or

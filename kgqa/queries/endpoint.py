@@ -63,7 +63,7 @@ def run_on_endpoint(
 def foresee(
     plans: Iterable[Plan], store: SparqlStore, index: SchemaIndex, limits: QueryLimits
 ) -> None:
-    """Prefetch the rows of several plans in one go, of those that are one statement."""
+    """Prefetch the rows of several plans at once, of those that one statement can express."""
     asked: list[Sparql] = []
     for plan in plans:
         if plan.limit is None:
@@ -166,11 +166,11 @@ class _Solved(Execution):
         super().__init__(plan, store, index, limits, until)
 
     def execution_of(self, plan: Plan) -> Execution:
-        """See :class:`kgqa.queries.execute.Execution`."""
+        """Return the execution, from solutions, of the plan that this one continues."""
         return _execution(plan, self.store, self.index, self.limits, self.until)
 
     def solver_of(self, plan: Plan, start: IntArray | None) -> Solver:
-        """See :class:`kgqa.queries.execute.Execution`."""
+        """Return the endpoint solver of a plan's pattern; ``start``: permitted keys of node 0."""
         solver = _EndpointSolver(
             plan, self.store, self.index, self.limits, start=start, until=self.until
         )

@@ -38,7 +38,8 @@ def _holds_empty(comparison: Comparison) -> bool:
 def required(plan: Plan) -> set[NodeRef | HopRef] | None:
     """Return the nodes and hops that a group must have; the others may be absent.
 
-    None if empty groups are impossible: what is counted lies between grouped nodes, or is one.
+    None if empty groups are impossible: the counted nodes lie between grouped ones, or are grouped
+    themselves.
     """
     groups: set[int] = set()
     for ref in (ref for item in plan.group for ref in owners(item)):

@@ -204,7 +204,7 @@ class Solver:
         return (of_class or not self.plan.nodes[node]) and (node != 0 or self.start is None)
 
     def _may_be(self, node: int, keys: IntArray, *, of_class: bool = False) -> BoolArray:
-        """Return which of ``keys`` a node may have.
+        """Return which of ``keys`` the pattern lets a node have, by its class and ``start``.
 
         ``of_class``: their class is known to fit and not tested.
         """

@@ -161,13 +161,12 @@ class Sort:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A query as a value. Raises PlanError where its parts do not belong together.
+    """A query as a value. Raises PlanError if its parts are inconsistent.
 
     ``nodes``: the class of each node ("" is any), first those of ``hops``, then those of
-    ``without``; a hop's number counts through ``hops`` and then the hops of ``without``.
-    ``group``: what aggregates are grouped by; ``default_group`` says what its text leaves out.
-    ``first``: the plan whose rows, each of one node, are the nodes that node 0 can be.
-    ``skip``: how many of the first rows are left out.
+    ``without``; hops are numbered through ``hops`` and then ``without``. ``group``: the grouping of
+    aggregates; if it equals ``default_group``, the text leaves it out. ``first``: the plan whose
+    output nodes are the permitted values of node 0. ``skip``: the number of first rows left out.
     """
 
     nodes: tuple[str, ...]
@@ -291,7 +290,7 @@ class Plan:
 
     @property
     def having(self) -> tuple[Comparison, ...]:
-        """The conditions on groups."""
+        """The conditions on groups, whose left sides are aggregates."""
         return tuple(
             comparison for comparison in self.where if isinstance(comparison.left, Aggregate)
         )

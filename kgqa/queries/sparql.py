@@ -894,7 +894,7 @@ class _Select:
     open: set[str] = field(default_factory=set)
 
     def add(self, name: str, text: str, *, aggregate: bool = False) -> None:
-        """Add a variable with its expression."""
+        """Add a variable with its expression to the SELECT."""
         self.texts[name] = text
         if aggregate:
             self.aggregates.add(name)
@@ -964,7 +964,7 @@ def _value(value: Value) -> str:
 
 
 def _in_interval(text: str, operator: str, span: str) -> str:
-    """Return the condition that a date lies in, before or after an interval."""
+    """Return the SPARQL condition that a date compares with an interval, such as a year."""
     if "T" in span or span[:1] == "-":
         raise NotOneStatementError  # by a clock, or before year 1: not compared as texts
     start, end = map(literal, interval_texts(span))

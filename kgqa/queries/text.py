@@ -138,7 +138,7 @@ class _Parser:
         self._depth = 0
 
     def plan(self) -> Plan:
-        """Parse the whole text."""
+        """Parse the whole text as a plan."""
         first: Plan | None = None
         while True:
             self._nodes: list[str] = []
@@ -265,7 +265,7 @@ class _Parser:
         return owner
 
     def _without(self) -> Without:
-        """Parse a ``without`` clause."""
+        """Parse a ``without`` clause: hops, and their conditions."""
         start, nodes = len(self._hops), len(self._nodes)
         while True:
             token = self._token
@@ -281,7 +281,7 @@ class _Parser:
         return Without(tuple(self._hops[start:]), tuple(where))
 
     def _comparison(self) -> Comparison:
-        """Parse a comparison."""
+        """Parse a comparison: operand, operator, value or values."""
         left = self._item()
         start = self._token
         negated = bool(self._keyword("not"))
@@ -420,7 +420,7 @@ class _Parser:
 
     @property
     def _token(self) -> _Token:
-        """The next token."""
+        """The next token, not consumed."""
         return self._tokens[self._at]
 
     def _next(self) -> _Token:

@@ -81,7 +81,7 @@ class ChainExample(TrainingExample):
 
     @property
     def conclusion(self) -> str:
-        """The answer line."""
+        """The answer line, with all answers."""
         return concluded(self.answers)
 
 
@@ -303,7 +303,7 @@ def _thought(name: str, relation: str) -> str:
 def noun_of(relation: str) -> str:
     """Return a noun phrase for the tail of a relation, from the last words of its name.
 
-    A relation walked against its direction (``^``) leads to what has ``{x}`` there.
+    A relation walked against its direction (``^``) leads to an entity that has ``{x}`` as its tail.
 
     >>> noun_of("tv.tv_program.program_creator")
     'the program creator of {x}'

@@ -96,7 +96,7 @@ class Example(TrainingExample):
 
     @property
     def written(self) -> tuple[object, ...]:
-        """The path."""
+        """The path, as names and relations."""
         return self.head, self.hops
 
 

@@ -72,9 +72,9 @@ def encode(
     """Convert examples to ``input_ids`` and ``labels``; also return how many were too long.
 
     ``loss`` "relations" leaves the tokens of entity names without labels: which of a relation
-    path's tails an example holds is mostly chance. An example of more than ``max_tokens`` tokens is
-    left out: cut, it would teach half a path; of a chain the prompt's graph is made smaller first.
-    Rows are taken as they are. Raises MarkerMissingError if the tokenizer lacks a marker of
+    path's tails an example has is mostly chance. An example of more than ``max_tokens`` tokens is
+    left out, since half a path must not be learnt; for a chain, the prompt's graph is shortened
+    first. Rows are taken unchanged. Raises MarkerMissingError if the tokenizer lacks a marker of
     ``form``.
     """
     lexicon = PathLexicon(kg_llm.encoder, form)
@@ -228,15 +228,16 @@ def train(
 ) -> AdapterReport:
     """Train ``kg_llm``, which has no adapter yet and is changed, and write the folder ``out``.
 
-    ``held_out``: one example of each held-out question, for the loss. ``data``: what the examples
-    are, for the README. ``start_from``: the folder of an adapter of the same model, to go on from.
+    ``held_out``: one example of each held-out question, for the loss. ``data``: a description of
+    the examples, for the README. ``start_from``: the folder of an adapter of the same model to
+    continue.
 
-    ``out`` gets an adapter in bfloat16, or with ``full`` a whole model with its tokenizer; beside
-    it ``kgqa.json``, ``README.md`` and ``training.jsonl``. A run that was stopped goes on from its
-    last checkpoint in ``out``, unless it is not to resume.
+    ``out`` gets an adapter in bfloat16, or with ``full`` a whole model with its tokenizer; with it
+    ``kgqa.json``, ``README.md`` and ``training.jsonl``. A stopped run resumes from its last
+    checkpoint in ``out``, unless the settings forbid it.
 
     Raises DataError if no example is left to train on, or if the checkpoint is of another run;
-    UsageError if two runs want the same folder.
+    UsageError if two runs use the same folder.
     """
     with alone(out):
         kg_llm = with_markers(kg_llm, kg_llm.card, settings.seed)

@@ -82,9 +82,9 @@ class Best:
 class Fit(Generic[BatchT]):
     """Fits a model, or a list of weights, to batches with ``optimizer``.
 
-    ``loss`` is that of a batch, or the parts that it is the sum of, one in memory at a time.
-    ``clip``: the length to which gradients are cut. ``check`` is asked every ``check_every`` steps
-    and at the end; ``checks`` are the figures so far by step.
+    ``loss`` returns the loss of a batch, or the parts that it is the sum of, one in memory at a
+    time. ``clip``: the norm to which gradients are clipped. ``check`` is called every
+    ``check_every`` steps and at the end; ``checks``: the figures so far, by step.
     """
 
     model: torch.nn.Module

@@ -285,9 +285,9 @@ def learn(
 ) -> LearnReport:
     """Fit a ranker to people's questions, and keep it if it beats the one it starts from.
 
-    That is the one of ``options``, or else the bundled one that suits the KG, or ``universal``.
-    ``folder`` is the KG's, where the ranker and the phrases of ``options`` are kept. A run that is
-    stopped changes nothing but the phrases. Raises DataError if there are too few questions.
+    It starts from the ranker of ``options``, else the bundled one that suits the KG, or
+    ``universal``. ``folder``: the KG's, where the ranker and the phrases of ``options`` are kept. A
+    stopped run changes only the phrases. Raises DataError if there are too few questions.
     """
     began = time.perf_counter()
     out = folder / OWN_RANKER

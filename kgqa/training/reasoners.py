@@ -192,12 +192,12 @@ def fit_reasoner(
 ) -> ReasonerReport:
     """Train on ``questions``, and write the reasoner that is best on ``checks`` into ``out``.
 
-    ``described`` goes into the card. ``encoder_name``: what loads the encoder again, if that is not
-    its name. A run that was stopped goes on from its last checkpoint in ``out``, unless it is not
-    to resume, and ends in the weights that it would have had.
+    ``described`` goes into the card. ``encoder_name``: loads the encoder again, if that is not its
+    name. A stopped run resumes from its last checkpoint in ``out``, unless the settings forbid it,
+    and ends in the same weights as an uninterrupted one.
 
     Raises DataError if there is nothing to train on, or if the checkpoint is of another run or
-    damaged; UsageError if two runs want the same folder; GraphError; and ModelError if ``out``
+    damaged; UsageError if two runs use the same folder; GraphError; and ModelError if ``out``
     cannot be written.
     """
     if not questions:

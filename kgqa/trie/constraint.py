@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Expansion:
     """The moves out of states, sorted by (row, token): token and next state of each.
 
-    ``row``: the index of the state that a move starts from, among the states asked for.
+    ``row``: the index, in the list of states expanded, of the state that the move starts from.
     """
 
     row: IntArray

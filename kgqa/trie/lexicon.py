@@ -209,7 +209,7 @@ class _Pool:
     ) -> Sequences:
         """Return the token ids of each key; ids of new keys are read from ``encoded`` in batches.
 
-        What was encoded stays if a time limit ends it (:mod:`kgqa.trie.constraint`).
+        Ids encoded before a time limit ends the call are kept (:mod:`kgqa.trie.constraint`).
         """
         return self.at(self.rows(keys, encoded))
 

@@ -75,8 +75,8 @@ def precompute(
 ) -> PrecomputeResult:
     """Compute and write the tries of ``topics`` that ``writer`` lacks (None: all named entities).
 
-    ``resources`` opens a store and makes a lexicon, wherever units run; picklable for another
-    process. Units of ``unit`` entities run by ``executor``. Raises IndexFault and WorkerError;
+    ``resources`` opens a store and makes a lexicon in every worker, and must be picklable for other
+    processes. ``executor`` runs units of ``unit`` entities. Raises IndexFault and WorkerError;
     errors of the store propagate.
     """
     began = time.monotonic()

@@ -41,8 +41,8 @@ def canonical(
 ) -> Canonical:
     """Return ``question`` in the canonical wording, which all readers use.
 
-    ``own``: words of the graph's classes, relations and properties. ``names``: which of some texts
-    are names of the graph; a wording inside of one stays.
+    ``own``: words of the graph's classes, relations and properties, which are kept. ``names``:
+    returns which of some texts are names in the graph; wordings inside names are kept.
 
     >>> canonical("Please count all books").text
     'How many books'

@@ -45,9 +45,9 @@ def written_out(
 ) -> tuple[str, list[str]]:
     """Replace relative dates such as "last month" in ``question``; also return notes on them.
 
-    ``names``: the words that name its topic entities, which stay. ``today``: the day it is asked
-    on, as YYYY-MM-DD; by default the clock's in the time ``zone``, or in the machine's own. Raises
-    UsageError if the day or zone does not exist.
+    ``names``: the words that name its topic entities, which are kept. ``today``: the day of the
+    question, as YYYY-MM-DD; by default the clock's in the time ``zone``, or in the machine's own.
+    Raises UsageError if the day or zone does not exist.
 
     >>> written_out("Who left last month, or since this year?", [], "2024-01-31")[0]
     'Who left in December 2023, or since 2024?'

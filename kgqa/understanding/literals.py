@@ -242,7 +242,7 @@ def stated(question: str) -> Stated:
         return here
 
     def between(match: re.Match[str], first: str, after: str, days: tuple[float, float]) -> None:
-        """Add a period's literals: its first day and the day after, by the stated operator."""
+        """Add the literals of a period from ``first`` up to ``after``, by the operator stated for it."""
         start, end = match.span()
         read = Value(days)
         operator, said = _operator(question, start, end, read)
@@ -398,8 +398,8 @@ def _operator(question: str, start: int, end: int, value: Value | None) -> tuple
 def value_conditions(question: str) -> list[ValueCondition]:
     """Return the value comparisons, and the superlative, that ``question`` states.
 
-    Its topic entity's name has been taken out. A superlative stands last; of several the first one
-    counts. What is not surely one of these is none.
+    ``question`` must not contain its topic entity's name. A superlative comes last; of several the
+    first one counts. Uncertain phrases are ignored.
 
     >>> [one] = value_conditions("Which of x's papers came out after 1975?")
     >>> one.words, one.operator, one.met_by(read_value("1976-03-31"), "days")

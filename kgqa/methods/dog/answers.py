@@ -83,11 +83,11 @@ def _name(text: str, *, last: bool) -> str:
 def answer_end(text: str, names: Collection[str] = ()) -> int | None:
     """Return the index at which the answer line of a text ends, None while it is incomplete.
 
-    A line counts that says ``Therefore, the answer is X`` or ``the answer is * X``. It ends at a
-    line feed, or after a full stop with white space and something else than a further ``* X`` after
-    it, unless that belongs to a name: one of ``names`` (casefolded) that the line has or may still
-    become, an initial or a usual abbreviation ("J. R. R.", "D.C.", "St."). If that leaves it open,
-    the line goes on: too long a text is better than half a name.
+    An answer line has the form ``Therefore, the answer is X`` or ``the answer is * X``. It ends at
+    a line feed, or at a full stop before white space unless another ``* X`` follows, or the stop
+    belongs to a name: one of ``names`` (casefolded) that the line has or may still become, an
+    initial or a usual abbreviation ("J. R. R.", "D.C.", "St."). In doubt the line continues: too
+    long a text is better than half a name.
     """
     for claim in CLAIM.finditer(text):
         after = text[claim.end() :]

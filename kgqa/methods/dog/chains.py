@@ -260,9 +260,9 @@ def chain_path(
 ) -> ScoredPath | None:
     """Return the chain as a path with its readings as groundings, None if none is in the graph.
 
-    A reading stands only if each of its triplets is in the store, has the tokens that were written,
-    and touches what was visited before it: whatever the constraint said. ``closing``: the tokens of
-    the closing marker.
+    A reading is accepted only if each of its triplets is in the store, has the tokens that were
+    written, and touches an entity visited before, independently of the constraint. ``closing``: the
+    tokens of the closing marker.
     """
     checked = (_grounded(store, lexicon, chain.spans, each, start, closing) for each in readings)
     groundings = [path for path in checked if path is not None]

@@ -48,7 +48,7 @@ class FilteredGraph:
     notes: tuple[str, ...]
 
     def all_texts(self) -> tuple[str, ...]:
-        """Return the distinct texts."""
+        """Return the distinct texts of the triplets."""
         return tuple(dict.fromkeys(self.texts))
 
 
@@ -86,8 +86,8 @@ class GraphFilter:
     ) -> FilteredGraph:
         """Return the filtered graph for a question about ``topics`` (entity keys).
 
-        ``room``: tokens that it may take in the prompt, ``tokens_of``: those of each of some texts.
-        Raises EmptyLanguageError if nothing touches a topic entity, GraphError.
+        ``room``: tokens available for it in the prompt; ``tokens_of``: returns the number of tokens
+        of each text. Raises EmptyLanguageError if nothing touches a topic entity, GraphError.
         """
         rows, level, notes = neighbourhood(store, triplets, topics, self.hops)
         if not len(rows):
@@ -149,8 +149,9 @@ def neighbourhood(
 ) -> tuple[IntArray, IntArray, list[str]]:
     """Return the triplets within ``hops`` hops of ``topics``, their distance, and notes.
 
-    Shapes ``[n, 5]`` and ``[n]``, from 1 on, each triplet once. Notes tell of entities that were
-    not read because they have too many edges, and of what was left when enough had been read.
+    Shapes ``[n, 5]`` and ``[n]``; distances count from 1, each triplet is returned once. Notes list
+    entities that were skipped because they have too many edges, and what was left when the limit
+    was reached.
     """
     seen: set[tuple[int, ...]] = set()
     rows: list[IntArray] = []

@@ -234,7 +234,7 @@ class Dog(Method[DogOptions]):
         answers: list[RankedAnswer],
         others: list[RankedAnswer],
     ) -> tuple[list[RankedAnswer], list[RankedAnswer]]:
-        """Return the answers and others, first those that every topic entity reaches."""
+        """Return answers and others sorted again: those that every topic entity reaches first."""
         every = [*answers, *others]
         keys = store.keys_of([answer.id or "" for answer in every])
         missing = lacking(store, question.topics, keys, self.rules(store))

@@ -27,8 +27,8 @@ MOST_KEPT = 4_000_000  # hops in memory, about 50 bytes each
 class HopsOf(NamedTuple):
     """The hops of entities, sorted by ``row``; columns are ``[n]``, except ``hop`` ``[n, 4]``.
 
-    ``row`` is a position in the keys asked for, ``hop`` as in :class:`kgqa.paths.walk.Hops`,
-    ``relation`` the number of the hop's relation, ``kind`` the tail's kind.
+    ``row``: a position in the requested keys; ``hop``: as in :class:`kgqa.paths.walk.Hops`;
+    ``relation``: the number of the hop's relation; ``kind``: the tail's kind.
     """
 
     row: IntArray
@@ -49,7 +49,7 @@ class HopTable:
         self._clear()
 
     def _clear(self) -> None:
-        """Forget all hops."""
+        """Empty the cache."""
         self._keys = np.empty(0, np.int64)  # sorted
         self._start = np.empty(0, np.int64)
         self._count = np.empty(0, np.int64)

@@ -85,9 +85,9 @@ class KgCot(Method[KgCotOptions]):
         }
 
     def findings(self, store: GraphStore, questions: Iterable[LinkedQuestion | KgqaError]) -> Found:
-        """Yield findings.
+        """Yield each question's number with its findings or its error, in any order.
 
-        Raises AdapterMismatchError for more hops than the reasoner was trained for.
+        Raises AdapterMismatchError for walks of more hops than the reasoner was trained for.
         """
         self._in(store)
         yield from super().findings(store, questions)

@@ -77,10 +77,7 @@ class IndexKey:
 
     @property
     def folder(self) -> str:
-        """The folder's name.
-
-        The KG's version is no part of it, so a new version replaces the index.
-        """
+        """The index folder's name, without the KG's version, so that a new version replaces it."""
         content = asdict(self) | {"schema": SCHEMA_VERSION}
         del content["kg_version"]
         return _sha256(content)[:16]

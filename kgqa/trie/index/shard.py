@@ -99,7 +99,10 @@ def encode_shard(
     each = token_bytes(texts, width)
 
     def packed(text: IntArray, names: bytes, **compression: Any) -> bytes:
-        """Encode the shard with texts numbered by ``text``."""
+        """Return the shard's Parquet bytes.
+
+        ``text``: text numbers of heads, relations and tails.
+        """
         head, relation, tail = np.split(text, np.cumsum([len(part) for part in parts[:-1]]))
         dictionary, coded = Dictionary.packed(hops, relation, tail)
         tries: list[bytes | None] = [None] * len(keys)
@@ -197,12 +200,12 @@ class StoredTrie:
 
     @property
     def table(self) -> PathTable:
-        """Its paths."""
+        """The id paths of the entity."""
         return self._decoded[1]
 
     @property
     def sequences(self) -> JoinedSequences:
-        """The token sequence of each path of ``table``."""
+        """The token sequences of the id paths in ``table``, in the same order."""
         return self._decoded[0]
 
     @cached_property

@@ -135,11 +135,11 @@ def _named_if_unwritable(folder: Path) -> Iterator[None]:
 def rebase_index(folder: Path, version: str, dropped_keys: IntArray) -> tuple[int, int]:
     """Update the index in ``folder`` to the KG version ``version``, dropping rows of some entities.
 
-    Those are composed until they are computed again; whether an entity has too many paths to be
-    stored is found again, too. No shard is written: the manifest lists what was dropped, and a
-    damaged shard is left out. All other entities must have kept their keys, and the steps of their
-    paths their numbers. Returns how many rows are kept and how many were dropped. Stopped anywhere,
-    the index is the old one or the new one. Raises IndexFault.
+    The dropped entities are composed on the fly until they are computed again; which of them have
+    too many paths to be stored is also computed again. No shard is written: the manifest lists the
+    dropped rows, and a damaged shard is left out. All other entities must have kept their keys, and
+    the steps of their paths their numbers. Returns the numbers of rows kept and dropped. An
+    interruption leaves either the old index or the new one. Raises IndexFault.
     """
     manifest = read_manifest(folder)
     if manifest is None:
