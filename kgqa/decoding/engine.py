@@ -161,7 +161,7 @@ class Engine:
                         yield taken[0], DecodingOutcome(None, error, 0, 0.0)
                 if not live:
                     return
-                yield from self._leaving(live)
+                yield from self._ended_ones(live)
                 if live:
                     self._round(live)
         finally:
@@ -170,7 +170,7 @@ class Engine:
             self._tree.clear()
             self._running = False
 
-    def _leaving(self, live: list[_ActiveSearch]) -> Iterator[tuple[int, DecodingOutcome]]:
+    def _ended_ones(self, live: list[_ActiveSearch]) -> Iterator[tuple[int, DecodingOutcome]]:
         """Advance all ``live`` searches; remove and yield those that ended or ran out of time."""
         now = self._clock()
         for search in list(live):
@@ -189,7 +189,7 @@ class Engine:
     def _round(self, live: list[_ActiveSearch]) -> None:
         """Run one forward pass for the ``live`` searches; repeat it narrower if memory runs out."""
         # a plain pass is one question's alone: its rows begin with the same prompt
-        plain = next((search for search in live if self._plainly(search)), None)
+        plain = next((search for search in live if self._plain_states(search)), None)
         while True:
             self._attempted = 0
             try:
@@ -230,7 +230,7 @@ class Engine:
         )
         return None
 
-    def _plainly(self, search: _ActiveSearch) -> list[int]:
+    def _plain_states(self, search: _ActiveSearch) -> list[int]:
         """Return the pending states of ``search`` that need a whole-prefix pass."""
         tree, limit = search.asked.tree, self.plan.limit
         missing = tree.missing(search.demanded)
@@ -246,7 +246,7 @@ class Engine:
         asked, began = search.asked, time.perf_counter()
         try:
             widest = self._widest or DEFAULT_WIDEST
-            runs = self._plain.next_batch(asked, self._plainly(search), widest)
+            runs = self._plain.next_batch(asked, self._plain_states(search), widest)
             depths = [asked.tree.node(run[-1]).depth for run in runs]
             self._attempted = len(runs) * (len(asked.prompt) + max(depths))
             self._plain.score(asked, runs)

@@ -130,17 +130,17 @@ class TextForward:
             return
         gone = self._stamps > 0
         for text in texts:
-            gone[text.columns[: self._valid(text)]] = False
+            gone[text.columns[: self._cached_count(text)]] = False
         columns = np.flatnonzero(gone)
         self.tree.cache.give_back(columns)
         self._stamps[columns] = 0
 
     def _asked(self, text: Text, constraint: Constraint, rule: ScoreRule) -> PromptTree:
         """Return the prompt tree that scores moves of ``constraint`` after ``text``."""
-        columns = text.columns[: self._valid(text)]
+        columns = text.columns[: self._cached_count(text)]
         return PromptTree(text.tokens, PrefixTree(constraint), rule, columns)
 
-    def _valid(self, text: Text) -> int:
+    def _cached_count(self, text: Text) -> int:
         """Return how many of the first tokens of ``text`` are still in the cache."""
         # a column may have been given back and taken again by another text: the stamp tells
         other = np.flatnonzero(self._stamps[text.columns] != text.stamps)
@@ -297,7 +297,7 @@ class Writer:
         assert opening is not None
         inner = self._language(chain)
         if inner is None:
-            return [self._taken_back(chain, f"Span {number + 1} has no path to write.", empty=True)]
+            return [self._unopened(chain, f"Span {number + 1} has no path to write.", empty=True)]
         # the closing tokens belong to the search, so that paths are ranked with what ends them
         marked = MarkedConstraint(inner, options.markers.closing)
         room = options.tokens - chain.written
@@ -307,7 +307,7 @@ class Writer:
         hypotheses = run(search, scorer).hypotheses if search else []
         if not hypotheses:
             note = f"Span {number + 1} has no path of at most {most} tokens."
-            return [self._taken_back(chain, note, empty=False)]
+            return [self._unopened(chain, note, empty=False)]
         pieces = self._with_draft(chain).pieces
         spans = []
         for hypothesis in hypotheses:
@@ -337,7 +337,7 @@ class Writer:
         token = self._likeliest(chain, scores)
         drafted = (*chain.draft, token)
         longer = replace(chain, text=chain.text.extended([token]), draft=drafted)
-        if token not in self._options.end_tokens and (over := self._over(longer)) is not None:
+        if token not in self._options.end_tokens and (over := self._ending_of(longer)) is not None:
             notes = (*chain.notes, over.note) if over.note else chain.notes
             return self._ended(replace(longer, notes=notes), "ending", over.at)
         # by tokens, never by text: names and thoughts may spell a marker without opening a span
@@ -375,7 +375,7 @@ class Writer:
             return None
         return inner if inner is not None and len(inner.expand([inner.start()]).token) else None
 
-    def _taken_back(self, chain: Chain, note: str, *, empty: bool) -> Chain:
+    def _unopened(self, chain: Chain, note: str, *, empty: bool) -> Chain:
         """Return the chain before its opening, with openings masked. Raises if it was forced."""
         # a forced opening has nothing before it that could go on without a span
         if chain.before is None:
@@ -390,7 +390,7 @@ class Writer:
         notes = (*chain.notes, f"{note} The text goes on without spans.")
         return replace(chain.before, no_more=True, notes=notes)
 
-    def _over(self, chain: Chain) -> Ending | None:
+    def _ending_of(self, chain: Chain) -> Ending | None:
         """Return the decision of the ``ending`` option on the chain, None to continue."""
         ending = self._options.ending
         if ending is None:

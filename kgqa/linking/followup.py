@@ -151,7 +151,7 @@ def readings(store: GraphStore, question: str, turns: Sequence[Turn]) -> list[Re
     last = turns[-1]
     text, short = _opened(question)
     several = [turn for turn in reversed(turns) if len(turn.answers) > 1][:2] or [last]
-    if last.answers and (put := _again(text, last)):
+    if last.answers and (put := _recount(text, last)):
         ids = frozenset(_names(store, last.answers))
         return [Reading(put, last.topics, _read_as(put), ids)]
     if (subset := _SUBSET.search(text)) and several[0].answers:
@@ -172,12 +172,12 @@ def readings(store: GraphStore, question: str, turns: Sequence[Turn]) -> list[Re
     return [*([itself] if alone or not chosen else []), *chosen]
 
 
-def _again(text: str, last: Turn) -> str:
+def _recount(text: str, last: Turn) -> str:
     """Return the last question, turned to list its entities or to count them.
 
-    >>> _again("How many are there?", Turn("Which books are novels?"))
+    >>> _recount("How many are there?", Turn("Which books are novels?"))
     'How many books are novels?'
-    >>> _again("Who are they?", Turn("How many staff work in Dublin?"))
+    >>> _recount("Who are they?", Turn("How many staff work in Dublin?"))
     'Which staff work in Dublin?'
     """
     if _ONES.fullmatch(text):

@@ -127,7 +127,7 @@ class Bert:
         state = self._normed(state, self._pair("embeddings.LayerNorm"))
         for layer in self._layers:
             made = [_linear(state, pair) for pair in layer.mixing]
-            mixed = self._mixed(made[0] if len(made) == 1 else np.concatenate(made, 1), lengths)
+            mixed = self._attended(made[0] if len(made) == 1 else np.concatenate(made, 1), lengths)
             state = self._normed(state + _linear(mixed, layer.mixed), layer.mixed_norm)
             wide = _linear(state, layer.wide)
             gelu(wide)
@@ -176,7 +176,7 @@ class Bert:
             )
         return layers
 
-    def _mixed(self, made: Array, lengths: Sequence[tuple[int, int]]) -> Array:
+    def _attended(self, made: Array, lengths: Sequence[tuple[int, int]]) -> Array:
         """Return the attention output of ``made``, joined query, key and value vectors.
 
         ``lengths``: (row length, number of rows) of each batch of equal rows.

@@ -71,7 +71,7 @@ class KeptVectors:
         """Return the stored vectors of ``texts``, without damaged ones."""
         named = {_hash(text): text for text in texts}
         vectors = {}
-        for key, value in (self._try(lambda store: _of(store, list(named))) or {}).items():
+        for key, value in (self._try(lambda store: _stored(store, list(named))) or {}).items():
             if isinstance(value, bytes) and len(value) == self._bytes:
                 vector = np.frombuffer(value, np.float32)
                 if abs(float(vector @ vector) - 1.0) < _SAME:
@@ -96,7 +96,7 @@ def _hash(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:16]
 
 
-def _of(store: sqlite3.Connection, keys: Sequence[bytes]) -> dict[bytes, object]:
+def _stored(store: sqlite3.Connection, keys: Sequence[bytes]) -> dict[bytes, object]:
     """Return the stored vectors by key, in batches."""
     found: dict[bytes, object] = {}
     for start in range(0, len(keys), _AT_ONCE):

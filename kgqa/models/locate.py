@@ -114,7 +114,7 @@ def write_once(folder: Path, what: str, write: Callable[[Path], None]) -> None:
     parent = folder.parent
     try:
         parent.mkdir(parents=True, exist_ok=True)
-        _sweep(parent)
+        _clean_up(parent)
         temporary = Path(tempfile.mkdtemp(prefix=".converting-", dir=parent))
         try:
             write(temporary)
@@ -187,7 +187,7 @@ def _convert(file: Path, folder: Path) -> None:
     tokenizer.save_pretrained(folder)
 
 
-def _sweep(parent: Path) -> None:
+def _clean_up(parent: Path) -> None:
     """Delete leftovers of killed conversions, but not of other users or running ones."""
     for left in parent.glob(".converting-*"):
         with suppress(OSError):
@@ -369,7 +369,7 @@ def _hub_folder(model: str, progress: Progress) -> Path:
 
     try:
         cached = Path(snapshot_download(model, local_files_only=True, allow_patterns=_WANTED))
-        if _is_whole(cached):
+        if _has_weights(cached):
             return cached
     except (LocalEntryNotFoundError, OSError, ValueError):
         pass  # not in the cache: ask the hub
@@ -406,7 +406,7 @@ def _hub_folder(model: str, progress: Progress) -> Path:
         ) from None
 
 
-def _is_whole(folder: Path) -> bool:
+def _has_weights(folder: Path) -> bool:
     """Return whether a hub snapshot has its weights; an interrupted download may lack them."""
     if not (folder / "config.json").is_file():
         return False

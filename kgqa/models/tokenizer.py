@@ -249,7 +249,7 @@ class HFEncoder(PartEncoder):
         ):
             return None
         fast: Tokenizer = tokenizer.backend_tokenizer
-        texts = _tried(self)
+        texts = _hard_texts(self)
         return fast if _encoded(fast, texts) == self._by_transformers(texts) else None
 
     def _by_transformers(self, texts: Sequence[str]) -> list[list[int]]:
@@ -353,7 +353,7 @@ def _encoded(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
     return [encoding.ids for encoding in batch]
 
 
-def _tried(encoder: PartEncoder) -> list[str]:
+def _hard_texts(encoder: PartEncoder) -> list[str]:
     """Return difficult texts that show whether two tokenizers encode alike."""
     special = [text for token in encoder.added_tokens for text in (token, f"Foo {token} bar")]
     return [*DIFFICULT, *special[:200]]
@@ -410,7 +410,7 @@ def bare_encoder(encoder: HFEncoder) -> BareEncoder | None:
     whole |= dict.fromkeys(_LEFT_OUT)
     known = {name: getattr(encoder, name) for name in _KNOWN}
     bare = BareEncoder(json.dumps(whole, ensure_ascii=False), known)
-    texts = _tried(encoder)
+    texts = _hard_texts(encoder)
     expected = encoder._by_transformers(texts)
     same = bare._plain(texts) == expected and all(
         bare.decode(ids) == encoder.decode(ids) for ids in expected

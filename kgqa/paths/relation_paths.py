@@ -94,8 +94,8 @@ def relation_paths(store: GraphStore, topic: int, rules: WalkRules) -> tuple[Rel
         edges = np.cumsum(store.degrees(batch.table.ends()[rows]))
         sampled.append(rows[: max(1, int(np.searchsorted(edges, quota, "right")))])
     seen: set[tuple[Hop, ...]] = set()
-    for part in _parts(store, batch.table.take(np.concatenate(sampled))):
-        seen.update(_grouped(store, _further(store, part, rules)).steps)
+    for part in _batches(store, batch.table.take(np.concatenate(sampled))):
+        seen.update(_grouped(store, _next_hop(store, part, rules)).steps)
     steps = (*batch.steps, *sorted(seen))
     return replace(batch, steps=steps, closed=frozenset(range(len(batch.steps), len(steps)))), 2
 
@@ -136,10 +136,10 @@ def opened(
         wanted = {steps[1]: at for steps, at in likely.items() if steps[:1] == start}
         codes = _codes(np.array(list(wanted)))
         near = paths.table.take(np.flatnonzero(paths.of == paths.steps.index(start)))
-        for part in _parts(store, near):
+        for part in _batches(store, near):
             if left <= 0:
                 break
-            table = _further(store, part, rules)
+            table = _next_hop(store, part, rules)
             left -= len(table)
             fits = np.isin(_codes(table.hops[:, 1, (FIRST, SECOND)]), codes)
             tables.append(table.take(np.flatnonzero(fits)))
@@ -172,7 +172,7 @@ def _grouped(store: GraphStore, table: PathTable) -> RelationPaths:
     return RelationPaths(table, paths, of.reshape(-1))
 
 
-def _parts(store: GraphStore, table: PathTable) -> Iterator[PathTable]:
+def _batches(store: GraphStore, table: PathTable) -> Iterator[PathTable]:
     """Yield, in batches, the one-hop paths that can be extended: those that end in no value."""
     ends, of = np.unique(table.ends(), return_inverse=True)
     onward = np.flatnonzero(store.entities(ends).kinds[of] != Kind.VALUE)
@@ -182,7 +182,7 @@ def _parts(store: GraphStore, table: PathTable) -> Iterator[PathTable]:
         yield table.take(rows)
 
 
-def _further(store: GraphStore, table: PathTable, rules: WalkRules) -> PathTable:
+def _next_hop(store: GraphStore, table: PathTable, rules: WalkRules) -> PathTable:
     """Return all one-hop paths of ``table`` extended by every next hop."""
     ends, of = np.unique(table.ends(), return_inverse=True)
     hops = hops_out_of(store, ends, rules)

@@ -69,18 +69,18 @@ class Schema:
         kept = kept_of_endpoint(store)
         name = f"sample-{rules.direction}-{rules.mediators}-{rules.types}"
         if (found := kept.read(name, _MADE_BY)) is not None:
-            self._take(found[1])
+            self._from_json(found[1])
             return
         self._read(store, rules)
-        kept.write(name, _MADE_BY, {}, self._given())
+        kept.write(name, _MADE_BY, {}, self._to_json())
 
-    def _given(self) -> list[Any]:
+    def _to_json(self) -> list[Any]:
         """Return the sample as lists for JSON."""
         kinds = [[sorted(kind), count] for kind, count in self._kinds.items()]
         return [kinds, list(self._topics.items()), list(self._examples.items())]
 
-    def _take(self, given: list[Any]) -> None:
-        """Load a sample that :meth:`_given` wrote."""
+    def _from_json(self, given: list[Any]) -> None:
+        """Load a sample that :meth:`_to_json` wrote."""
         kinds, topics, examples = given
         self._kinds.update({frozenset(map(tuple, kind)): count for kind, count in kinds})
         self._topics = {tuple(hop): keys for hop, keys in topics}

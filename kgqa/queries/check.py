@@ -71,7 +71,7 @@ class SchemaIndex:
     def properties(self, class_: str) -> dict[str, Property]:
         """Return the properties of a class by name; of all classes for ""."""
         types = [self.types[class_]] if class_ else self.schema.types
-        return _first(property_ for type_ in types for property_ in type_.properties)
+        return _by_name(property_ for type_ in types for property_ in type_.properties)
 
     def patterns(self, hop: Hop, nodes: Sequence[str]) -> list[RelationPattern]:
         """Return the schema's relation patterns that match a hop between these node classes."""
@@ -102,7 +102,7 @@ class SchemaIndex:
         """Return the properties of a hop's facts by name."""
         if hop.repeated:
             return {}
-        return _first(
+        return _by_name(
             property_ for pattern in self.patterns(hop, nodes) for property_ in pattern.properties
         )
 
@@ -236,7 +236,7 @@ def _check_hop(plan: Plan, hop: Hop, index: SchemaIndex) -> None:
         step = f"{'<' * (hop.inverse or hop.either)}{name}{'>' * (hop.either or not hop.inverse)}"
         raise PlanError(
             f"The graph has no {source or '*'} {step} {target or '*'}.",
-            f"There is {_some(there)}.",
+            f"There is {_listed(there)}.",
         )
     if hop.repeated and source != target:
         raise PlanError(
@@ -298,7 +298,7 @@ def _check_comparison(plan: Plan, comparison: Comparison, index: SchemaIndex) ->
     allowed = _EQUALITY if kind is None else operators(kind.type)
     if comparison.operator not in allowed:
         what = "a thing" if kind is None else _a(kind)
-        raise PlanError(f"{text}: not an operator for {what}.", f"There is {_some(allowed)}.")
+        raise PlanError(f"{text}: not an operator for {what}.", f"There is {_listed(allowed)}.")
     for value in comparison.right:
         if not (isinstance(value, str) if kind is None else fits(value, kind.type)):
             raise PlanError(
@@ -333,7 +333,7 @@ def fits(value: Value, type_: str) -> bool:
     return pattern.fullmatch(value) is not None and interval(value) is not None
 
 
-def _first(properties: Iterable[Property]) -> dict[str, Property]:
+def _by_name(properties: Iterable[Property]) -> dict[str, Property]:
     """Return properties by name; flags of the same property in several classes are merged."""
     found: dict[str, Property] = {}
     for property_ in properties:
@@ -362,10 +362,10 @@ def _there_is(name: str, there: Iterable[str], otherwise: str) -> str:
     near = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.7)
     if near:
         return f"Did you mean {' or '.join(quoted_name(folded[known]) for known in near)}?"
-    return f"There is {_some([quoted_name(known) for known in names])}."
+    return f"There is {_listed([quoted_name(known) for known in names])}."
 
 
-def _some(names: Sequence[str]) -> str:
+def _listed(names: Sequence[str]) -> str:
     """Return names as a list in text, with the number of further ones."""
     more = len(names) - _MAX_LISTED_NAMES
     return ", ".join(names[:_MAX_LISTED_NAMES]) + (f" and {more} more" if more > 0 else "")

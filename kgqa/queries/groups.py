@@ -87,12 +87,12 @@ def required(plan: Plan) -> set[NodeRef | HopRef] | None:
             ends = set(plan.hops[number].ends)
             if ends & joined:
                 joined |= ends
-    if joined != nodes or any(_mixed(plan, one, nodes) for one in plan.without):
+    if joined != nodes or any(_outside(plan, one, nodes) for one in plan.without):
         return None
     return {*map(NodeRef, nodes), *map(HopRef, hops)}
 
 
-def _mixed(plan: Plan, without: Without, nodes: set[int]) -> bool:
+def _outside(plan: Plan, without: Without, nodes: set[int]) -> bool:
     """Return whether a part of ``without`` refers to nodes outside ``nodes``."""
     ends = {end for hop in without.hops for end in hop.ends if end < plan.pattern_size}
     return not ends <= nodes

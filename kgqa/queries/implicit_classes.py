@@ -251,12 +251,12 @@ class _Classing:
         """Join classes whose members' ids begin with the same word."""
         first: dict[str, int] = {}
         for number, places in self._members().items():
-            some = self._some(places)
+            some = self._sample(places)
             if word := _of_ids(some.ids):
                 into = first.setdefault(word, number)
                 self._class_of[self._class_of == number] = into
 
-    def _some(self, places: IntArray) -> Entities:
+    def _sample(self, places: IntArray) -> Entities:
         """Return a class's entities, or a sample of a large class to find a name from."""
         return self._store.entities(self._keys[places[:: max(1, len(places) // _TRIED)]])
 
@@ -295,7 +295,7 @@ class _Classing:
         types = []
         for number, places in self._members().items():
             words = described(as_head.get(number, Counter()), as_tail.get(number, Counter()))
-            some = self._some(places)
+            some = self._sample(places)
             said = _common_word([name or "" for name in some.names])
             said = "" if said in numbers else said
             name = _of_ids([id_ or "" for id_ in some.ids]) or said or words[0]

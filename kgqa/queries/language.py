@@ -116,7 +116,7 @@ class PlanLanguage:
         if state.stage == _START:
             classes = [type_.name for type_ in self.index.schema.types]
             starts = [quoted_name(name) if name else ANY for name in classes]
-            yield from (self._on(state, start, _PATTERN) for start in starts)
+            yield from (self._option(state, start, _PATTERN) for start in starts)
             return
         if state.open:
             yield from self._literals(state)
@@ -129,7 +129,7 @@ class PlanLanguage:
             return
         if state.stage == _PATTERN and len(plan.hops) < self._hops:
             steps = self._steps(plan, plan.hops[-1].target if plan.hops else 0)
-            yield from (self._on(state, step, _PATTERN) for step in steps)
+            yield from (self._option(state, step, _PATTERN) for step in steps)
         if state.stage <= _WHERE and len(plan.where) < _COMPARISONS:
             there = {
                 (plan.text_of(comparison.left), comparison.operator) for comparison in plan.where
@@ -137,34 +137,34 @@ class PlanLanguage:
             for text, kind, owned in self._fields(plan):
                 yield from self._comparisons(state, text, kind, owned, there)
         if state.stage < _WITHOUT:
-            yield from (self._on(state, text, _WITHOUT) for text in self._withouts(plan))
+            yield from (self._option(state, text, _WITHOUT) for text in self._withouts(plan))
         counted = [f"count {plan.text_of(ref)}" for ref in plan.refs] if plan.hops else []
         if state.stage < _HAVING and self.stated.numbers:
             for text in counted:
                 for operator in _COMPARED:
-                    yield from self._begun(state, f" | {text} {operator}", _HAVING, "count")
+                    yield from self._begin(state, f" | {text} {operator}", _HAVING, "count")
         if state.stage < _ORDER:
             for text in [*self._sortable(plan), *counted, *self._numbers(plan, ("sum", "average"))]:
                 for word in ("desc", "asc"):
-                    yield self._on(state, f" | {word} {text}", _ORDER)
+                    yield self._option(state, f" | {word} {text}", _ORDER)
         if state.stage < _LIMIT:
             whole = [
                 number for number in self.stated.numbers if isinstance(number, int) and number > 0
             ]
             for number in dict.fromkeys([1, *whole]):
-                yield self._on(state, f" | limit {number}", _LIMIT)
+                yield self._option(state, f" | limit {number}", _LIMIT)
         yield from self._given(state, plan, " | give")
 
     # -- steps -------------------------------------------------------------------------------
 
     @staticmethod
-    def _on(state: PlanState, text: str, stage: int, open_: str = "") -> Option:
+    def _option(state: PlanState, text: str, stage: int, open_: str = "") -> Option:
         """Return the option of ``text`` after a state."""
         return text, PlanState(state.text + text, stage, open_)
 
-    def _begun(self, state: PlanState, text: str, stage: int, open_: str) -> Iterator[Option]:
+    def _begin(self, state: PlanState, text: str, stage: int, open_: str) -> Iterator[Option]:
         """Yield the option of a comparison's beginning, if some literal can complete it."""
-        option = self._on(state, text, stage, open_)
+        option = self._option(state, text, stage, open_)
         if any(True for _ in self._literals(option[1])):
             yield option
 
@@ -230,11 +230,11 @@ class PlanLanguage:
             found.append(("=", type_))
         for operator, literals in found:
             if (text, operator) not in there:
-                yield from self._begun(state, f" | {text} {operator}", _WHERE, literals)
+                yield from self._begin(state, f" | {text} {operator}", _WHERE, literals)
         if kind is not None:
             for operator in ("missing", "not missing"):
                 if (text, operator) not in there:
-                    yield self._on(state, f" | {text} {operator}", _WHERE)
+                    yield self._option(state, f" | {text} {operator}", _WHERE)
 
     def _literals(self, state: PlanState) -> Iterator[Option]:
         """Yield the literals that may follow an operator."""
@@ -252,7 +252,7 @@ class PlanLanguage:
         else:
             values = kind.split("\0")
         for value in values:
-            yield self._on(state, f" {quoted_value(value)}", state.stage)
+            yield self._option(state, f" {quoted_value(value)}", state.stage)
 
     def _sortable(self, plan: Plan) -> list[str]:
         """Return the texts of properties that rows can be ordered by."""
@@ -282,7 +282,7 @@ class PlanLanguage:
         there = {plan.text_of(item) for item in plan.give} if lead == "," else set()
         for text in dict.fromkeys([*nodes, *fields, *used, *counted, *numbers]):
             if text not in there:
-                yield self._on(state, f"{lead} {text}", _GIVE)
+                yield self._option(state, f"{lead} {text}", _GIVE)
 
 
 class PlanConstraint:

@@ -149,7 +149,7 @@ class _Reading:
         for depth in range(hops):
             longer: dict[int, list[_Walks]] = {}
             for used, walks in level.items():
-                made = self._gone_on(walks, depth, gold, used)
+                made = self._extended(walks, depth, gold, used)
                 if made is None:
                     return empty_paths(hops)
                 for then, part in made:
@@ -164,7 +164,7 @@ class _Reading:
         whole, taken = _joined([walks for _, walks in done])
         return PathTable(whole, length.astype(np.int64), taken)
 
-    def _gone_on(
+    def _extended(
         self, walks: _Walks, depth: int, gold: tuple[str, ...], used: int
     ) -> list[tuple[int, _Walks]] | None:
         """Extend walks by one hop; return them by predicates used, None if there are too many."""

@@ -169,9 +169,9 @@ class _Walks(_GraphSegments):
         """Return the rows of each path set extended by every admissible next hop."""
         paths = [(depth, rows[rows[:, _ONWARD] > 0]) for depth, rows in paths]
         self._read(np.unique(np.concatenate([rows[:, 4 * depth] for depth, rows in paths])))
-        return [self._one_more(depth, rows) for depth, rows in paths]
+        return [self._next_hops(depth, rows) for depth, rows in paths]
 
-    def _one_more(self, depth: int, rows: IntArray) -> IntArray:
+    def _next_hops(self, depth: int, rows: IntArray) -> IntArray:
         """Return the ``rows`` of walks of ``depth`` hops, each extended by every admissible hop."""
         out = [self._out[key] for key in rows[:, 4 * depth].tolist()]
         added = np.concatenate([np.empty((0, 4), np.int64), *(hops for hops, _ in out)])

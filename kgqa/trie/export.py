@@ -74,7 +74,7 @@ def text_lines(trie: TokenTrie, encoder: TokenEncoder, limit: int) -> list[str]:
 
     ``|`` stands between tokens, ``{5}`` where any of five may follow; both are escaped in tokens.
     """
-    show = _shower(encoder)
+    show = _display_of(encoder)
     counts = np.diff(trie.first_child).tolist()
     lines = []
     for nodes in _sequences(trie, limit):
@@ -111,7 +111,7 @@ def token_text(encoder: TokenEncoder, token: int) -> str:
     return twice[len(alone) :] if twice.startswith(alone) else alone
 
 
-def _shower(encoder: TokenEncoder) -> Callable[[int], str]:
+def _display_of(encoder: TokenEncoder) -> Callable[[int], str]:
     """Return a function from a token id to its text with separators and controls escaped."""
 
     @cache

@@ -116,7 +116,7 @@ class PathLexicon:
             return self._encode(new, part)
 
         numbers = keys.tolist()
-        for some in _pieces([key for key in numbers if key not in part.word]):
+        for some in _batches([key for key in numbers if key not in part.word]):
             words = [_first_word(name) for name in names_of(store, np.array(some))]
             part.word.update(zip(some, part.words.rows(words, encoded).tolist(), strict=True))
         rows = np.fromiter(map(part.word.__getitem__, numbers), np.int64, len(numbers))
@@ -217,7 +217,7 @@ class _Pool:
         self, keys: Sequence[Any], encoded: Callable[[list[Any]], Sequence[Sequence[int]]]
     ) -> IntArray:
         """Return the row of each key in the pool, after encoding new keys."""
-        for some in _pieces([key for key in dict.fromkeys(keys) if key not in self._row]):
+        for some in _batches([key for key in dict.fromkeys(keys) if key not in self._row]):
             ids = sequences(encoded(some))
             self._offsets.frombytes((self._offsets[-1] + ids.offsets[1:]).tobytes())
             self._tokens.frombytes(ids.tokens.tobytes())
@@ -233,7 +233,7 @@ class _Pool:
         return Sequences(tokens, offsets).take(rows)
 
 
-def _pieces(new: list[Any]) -> Iterator[list[Any]]:
+def _batches(new: list[Any]) -> Iterator[list[Any]]:
     """Yield ``new`` in batches, checking the deadline before each."""
     for start in range(0, len(new), _AT_ONCE):
         check_deadline()

@@ -139,7 +139,7 @@ def _relations(trie: StoredTrie, key: bytes) -> list[int]:
         known = trie.shard.dictionary
         relations = {
             known.relation_at(longer + _PAD, len(key))[0]
-            for longer in _going_on(trie, key, known.code_length)
+            for longer in _longer_keys(trie, key, known.code_length)
         }
         if relations and max(relations) >= len(known.first):
             raise ValueError("a path has a relation that is not there")
@@ -151,7 +151,7 @@ def _hops(trie: StoredTrie, key: bytes, relation: int, *, last: bool) -> list[in
     with trie.shard.checked():
         known, at = trie.shard.dictionary, len(key)
         width, start = int(known.width[relation]), int(known.starts[relation])
-        keys = _going_on(trie, key, lambda _: width, every=last)
+        keys = _longer_keys(trie, key, lambda _: width, every=last)
         ranks = {int.from_bytes(longer[at : at + width], "big") for longer in keys}
         short = any(len(longer) < at + width for longer in keys)
         if short or not ranks or max(ranks) >= int(known.starts[relation + 1]) - start:
@@ -159,7 +159,7 @@ def _hops(trie: StoredTrie, key: bytes, relation: int, *, last: bool) -> list[in
         return [start + rank for rank in sorted(ranks)]
 
 
-def _going_on(
+def _longer_keys(
     trie: StoredTrie, key: bytes, length: Callable[[int], int], *, every: bool = False
 ) -> list[bytes]:
     """Return keys that begin with ``key`` and are longer, at least one for each continuation.

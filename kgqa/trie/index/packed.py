@@ -310,7 +310,7 @@ class Dictionary:
         number = np.full((len(keys), most), -1, np.int64)
         for level in range(most):
             there = np.flatnonzero(at < ends)
-            relation, after = self._relations(data, at[there])
+            relation, after = self._decoded_relations(data, at[there])
             if len(there) and relation.max() >= len(self.width):
                 raise ValueError("a path has a relation that is not there")
             width = self.width[relation]
@@ -372,7 +372,7 @@ class Dictionary:
         steps[hops < 0] = -1
         return steps
 
-    def _relations(self, data: IntArray, at: IntArray) -> tuple[IntArray, IntArray]:
+    def _decoded_relations(self, data: IntArray, at: IntArray) -> tuple[IntArray, IntArray]:
         """Return the relations whose codes begin at the bytes ``at``, and the bytes after them."""
         byte = data[at]
         if self._one == 256:

@@ -182,12 +182,12 @@ class StoredTrie:
         self.shard = shard
         self.prefix = bytes([row - first])
         self._head = int(shard.heads[row])
-        self._group = group
+        self._read_group = group
 
     @property
     def trie(self) -> marisa_trie.BinaryTrie:
         """The marisa trie of the row's group, which holds the paths of all rows of the group."""
-        return self.shard.trie(self._group)
+        return self.shard.trie(self._read_group)
 
     @property
     def bytes(self) -> int:
@@ -260,7 +260,7 @@ class Shard:
             raise ValueError("it has more or fewer paths than it should")
         self._firsts = offsets_of(np.array(sizes, np.int64))
         self._row = {id_: row for row, id_ in enumerate(self.ids)}
-        [first] = self._group(0, ["names", "dictionary"]).slice(0, 1).to_pylist()
+        [first] = self._read_group(0, ["names", "dictionary"]).slice(0, 1).to_pylist()
         self._texts = read_texts(first["names"] or b"", self._width)
         self.dictionary = Dictionary(first["dictionary"] or b"", self._texts.count)
         if not 0 <= self.heads.min() <= self.heads.max() < self._texts.count:
@@ -285,7 +285,7 @@ class Shard:
             self._tries.move_to_end(group)
             return self._tries[group]
         with self.checked():
-            data = self._group(group, ["trie"])["trie"][0].as_py()
+            data = self._read_group(group, ["trie"])["trie"][0].as_py()
             paths = int(self.paths[self._firsts[group] : self._firsts[group + 1]].sum())
             trie, _ = opened(data or b"", (1 + HOP * self._hops) ** 2)
             if len(trie) != paths:
@@ -325,7 +325,7 @@ class Shard:
             np.full(len(number), topic, np.int64), length, self.dictionary.steps(number)
         )
 
-    def _group(self, group: int, columns: list[str]) -> pa.Table:
+    def _read_group(self, group: int, columns: list[str]) -> pa.Table:
         """Read ``columns`` of a row group."""
         return self._file.read_row_group(group, columns=columns, use_threads=False)
 
