@@ -448,9 +448,9 @@ def _reached(
     rules: WalkRules,
     notes: list[str],
 ) -> dict[str, list[str]]:
-    """Return for each entity the topic entities, if several, that have a path to it.
+    """Return for each entity the topic entities that have a path to it; {} for a single topic.
 
-    May add notes.
+    Messages on what could not be tested are added to ``notes``.
     """
     if len(topics) < 2:
         return {}

@@ -88,10 +88,7 @@ class ColumnCache:
         )
 
     def _write(self, buffers: list[torch.Tensor], new: torch.Tensor, layer: int) -> torch.Tensor:
-        """Write new keys or values to a layer's buffer, which grows as needed.
-
-        Return the buffer.
-        """
+        """Write new keys or values to a layer's buffer, grown as needed, and return the buffer."""
         while len(buffers) <= layer:
             buffers.append(new.new_zeros((*new.shape[:2], 0, new.shape[3])))
         buffer = buffers[layer]

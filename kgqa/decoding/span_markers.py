@@ -172,7 +172,7 @@ class Span:
 
     @property
     def tokens(self) -> tuple[int, ...]:
-        """All tokens, markers included."""
+        """The tokens of the span with its opening and closing markers."""
         return (*self.opening, *self.hypothesis.tokens)
 
     def ground(self) -> PathTable:

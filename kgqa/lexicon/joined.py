@@ -23,8 +23,8 @@ def _table() -> dict[str, frozenset[str]]:
 def split_joined(word: str) -> tuple[str, ...]:
     """Return the words that a lower-case word is joined from; itself if it is a single one.
 
-    All of it must be words of the table ``joined.toml``, the fewest that it can be; or it ends in
-    one that names end in.
+    It is split into the fewest words of the table ``joined.toml``, all of which must be there;
+    otherwise a usual last word of names is split off.
 
     >>> split_joined("orderdetails"), split_joined("quantityperunit"), split_joined("teamid")
     (('order', 'details'), ('quantity', 'per', 'unit'), ('team', 'id'))

@@ -107,9 +107,9 @@ def _stems_of_all(names: tuple[str, ...]) -> frozenset[str]:
 
 
 def class_words(store: GraphStore) -> frozenset[str]:
-    """Return the stems of one-word class names: "orders" is not Order 11077.
+    """Return the stems of one-word class names; empty for a KG with many classes.
 
-    None for a KG with many classes.
+    With them "orders" does not match an entity named "Order 11077".
     """
     if not isinstance(store, PropertyGraph):
         return frozenset()

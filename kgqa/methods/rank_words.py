@@ -131,10 +131,7 @@ class RankWords:
         return " ".join(self.phrases[step // 2] for step in hop if step >= 0)
 
     def shares(self, ranker: PathRanker, logits: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Return the probabilities of relation paths from ``logits``.
-
-        Last that none of them fits.
-        """
+        """Return probabilities from ``logits``: of each relation path, and last that none fits."""
         whole = np.append(logits, ranker.none).astype(np.float64)
         share: NDArray[np.float64] = np.exp(whole - whole.max())
         share /= share.sum()

@@ -155,7 +155,7 @@ def _by_edges(
 def asked_class(question: str, schema: GraphSchema) -> str | None:
     """Return the class that a question's first noun names: "Which customers …" → Customer.
 
-    Or the people that its verb does: "Who drives …" → Driver.
+    For "who" it is the class of agents that the verb names: "Who drives …" → Driver.
     """
     named = (
         type_.name

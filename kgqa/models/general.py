@@ -411,9 +411,9 @@ class GeneralLLM:
 
 @cache
 def _loop(_process: int) -> asyncio.AbstractEventLoop:
-    """Return the event loop, in a thread of its own, that makes all calls of this process.
+    """Return the event loop that makes all calls of this process, in a thread of its own.
 
-    A forked process gets its own.
+    ``_process`` is the process id, so that a forked process gets another loop.
     """
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, daemon=True).start()

@@ -166,7 +166,7 @@ def path_loss(logits: Tensor, right: Tensor) -> Tensor:
 
 
 def save_reasoner(folder: Path, model: TrainableReasoner, card: ReasonerCard) -> None:
-    """Write weights (float16) and card into ``folder``, which is made. Raises ModelError."""
+    """Write weights (float16) and card into ``folder``, creating it. Raises ModelError."""
     REASONERS.save(folder, card, _arrays(model))
 
 

@@ -86,10 +86,7 @@ class Llama(TreeModel):
         masks = [self._mask(block.seen) for block in blocks]
 
         def attend(layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-            """Write one layer's keys and values to the cache.
-
-            Return the attention output of each block.
-            """
+            """Cache a layer's keys and values, and return the attention output of all blocks."""
             keys, values = cache.write(key[None], value[None], layer)
             mixed = query.new_empty(len(query), self._heads * self._size)
             for block, mask in zip(blocks, masks, strict=True):

@@ -189,10 +189,7 @@ class HFEncoder(PartEncoder):
 
     @cached_property
     def vocab_size(self) -> int:  # type: ignore[override]  # it can be set all the same
-        """The number of tokens that the model scores.
-
-        By default one more than the highest token id.
-        """
+        """The number of tokens that the model scores; by default the highest token id plus one."""
         return 1 + max(self._tokenizer.get_vocab().values())
 
     @property

@@ -87,10 +87,7 @@ class Schema:
         self._examples = {tuple(hop): tuple(names) for hop, names in examples}
 
     def _read(self, store: GraphStore, rules: WalkRules) -> None:
-        """Sample entities and count their sets of hops.
-
-        Keep a few topics and tail names of each hop.
-        """
+        """Sample entities: count their sets of hops, and keep topics and tail names of each hop."""
         ends: dict[Hop, list[int]] = {}
         for keys in _sampled(store):
             hops = hops_out_of(store, keys, rules)

@@ -85,9 +85,9 @@ class SomeTriplets:
 
 
 def lasting(store: GraphStore, keys: IntArray) -> BoolArray:
-    """Return which of ``keys`` a path can be extended from: all but values.
+    """Return for each key whether a path can be extended from it, ``[len(keys)]``.
 
-    Shape ``[len(keys)]``.
+    Not from values.
     """
     if not len(keys):
         return np.zeros(0, bool)

@@ -614,10 +614,7 @@ class ConditionSearch:
         return bool(denied) and not denied <= set().union(*self._read.class_mentions.values())
 
     def _there(self, place: Place, *, there: bool) -> Comparison:
-        """Return the condition that a property has a value, or none.
-
-        0 counts as none of a number.
-        """
+        """Return the condition that a property has a value, or none; 0 of a quantity is none."""
         if place.is_number and not there:
             return Comparison(place.ref, "missing or <=", (0,))
         if place.is_number and self._read.mentions.after(_ANY, 3) & {*self._read.words_of(place)}:

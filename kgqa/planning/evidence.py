@@ -374,10 +374,7 @@ class Reading:
 
     @cached_property
     def class_mentions(self) -> dict[str, set[int]]:
-        """The word positions of each class whose whole name is mentioned.
-
-        Empty for plain triples.
-        """
+        """The word positions of each class whose whole name is mentioned; {} for plain triples."""
         if self.plain or self.parts.is_large:
             return {}
         taken = {

@@ -319,10 +319,7 @@ class _Classing:
         return GraphSchema(tuple(types), tuple(relations), self._stated.sampled), numbers
 
     def _by_class(self) -> list[tuple[int, int, int, int]]:
-        """Count facts by (relation, class of heads, class of tails).
-
-        Sorted, with the count last.
-        """
+        """Count facts by classes; return sorted (relation, heads' class, tails' class, count)."""
         size = int(self._class_of.max(initial=0)) + 2  # -1 is a class here
         codes = self._relation * size + self._class_of[self._heads] + 1
         codes = codes * size + self._class_of[self._tails] + 1

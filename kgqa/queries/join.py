@@ -382,9 +382,9 @@ class Solver:
     def values(
         self, item: object, refs: Sequence[NodeRef | HopRef], rows: IntArray
     ) -> list[list[Value]]:
-        """Return an operand's values for each row of keys ``rows`` of ``refs``.
+        """Return an operand's values for each row of keys; for a list property its members.
 
-        A list's members.
+        ``refs``: the nodes and hops of the columns of ``rows``.
         """
         match item:
             case PropertyRef(owner, name, part):

@@ -59,7 +59,8 @@ _STEPS = (  # what a literal of a form lasts, in seconds
 def interval(literal: str) -> tuple[Moment, Moment] | None:
     """Return the half-open interval of moments that a date or time literal covers.
 
-    None if the day does not exist. It is an instant's if the literal says its distance from UTC.
+    None if the day does not exist. A literal with a UTC offset covers instants, any other one local
+    clock times.
 
     >>> interval("1970-01-02"), interval("1970"), interval("00:01:00.5")
     (((86400, ''), (172800, '')), ((0, ''), (31536000, '')), ((60, '5'), (60, '5:')))
@@ -100,7 +101,7 @@ def interval_texts(literal: str) -> tuple[str, str]:
 
 
 def _months(literal: str) -> tuple[str, str]:
-    """Return the ISO text of a year, quarter or month's start, and that of the one after it.
+    """Return the ISO text of the start of a year, quarter or month, and of the start of the next.
 
     Another literal is returned as it is, with "" for the second text.
     """

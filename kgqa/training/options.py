@@ -146,7 +146,7 @@ class FitSettings(Options):
     resume: bool = flag(True, "Continue from the last checkpoint of a run that was stopped.")
 
     def fixed(self) -> dict[str, Any]:
-        """Return the settings that decide on the weights."""
+        """Return the settings that influence the weights, which a resumed run must not change."""
         return self.model_dump(exclude=set(self.free))
 
 

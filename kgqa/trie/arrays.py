@@ -37,7 +37,7 @@ def offsets_of(lengths: IntArray) -> IntArray:
 def dense(numbers: IntArray) -> tuple[IntArray, IntArray]:
     """Return the distinct numbers, ascending, and each number's index among them.
 
-    None is negative.
+    ``numbers`` must not be negative.
     """
     # while the numbers are not far apart, counting is faster than sorting
     most = int(numbers.max(initial=-1)) + 1

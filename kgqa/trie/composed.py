@@ -100,9 +100,9 @@ class _GraphSegments(Segments):
         return moves
 
     def _extended(self, paths: list[tuple[int, IntArray]]) -> list[IntArray]:
-        """Return the rows of each path set extended by its next hop.
+        """Return the rows of each path set extended by the next hop.
 
-        Here they have all hops already.
+        This class reads whole paths at once and returns them unchanged; subclasses extend them.
         """
         return [rows for _, rows in paths]
 
@@ -186,10 +186,7 @@ class _Walks(_GraphSegments):
 
 
 class TripletLanguage(_GraphSegments):
-    """The triplets of one graph as tokens, shared by the constraints of all steps.
-
-    For one thread.
-    """
+    """The triplets of one graph as tokens, shared by all steps' constraints; for one thread."""
 
     def __init__(self, store: GraphStore, triplets: Triplets, lexicon: PathLexicon) -> None:
         super().__init__(store, lexicon)

@@ -92,7 +92,7 @@ class _State:
 
 
 class LazyConstraint(ABC):
-    """A ``Constraint`` on paths of at most ``hops`` hops, read from ``segments``.
+    """A ``Constraint`` that reads paths of up to ``hops`` hops from ``segments`` on demand.
 
     For one thread.
     """

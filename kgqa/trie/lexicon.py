@@ -241,7 +241,7 @@ def _batches(new: list[Any]) -> Iterator[list[Any]]:
 
 
 def _first_word(name: str) -> str:
-    """Return the text before the first space, if that is a single one in plain text, else all."""
+    """Return a name's text before its first space, or all of it if it may not be split there."""
     word, _, rest = name.partition(" ")
     return word if word and rest and rest[0] != " " and name.isprintable() else name
 

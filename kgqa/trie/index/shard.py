@@ -129,7 +129,7 @@ def encode_shard(
 
 
 def _groups(counts: IntArray) -> Iterator[tuple[int, int]]:
-    """Yield the first row of each group, and the one after its last."""
+    """Divide rows into row groups by their ``counts`` of paths; yield (first row, end row)."""
     start = paths = 0
     for stop, count in enumerate(counts.tolist(), 1):
         paths += count
