@@ -54,15 +54,15 @@ if TYPE_CHECKING:
     from kgqa.planning.evidence import Pattern, Place, Reading
     from kgqa.planning.place_words import PlaceWords
 
-_OWNED = 2.5  # the name of its owner beside that of a property, if others have one called so
-_ALONE = -8.0  # to give or count what the question names
-_OF_EACH = -2.0  # a number of each thing of a class, where the question names one of another
-_CALLED = 1.5  # for a property whose mention stands beside a superlative, or "average"
-_UNMEASURED = 3.0  # off, for an order by something else than what the adjective measures
-_LISTED = 3.5  # for what a list is to show beside each thing
+_OWNED = 2.5  # for a property named with its owner, if other owners have one of the name
+_ALONE = -8.0  # for output or count of the entity that the question names
+_OF_EACH = -2.0  # for a number per member, if the question names an entity of another class
+_CALLED = 1.5  # for a property mentioned beside a superlative or "average"
+_UNMEASURED = 3.0  # off, for an order by another dimension than the adjective's
+_LISTED = 3.5  # for a property in the question's list of columns
 _EARLIEST = 0.3  # "the first three" are the earliest, if there is a date
-_THEN = 3.0  # the best few of another class come first
-_COUNTED = 3.0  # "how many" counts those that a number holds for
+_THEN = 3.0  # for a limit before the join, or against it
+_COUNTED = 3.0  # for a count of the groups that satisfy a number
 HOW_MANY = re.compile(
     rf"\W*{PREPOSITION}(?:how many|count|number of|what is the (?:number|count))\b", re.I
 )
@@ -81,19 +81,19 @@ _COMMON = re.compile(r"\bmost (?:common|frequent|popular|diverse|different|disti
 _ASKS_NUMBER = re.compile(r"\W*what(?:'s| is| was) the (?:\w+ ){0,2}?", re.I)
 _ASKS_SUM = re.compile(rf"{_ASKS_NUMBER.pattern}(?:average|mean|total|sum)\b", re.I)
 _MOST = re.compile(r"most|fewest|least")
-_AGELESS = 8.0  # off, for another property than a time or age if "youngest" is asked and one exists
-_OF_OTHERS = 6.0  # off, for what something else has, if the top few are asked for, not by what
-_SUMMED = 5.0  # for a sum of what there is most of, in things that the question does not name
-_TOTALLED = 3.0  # for the sum of a property that is called as what "how many" asks for
-_REVENUE = 6.0  # for a number times a price, if a revenue is asked for
+_AGELESS = 8.0  # off, for another property if "youngest" is asked and an age exists
+_OF_OTHERS = 6.0  # off, for another node's property, if "top few" has no criterion
+_SUMMED = 5.0  # for a sum over facts that the question does not mention
+_TOTALLED = 3.0  # for the sum of a property whose name follows "how many"
+_REVENUE = 6.0  # for quantity times price, if the question asks for revenue
 _QUANTITY = re.compile(r"quantity|qty|units|amount|copies|count", re.I)
 _AMOUNT = re.compile(r"total|amount|sum|paid|value|price|cost|fee", re.I)
-_AMOUNTS = 3  # that a pattern is added up by
+_AMOUNTS = 3  # amount properties tried as a revenue
 _PRICE = re.compile(r"price|cost|rate|fee", re.I)
-_ORDERED = 10.0  # off, for rows in no order, if the question says by which property
-_RISING = 2.0  # for an order from the least up, if the question says none
+_ORDERED = 10.0  # off, for no order, if the question states a property to order by
+_RISING = 2.0  # for an ascending order, if the question states no direction
 _DOWN = re.compile(r"\b(?:desc|decreasing|revers|high|larg|most|top|\w+est\b|first\b|rank)", re.I)
-_LIMITED = -1.2  # log-odds from which a superlative without a number means one
+_LIMITED = -1.2  # log-odds from which a superlative without a number means a limit of one
 SHOWN_WITH = re.compile(r"\b(?:with|and|including)(?: all)? (?:their|its|his|her)\b", re.I)
 _OF_WHAT = {"of", "for", "in", "by", "per"}
 _FUNCTIONS: dict[str, AggregateKind] = {
@@ -144,7 +144,7 @@ class WholeSearch:
         near = best if ORDERED.search(self._read.question) else set()
         known = self._known.of(places)
         ordered = bool(near & known.said)
-        # a property that has no order does not say what there is most of
+        # a property without an order cannot be the criterion of "most"
         barred = any(p.property.unordered and best & {*self._read.words_of(p)} for p in places)
         by_nothing = not self._read.plain and ranks_by_nothing(self._read.question)
         named = {_owner(one) for one in state.where if one.operator == "=" and (
@@ -155,7 +155,7 @@ class WholeSearch:
                 one_thing = getattr(of, "owner", of) in named and not any(
                     place.ref == of and place.property.many for place in places
                 )
-                odds += _ALONE * one_thing  # "how many games" of one thing is a value
+                odds += _ALONE * one_thing  # "how many games" of one entity is a value
             plain = isinstance(aggregate, NodeRef)
             grouped = not plain and not isinstance(aggregate, _Total)
             score = base + odds
@@ -184,7 +184,7 @@ class WholeSearch:
             for by, descending, weight in nlargest(4, orders, key=lambda one: one[2]):
                 plan = self._plan(pattern, places, state, aggregate, by, descending)
                 if plan is not None:
-                    alone = self._names_itself(state) and (  # one thing gives no groups
+                    alone = self._names_itself(state) and (  # a single entity gives no groups
                         grouped
                         or by is not None
                         or not any(isinstance(one, PropertyRef) for one in plan.give)
@@ -225,10 +225,10 @@ class WholeSearch:
             return replace(place.ref, part="size"), weight + 4.0 if many else -MOST_ODDS
         kind = place.property.type
         unordered = kind in ("boolean", "point") or place.property.unordered
-        unordered |= kind == "text" and not ORDERED.search(question)  # no name is the best
+        unordered |= kind == "text" and not ORDERED.search(question)  # names have no best one
         if unordered or (is_id(place) and not said):
             return place.ref, -MOST_ODDS
-        if _AGED.search(question) and known.aged:  # nothing else is meant
+        if _AGED.search(question) and known.aged:  # the question can mean nothing else
             own = [one for one in known.places if _BODILY.search(one.property.name)]
             aged = place in own if own and _OLD.search(question) else says_age(place)
             weight = max(weight, 0.0) if aged else weight - _AGELESS
@@ -241,7 +241,7 @@ class WholeSearch:
         weight += worth + (0.7 if worth > 0 and first else 0.0)
         near = self._read.mentions.after(_MOST, 1) & said_words
         if near and not place.of_answer and not exactly:
-            weight -= 2 * _CALLED  # the most hours are a sum of hours, "most expensive" is not
+            weight -= 2 * _CALLED  # "the most hours" is a sum of hours, "most expensive" is none
         when = _LAST if descending else _FIRST
         if when.search(question) and is_dated(place.property) and first:
             odds = self._read.whole["direction"]
@@ -588,7 +588,7 @@ class WholeSearch:
         self, pattern: Pattern, places: Sequence[Place], state: State, base: float
     ) -> Iterator[Candidate]:
         """Yield plans whose last hop, or last few hops, are negated."""
-        denied = any(one.operator == "missing" for one in state.where)  # "no website" is said once
+        denied = any(one.operator == "missing" for one in state.where)  # of "no website"
         if not pattern.hops or state.having is not None or denied:
             return
         start = len(pattern.hops) - 1

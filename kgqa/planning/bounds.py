@@ -34,8 +34,8 @@ _BOUND = re.compile(
     r" (?:(?:that|those|the \w+) of )?(?:the |an? )?$",
     re.IGNORECASE,
 )
-_BEFORE = 60  # letters that are looked at
-_MEASURED, _NAMED, _OTHER = 4.0, 3.0, -5.0  # worth of a property that is, or is not, compared
+_BEFORE = 60  # characters before the name that are searched
+_MEASURED, _NAMED, _OTHER = 4.0, 3.0, -5.0  # scores of a property by how well it fits
 
 
 def bound_before(question: str, start: int) -> re.Match[str] | None:

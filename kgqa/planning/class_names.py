@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from kgqa.models.sentence_encoder import SentenceEncoder
     from kgqa.queries.join import QueryStore
 
-_SHOWN = 3  # names of a class's entities that are read
-_COMMON = 0.5  # of what a noun has of all classes that is taken off
-_SURE = 0.77  # from which the nearest noun stands for a class: sum of three cosines, less that
-_CLEAR = 0.2  # or by so much nearer than the second one
+_SHOWN = 3  # entity names encoded for a class
+_COMMON = 0.5  # weight of a noun's mean similarity to all classes, subtracted
+_SURE = 0.77  # least score of a noun: sum of three cosines, less that mean
+_CLEAR = 0.2  # or the least lead over the second noun
 _ASKING = re.compile(
     r"^\W*(?:which|what|who|where|list|show|name|how many|how much|how long)\b"
     r"(?:\s+(?:are|is|all|the|of|does|do|did|was|were|a|an|average|in|at|\d+|one|two|three))*\s*",
@@ -75,7 +75,7 @@ def class_words(
     shown = [", ".join(some[:: max(1, len(some) // _SHOWN)][:_SHOWN]) for some in names]
     both = [f"{words}: {some}" for words, some in zip(by_relations, shown, strict=True)]
     vectors = np.stack([_unit(encode(texts)) for texts in (by_relations, both)])
-    nouns = english()["words"]["nouns"].split()  # in this order
+    nouns = english()["words"]["nouns"].split()  # ties go to the earlier noun
     to_noun = (vectors.sum(axis=0) + _unit(encode(shown))) @ _unit(encode(nouns)).T
     to_noun = to_noun - _COMMON * to_noun.mean(axis=0, keepdims=True)
     called = {}

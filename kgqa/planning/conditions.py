@@ -42,36 +42,36 @@ if TYPE_CHECKING:
     from kgqa.queries.plan import AggregateKind, Operator
     from kgqa.understanding.literals import Stating
 
-CONDITIONS = 6  # beam
-_HAS_VALUE = 2.5  # added where the graph holds the value that is stated
-_LATE = 2.5  # for that of the class which is mentioned last, of two that have it
-_NOT_HELD = -1.5  # where it does not
-_SIDE = 0.4  # for which of two nodes of a class a value is
-_LACKS = -5.0  # where it holds none with that text in it
-_COMPARED = 1.0  # more, of "more than 15", "since 2001"
-_UNUSED_PLAIN = 1.7  # times what it costs to pass over what is stated
+CONDITIONS = 6  # states kept: the beam's width
+_HAS_VALUE = 2.5  # for a property that holds the stated value
+_LATE = 2.5  # for the class mentioned last, of two with that property
+_NOT_HELD = -1.5  # for a property that does not hold it
+_SIDE = 0.4  # for the right one of two nodes of a class
+_LACKS = -5.0  # for a property of which no value contains the text
+_COMPARED = 1.0  # more, for a literal with a comparison: "more than 15"
+_UNUSED_PLAIN = 1.7  # factor of the penalty for an unused literal
 _FIRST = 0.5  # for a property of the requested class
 _CLOSE = 1.5  # for a property whose mention is the nearest to a literal
-_UNSAID = 2.0  # words that a property is farther away by, if the question has none of its name
-_NEAR = 9.0  # words from which a mention is not near
-_FLAG = 3.0  # what is true or not, that the question has the word of
-_WON = 4.0  # the place that who won is in
-_PAIR = 3.0  # two properties that the question compares
-_SHARED = 6  # words from one property to the next, and to the number, that both are compared with
-_BESIDE = 40  # letters from "average" to the number that it is compared with, at most
-_AVERAGED = 4.0  # an average that the question compares
-_SIZE = 4.0  # the size of a list that the question names beside a number
-_TIMELESS = 4.0  # off, for a number other than a year, of "in 1997"
+_UNSAID = 2.0  # distance added for a property that is not mentioned
+_NEAR = 9.0  # distance in words from which a mention is not near
+_FLAG = 3.0  # for a mentioned flag
+_WON = 4.0  # for the rank in a question about placings
+_PAIR = 3.0  # for a comparison of two properties
+_SHARED = 6  # most words between two properties compared with one number
+_BESIDE = 40  # most characters between "average" and its number
+_AVERAGED = 4.0  # for a comparison of an average
+_SIZE = 4.0  # for the size of a list mentioned beside a number
+_TIMELESS = 4.0  # off, for a number property other than a year for "in 1997"
 _IN_A_YEAR = re.compile(
     r"\b(?:in|on|since|before|after|during|until|by|of|season|year)(?: the)? $", re.I
 )
-_LASTING = 4.0  # for how long something is, or how old, if a time is stated
-_COUNTED = 4.5  # for a number that stands before what is counted
-_CONTRADICTED = 6.0  # off, for a second condition that no value meets beside the first
-_BOUND_ITSELF = -6.0  # for the thing itself that the question compares with
-_ALIKE = 3.0  # for "not B" where A is, of "A but not B"
-_OF_BOTH = 3.0  # for a second class of the requested things
-_DENIED = 2.0  # for a comparison that the question denies
+_LASTING = 4.0  # for a duration or an age, if a time span is stated
+_COUNTED = 4.5  # for a number directly before the counted class
+_CONTRADICTED = 6.0  # off, for a condition that contradicts another
+_BOUND_ITSELF = -6.0  # for a bound's entity as an answer
+_ALIKE = 3.0  # for "not B" at the place of A, in "A but not B"
+_OF_BOTH = 3.0  # for a second class of the answers
+_DENIED = 2.0  # for a negated comparison
 _ANY = re.compile(r"any|some")
 _HAVING = re.compile(r"with|have|has|having|had|includ\w*|known|whose")
 
@@ -82,11 +82,11 @@ class State:
 
     where: tuple[Comparison, ...] = ()
     used: frozenset[Owned] = frozenset()
-    names: frozenset[PropertyRef] = frozenset()  # that are names of what has them
+    names: frozenset[PropertyRef] = frozenset()  # those of ``used`` that are names of their owners
     having: Comparison | None = None
     score: float = 0.0
-    absent: frozenset[int] = frozenset()  # nodes that the answers must not lead to
-    denied: int = 0  # comparisons that are the opposite of what the question denies
+    absent: frozenset[int] = frozenset()  # nodes that must be absent from the answers
+    denied: int = 0  # comparisons negated because of the question
 
     def also(self, one: Comparison, worth: float, **changes: Any) -> State:
         """Return the state with one more condition, of the score ``worth``."""
@@ -192,7 +192,7 @@ class ConditionSearch:
                 denied = denies(self._read.question, start)
                 operator: Operator = NOT_OF_CLASS if denied else "is a"
                 worth, odds = _OF_BOTH, self._read.whole["without"]
-                if denied:  # as what there must not be
+                if denied:  # as a negated hop
                     worth += max(0.0, odds["yes"] - odds["no"]) + _DENIED
                 yield state.also(Comparison(NodeRef(0), operator, (name,)), worth)
 
@@ -240,7 +240,7 @@ class ConditionSearch:
                 if denied and not own:
                     away = _node_of(place.ref.owner, pattern)
                     if _has_condition(state, away, pattern):
-                        continue  # what is affirmed of it stands before
+                        continue  # an affirmed condition comes earlier
                     added = added.without(away)
                 named_ = {place.ref} if itself else set()
                 yield replace(added, names=state.names | named_)
@@ -587,7 +587,7 @@ class ConditionSearch:
             ):
                 continue
             if flag and denied and not (said or opposite):
-                continue  # "not" is of something else
+                continue  # "not" refers to something else
             if ended:
                 yield state.also(Comparison(place.ref, ends), _FLAG)  # type: ignore[arg-type]
             if flag:
@@ -659,6 +659,6 @@ def _contradict(one: Comparison, other: Comparison) -> bool:
     if low is None or type(low) is not type(high):
         return False
     below = low < high  # type: ignore[operator]
-    if signs in ("<<", ">>"):  # one of them says nothing
+    if signs in ("<<", ">>"):  # one of them is implied by the other
         return True
     return low != high if signs == "==" else below and signs in ("<>", "<=", "=>")

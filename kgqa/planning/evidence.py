@@ -52,12 +52,12 @@ UNUSED = {
 _VERBS = english_words("verbs")
 _CHOICE = re.compile(r"[,:;] [^,:;?]+(?:, [^,:;?]+)*,? or [^?]+\W*$", re.IGNORECASE)
 _OTHER = re.compile(r"(?:an)?other")
-_OF_PLAIN = 0.4  # what the odds of a class count if it has no name of its own
-_HELD = -0.5  # least odds of a class that has an entity which the question may name
-_OF_ROWS = 1.0  # least odds of the class of a table's rows, where no name is the requested noun
-_SAID, _UNSAID = 1.0, -4.0  # a relation whose words the question has, beside one that has none
-_OF_WORD = 2.0  # a relation that the question has a word of, between classes without a name
-_OF_NOUN = 2.0  # and if the question names its answers by it: "the sponsors"
+_OF_PLAIN = 0.4  # weight of the log-odds of a class without a name
+_HELD = -0.5  # least log-odds of a class with an entity that may be mentioned
+_OF_ROWS = 1.0  # least log-odds of a table's rows, if no name is the requested noun
+_SAID, _UNSAID = 1.0, -4.0  # for a mentioned and an unmentioned parallel relation
+_OF_WORD = 2.0  # for a mentioned relation between unnamed classes
+_OF_NOUN = 2.0  # and if it is the requested noun: "the sponsors"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +120,9 @@ class Reading:
     said: dict[tuple[str, str, str], bool] = field(default_factory=dict)
     phrases: dict[tuple[str, str, str], str] = field(default_factory=dict)  # of relations
     today: str = ""  # YYYY-MM-DD
-    beside: frozenset[str] = frozenset()  # classes, of things that are of another one, too
-    plain: bool = False  # whether classes are what relations make them
-    columns: set[str] = field(default_factory=set)  # classes that are mere values, of a stated one
+    beside: frozenset[str] = frozenset()  # classes that share entities with another one
+    plain: bool = False  # whether classes are inferred from plain triples
+    columns: set[str] = field(default_factory=set)  # classes that only hold values of a table
     mentions: Mentions = field(init=False)
     _words: dict[Owned, list[int]] = field(init=False, default_factory=dict)
     _measures: dict[Owned, bool] = field(init=False, default_factory=dict)
@@ -157,7 +157,7 @@ class Reading:
         for name in subclasses & self.classes.keys():
             if not self.class_words(name) and name.lower() not in self.question.lower():
                 del self.classes[name]
-        known = self.parts.index.types  # a survey leaves out what everything is an instance of
+        known = self.parts.index.types  # a survey omits the class of all entities
         held = {
             owner
             for value in self.values
@@ -190,7 +190,7 @@ class Reading:
             pairs.setdefault(frozenset((hop[0], hop[2])), []).append(hop)
         self.phrases = {hop: self._phrase(hop) for hop in self.hops}
         self.said = {hop: says(words, phrase) for hop, phrase in self.phrases.items()}
-        if self.plain or self.parts.is_large:  # the classes' names say less there
+        if self.plain or self.parts.is_large:  # class names are less informative there
             first = re.findall(r"[a-z]+", asked_noun(self.question).lower())[:2]
             for hop, (used, *others) in self.hops.items():
                 more = _OF_WORD * self.said[hop] + _OF_NOUN * says(first, self.phrases[hop])

@@ -112,7 +112,7 @@ class FactWords:
         """Return the plan restricted to facts that hold at the time that the question states."""
         said = self._said
         ended = bool(said & {"anymore", "formerly", "former"}) or "used to" in self.bare.lower()
-        if ended and len(plan.without) == 1 and not plan.hops:  # what ended, existed
+        if ended and len(plan.without) == 1 and not plan.hops:  # a fact that ended did exist
             part = plan.without[0]
             plan = replace(plan, hops=part.hops, where=(*plan.where, *part.where), without=())
         for number, hop in enumerate(plan.hops):

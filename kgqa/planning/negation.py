@@ -24,11 +24,11 @@ _NEGATOR = (
     r"(?:\bnot\b|n't\b|\bnever\b|\bwithout\b|\bexcept\b|\bexcluding\b|\boutside\b"
     r"|\bother than\b|\bapart from\b|\bnon\b)"
 )
-_NEAR = 3  # words between a negator and the value that it denies, at most
-_FAR = 5  # and a number or a date, of which the comparison's own words stand there, too
-_BEFORE = 60  # letters that are looked at
+_NEAR = 3  # most words between a negation and its value
+_FAR = 5  # and its number or date, which has comparing words before it
+_BEFORE = 60  # characters before the value that are searched
 _WORD = r"[\w'’-]+\W+"
-_TURN = r"(?:and|or|but|that|who|whom|which|whose|where|with)\b"  # where another clause begins
+_TURN = r"(?:and|or|but|that|who|whom|which|whose|where|with)\b"  # the beginning of another clause
 _DENIED = re.compile(rf"{_NEGATOR}\W+(?:(?!{_TURN}){_WORD}){{0,{_NEAR}}}$", re.IGNORECASE)
 _DENIED_FAR = re.compile(
     rf"(?:\bnot\b|n't\b|\bnever\b)\W+(?:(?!{_TURN}){_WORD}){{0,{_FAR}}}$", re.IGNORECASE

@@ -16,21 +16,21 @@ from kgqa.queries.plan import Hop
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PATTERNS = 14  # beam
-_VALUED = 3.0  # for a class of which the noun asked for is a value
+PATTERNS = 14  # patterns kept: the beam's width
+_VALUED = 3.0  # for a class that holds the requested noun as a value
 _MOST_HOPS = 3
-_HAS_VALUE = 2.5  # added where the graph holds the value that is stated
-_NEAR = 8.0  # what a class's nearness to a question counts, if it has no name of its own
-_AGAIN = -3.5  # a hop that the pattern has already
-_PARALLEL = -3.0  # a second relation between two classes, if it has none of the question's words
-_SAME = 0.5  # two relations between the same two things
-_NOT_EACH = -8.0  # the pattern lacks the class that "for each" counts by
-_ANYTHING = -2.0  # something of no class
-_CALLED = 3.0  # something of no class that a relation calls as the question does: languages
-_BRIDGE = -1.0  # a class that lies between two which are mentioned
+_HAS_VALUE = 2.5  # for a class that holds a stated value
+_NEAR = 8.0  # weight of the similarity of an unnamed class
+_AGAIN = -3.5  # for a relation that the pattern already has
+_PARALLEL = -3.0  # for a second, unmentioned relation between two classes
+_SAME = 0.5  # for two relations between the same two nodes
+_NOT_EACH = -8.0  # for a pattern without the class of "for each"
+_ANYTHING = -2.0  # for a node without a class
+_CALLED = 3.0  # for one that a mentioned relation leads to: languages
+_BRIDGE = -1.0  # for a class between two mentioned ones
 _LONGEST_BRIDGE = 4  # hops
-_COMMON = 3  # hops that a way is longer by, through what many things have in common
-_SECOND = -0.5  # another thing of a class that the pattern has already
+_COMMON = 3  # hops added to a way through a node that many share
+_SECOND = -0.5  # for a second node of a class
 
 
 class PatternSearch:
@@ -62,7 +62,7 @@ class PatternSearch:
             replace(one, score=one.score + self._of_values(one.nodes[0], literally=True))
             for one in level
         ]
-        if "" in self._read.classes:  # nobody asks for everything
+        if "" in self._read.classes:  # a question seldom asks for entities of any class
             level = [replace(one, score=_ANYTHING) if one.nodes == ("",) else one for one in level]
         level = nlargest(PATTERNS, level, key=lambda one: one.score)
         every: dict[tuple[object, ...], Pattern] = {}
@@ -176,7 +176,7 @@ class PatternSearch:
         plain = self._read.plain
         for (head, relation, tail), odds in self._read.hops.items():
             again = any(relation == name for name, _ in walked)
-            worth = _AGAIN if again else odds[0]  # a part's odds count once
+            worth = _AGAIN if again else odds[0]  # the log-odds of a relation count once
             ends = frozenset((head, tail))
             if not again and any(two == ends for _, two in walked):
                 both = all(

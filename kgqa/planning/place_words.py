@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-_MOST_KEPT = 64  # patterns
+_MOST_KEPT = 64  # patterns remembered
 
 
 class PlaceWords:
@@ -98,7 +98,7 @@ class KnownPlaces:
 
     def of(self, places: Sequence[Place]) -> PlaceWords:
         """Return the mentions of a pattern's properties."""
-        if id(places) not in self._kept:  # which the kept one holds, so that no other has this id
+        if id(places) not in self._kept:  # the cache holds ``places``, so the id stays unique
             if len(self._kept) >= _MOST_KEPT:
                 self._kept.clear()
             self._kept[id(places)] = PlaceWords(self._read, places)

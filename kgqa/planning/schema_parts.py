@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from kgqa.queries.join import QueryStore
 
 _MADE_BY = ("planning/schema_parts.py", "graph/sparql_store.py")
-_MOST_PARTS = 320  # of a schema that are read
-_MOST_PAIRS = 12  # of classes that a relation is read between
-_LOOKED_AT = 20  # things of a class, whether they have names
-_NEARLY_ALL = 0.9  # of the heads, or tails, of a relation that are of a typical class of it
+_MOST_PARTS = 320  # parts of a schema that are scored
+_MOST_PAIRS = 12  # pairs of classes for one relation
+_LOOKED_AT = 20  # entities of a class tested for names
+_NEARLY_ALL = 0.9  # part of a relation's heads or tails in its typical class
 _TYPES = {
     "integer": "number", "float": "number", "date": "date", "datetime": "date", "time": "date",
     "duration": "number", "boolean": "yes or no", "point": "place", "text": "text",
 }  # fmt: skip
-Owned = tuple[str, str, str]  # "class" or "relation", its name, the property's
-ENTITY = "entity"  # in place of "class": what is equal to an id, not a property
+Owned = tuple[str, str, str]  # "class" or "relation", its name, the property's name
+ENTITY = "entity"  # in place of "class": the text names an entity
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,12 +46,12 @@ if TYPE_CHECKING:
 
 PLANS = 12
 _WHAT = re.compile(r"\W*what(?:'s| is| was| are| were)\b(?! the name)", re.IGNORECASE)
-_WHOLE_END = 0.8  # of a relation's facts that end in one class, so that others are of it, too
+_WHOLE_END = 0.8  # part of a relation's facts from which its class is implied
 # and what begins with "not", if a value follows
 _DENIED = ("<>", "missing", "missing or <=", NOT_OF_CLASS)
-_IDLE = -2.5  # a hop that the question has no word of, and nothing is asked about
-_UNSAID = -3.0  # a class that the question mentions
-_IN_VAIN = -6.0  # a superlative, an average or a negation that a plan has nothing for
+_IDLE = -2.5  # for an unmentioned hop without a purpose
+_UNSAID = -3.0  # for a mentioned class that the plan lacks
+_IN_VAIN = -6.0  # for a superlative, average or negation that the plan ignores
 
 
 def _denies(one: Comparison) -> bool:
@@ -91,7 +91,7 @@ class PlanSearch:
         ]
         if asks_repeated(self._read.question):
             weighed = [replace(one, plan=self._repeated(one.plan)) for one in weighed]
-        unique: dict[Plan, Candidate] = {}  # the best of each
+        unique: dict[Plan, Candidate] = {}  # the best candidate of each plan
         for one in sorted(weighed, key=lambda one: -one.score):
             if self._read.plain:
                 wide = replace(one, plan=self._widened(one.plan), nouns=self._nouns(one.plan))
@@ -130,7 +130,7 @@ class PlanSearch:
         for number, hop in enumerate(plan.all_hops):
             for node, head in ((hop.source, not hop.inverse), (hop.target, hop.inverse)):
                 if number >= len(plan.hops) and node < plan.pattern_size:
-                    continue  # what there must not be says nothing of it
+                    continue  # a negated hop implies no class
                 patterns = self._read.parts.index.relations[hop.relation]
                 ends = [
                     (pattern.head if head else pattern.tail, pattern.count) for pattern in patterns
@@ -219,12 +219,12 @@ class PlanSearch:
         denied += len(plan.without) + sum(
             _denies(one)
             or (isinstance(one.right, tuple) and any(each is False for each in one.right))
-            for one in plan.where  # 0 denies nothing
+            for one in plan.where  # a comparison with 0 is no negation
         )
         said = sum(1 for _ in NO.finditer(self._read.bare)) - ("anymore" in self._read.bare)
         if self._asks_when and not any(is_dated(one) for one in self._given(plan)):
             cost += 2 * _IN_VAIN
-        if said and not 0 < denied <= said:  # one "not" denies one thing
+        if said and not 0 < denied <= said:  # one "not" negates one condition
             cost += 2 * _IN_VAIN
         if asks_times(self._read.question) and not any(
             isinstance(one, Aggregate) and isinstance(one.of, HopRef) for one in plan.give
@@ -236,7 +236,7 @@ class PlanSearch:
         )
         named = {one.left for one in plan.where if one.operator == "="}
         if any(isinstance(one, Aggregate) and one.of in named for one in plan.give):
-            cost += _IN_VAIN  # how many there are of one thing
+            cost += _IN_VAIN  # a count of a single entity
         cost += 3 * _IN_VAIN * (not self._groups_each(plan))
         if choice := self._read.choice:
             chosen = any(
@@ -252,7 +252,7 @@ class PlanSearch:
             nouns = {*map(stem, measures(self._read.question))} & self._measurable
             cost += _IN_VAIN * len(nouns - spoken)  # "the most votes", where votes are a number
         cost += _IDLE * self._idles(plan) + _UNSAID * self._unsaid(plan)
-        if plan.is_bare and not plan.group:  # it tells no things apart
+        if plan.is_bare and not plan.group:  # it selects nothing
             cost += 2 * _IN_VAIN * self._unsaid_properties(plan)
         return cost + 2 * _IN_VAIN * (self._read.revenue and not sums)
 

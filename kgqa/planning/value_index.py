@@ -33,15 +33,15 @@ if TYPE_CHECKING:
     from kgqa.understanding.literals import Stated, Stating
 
 _MADE_BY = ("planning/value_index.py", "graph/names.py", "graph/sparql_store.py")
-_LONGEST = 8  # words of a value that is looked for
-_MOST_VALUES = 300_000  # kept
-_MOST_ENTITIES = 100_000  # of a type whose properties are read
-_MOST_EDGES = 20_000  # of an entity whose relations are read
-_MOST_NAMED = 60  # entities that one question may mean
+_LONGEST = 8  # most words of an indexed value
+_MOST_VALUES = 300_000  # values indexed
+_MOST_ENTITIES = 100_000  # of a type whose values are indexed
+_MOST_EDGES = 20_000  # most edges of an entity whose relations are read
+_MOST_NAMED = 60  # most entities found for one question
 _SEX = re.compile(r"(?<![a-z])(?:sex|gender)(?![a-z])", re.IGNORECASE)
 _WOMEN, _MEN = ("woman", "women", "girl", "girls"), ("man", "men", "boy", "boys")
 _SEXES = {"f": ("female", *_WOMEN), "female": _WOMEN, "m": ("male", *_MEN), "male": _MEN}
-_MOST_SEXES = 20  # things of a class called "sex", or it is about something else
+_MOST_SEXES = 20  # most members of a class of sexes
 _COMMON = english_words("no_value")
 _NAME_BEFORE = re.compile(r"\s(?:[A-Z]\.|[A-Z][a-z]+(?:-[A-Z][a-z]+)?) $")
 

@@ -51,10 +51,10 @@ if TYPE_CHECKING:
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TEXT = {"contains": "CONTAINS", "starts with": "STARTS WITH", "ends with": "ENDS WITH"}
 _FUNCTIONS = {"least": "min", "most": "max", "sum": "sum", "average": "avg"}
-_NULLS = r"['', 'NULL', 'null', '\\N']"  # texts that exports write for a missing value
-_CASTS = {"integer": "toInteger", "float": "toFloat"}  # of numbers that are kept as text
-_ELEMENT = re.compile(r"#\d+")  # the id of an attached node that no property tells apart
-_WHOLE = 1 << 63  # what an integer of Cypher is below
+_NULLS = r"['', 'NULL', 'null', '\\N']"  # texts in exports for a missing value
+_CASTS = {"integer": "toInteger", "float": "toFloat"}  # conversions of numbers stored as text
+_ELEMENT = re.compile(r"#\d+")  # the id of an attached node without an id property
+_WHOLE = 1 << 63  # the bound of integers in Cypher
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,7 +320,7 @@ class _Statement:
             said = f" {{{kind}: {self.values.put(hop.relation)}}}"
         elif pattern.kind and hop.repeated:
             raise PlanError("This plan cannot be written as one statement of Cypher.")
-        elif pattern.kind:  # what is left of the type: where the property says no relation
+        elif pattern.kind:  # the type's other relationships, without a relation's name
             known = self.index.said_by(hop.relation)
             said = f" WHERE NOT coalesce({name}.{kind}, '') IN {self.values.put(known)}"
         return f"-[:{type_}*{said}]-" if hop.repeated else f"-[{name}:{type_}{said}]-"
@@ -390,7 +390,7 @@ class _Statement:
         if not extra and not plain:
             return []
         keys = {sort.by: (sort, self.best(sort.by, sort.descending)) for sort in extra}
-        with_ = self._named(dict.fromkeys(plan.give))  # no name holds in the clause that gives it
+        with_ = self._named(dict.fromkeys(plan.give))  # a clause cannot use its own names
         if not extra:
             with_[0] = f"DISTINCT {with_[0]}"
         for sort, text in keys.values():
@@ -701,7 +701,7 @@ class _Statement:
         if kind.type == "time":
             raise PlanError("This plan cannot be written as one statement of Cypher.")
         text, form = self._ordered(text, kind), "datetime"
-        if not has_zone(literal):  # by the clock of where it was written
+        if not has_zone(literal):  # compared as local clock time
             text, form = f"localdatetime({text})", "localdatetime"
         start = f"{form}({start})"
         if not after.endswith("~"):

@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from kgqa.queries.plan import Item
     from kgqa.queries.sparql import Sparql
 
-_SURE = 100  # rows that every server gives in one reply
-_MOST = 1_000_000  # rows that may be equal in an order
-_MORE = 20  # times as many rows, where the last ones are equal
-_MARKS = ("INF", "-INF", "\U0010ffff")  # what stands where there is nothing to be ordered by
+_SURE = 100  # rows that every server returns in one reply
+_MOST = 1_000_000  # most rows that may tie
+_MORE = 20  # factor of rows to fetch again if the last ones tie
+_MARKS = ("INF", "-INF", "\U0010ffff")  # placeholders for a missing sort key
 
 
 def statement_of(plan: Plan, store: SparqlStore) -> str:
@@ -179,7 +179,7 @@ class _Solved(Execution):
 
     def evidence(self, row: int, limit: int | None) -> Evidence:
         """Return the evidence of row ``row`` of the result. Raises GraphError."""
-        if not self._has_read:  # what the endpoint compared was not read yet
+        if not self._has_read:  # values that the endpoint compared are not read yet
             for ref in properties_of(self.plan):
                 self.solver.read_property(ref.name, self._keys_of(ref.owner))
             self._has_read = True
@@ -221,7 +221,7 @@ class _Asked(Execution):
             for row in range(len(rows))
         ]
         if len(set(map(_comparable, self.keys))) < len(rows):
-            raise NotOneStatementError  # values that are written in several ways
+            raise NotOneStatementError  # values with several spellings
         aggregates = [item for item in asked.columns if isinstance(item, Aggregate)]
         self.aggregates = {item: self.fetched[item] for item in aggregates}
         self.kept = list(range(len(rows)))
@@ -263,7 +263,7 @@ class _Asked(Execution):
 
     def _cells(self, item: Any, terms: list[dict[str, Any] | None]) -> list[Any]:
         """Convert SPARQL terms to cells: node keys and values."""
-        if isinstance(item, tuple):  # what is ordered by
+        if isinstance(item, tuple):  # a sort key
             found = self._cells(item[0], terms)
             return [None if cell in _MARKS or _is_endless(cell) else cell for cell in found]
         if isinstance(item, NodeRef):

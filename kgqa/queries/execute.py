@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from kgqa.queries.plan import Item
     from kgqa.queries.result import Cell
 
-_NO_KEY = (1, (-1, ""))  # of a row that has nothing to be ordered by
+_NO_KEY = (1, (-1, ""))  # the sort key of a row without a value
 
 
 def run_plan(
@@ -176,7 +176,7 @@ class Execution:
         self.solver = self.solver_of(plan, self.start())
         self.grouped = plan.grouped
         self._names: dict[int, Node] = {}
-        self.first: int | None = None  # so many of too many rows are given
+        self.first: int | None = None  # the number of rows returned if there are too many
         self._solve()
 
     def start(self) -> IntArray | None:
@@ -317,7 +317,7 @@ class Execution:
         plan = self.plan
         self._read_ahead()
         rows = list(self.kept)
-        if not plan.order and self.first is not None:  # by key: of very many none is the first
+        if not plan.order and self.first is not None:  # only by key: there are very many
             rows = rows[: plan.skip + self.first]
         if not plan.order:
             wanted = len(rows) if plan.limit is None else plan.skip + plan.limit
@@ -338,9 +338,7 @@ class Execution:
             end = start + 1
             while end < len(rows) and sorts[rows[end]] == sorts[rows[start]]:
                 end += 1
-            tie = (
-                start < last and self.first is None
-            )  # all that are equal to the last one are given
+            tie = start < last and self.first is None  # ties with the last row are returned
             done += self._by_names(
                 rows[start:end], end - start if tie else last + RUNNERS_UP - start
             )
@@ -359,7 +357,7 @@ class Execution:
         if counts.dtype.kind != "i":  # a count from a server may not be an integer
             return rows
         counts = counts if sort.descending else -counts
-        equal = int((counts >= _nth(counts, last)).sum())  # what is equal to the last is given, too
+        equal = int((counts >= _nth(counts, last)).sum())  # ties with the last row are returned
         return [rows[at] for at in np.flatnonzero(counts >= _nth(counts, equal + RUNNERS_UP))]
 
     def _by_names(self, rows: list[int], most: int) -> list[int]:

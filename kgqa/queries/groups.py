@@ -46,7 +46,7 @@ def required(plan: Plan) -> set[NodeRef | HopRef] | None:
         if isinstance(ref, HopRef):
             return None
         groups.add(ref.node)
-    # parts that hang together without the nodes that are grouped by
+    # connected parts of the pattern without the grouped nodes
     part = list(range(plan.pattern_size))
 
     def root(node: int) -> int:
@@ -80,7 +80,7 @@ def required(plan: Plan) -> set[NodeRef | HopRef] | None:
             counted.add(("node", root(ref.node)))
     hops = {number for number in range(len(plan.hops)) if part_of_hop(number) not in counted}
     nodes = {*groups, *(end for number in hops for end in plan.hops[number].ends)}
-    # what is left has to hang together
+    # the rest must be connected
     joined = {min(nodes)}
     for _ in hops:
         for number in hops:

@@ -41,17 +41,17 @@ if TYPE_CHECKING:
     from kgqa.queries.join import QueryStore
 
 _MOST_RELATIONS = 400
-_MOST_EDGES = 1_500_000  # that a server is asked for
-_TRIED = 5_000  # of many entities, as many as tell what all of them are called
-_MAYBE = 0.7  # of those that must be quantities, so that all are read
-_READ = 0.8  # of a relation's tails that must be quantities, so that it is a property
-_TOGETHER = 0.5  # of the smaller of two sets that must be in the other, so that they are one class
-_APART = 0.1  # at most so much of the heads of two relations that are of different classes
-_FEW = 4  # heads of a relation that says that two classes are different
-_WIDE = 0.75  # of a class that a relation's heads, or tails, are, so that it tells nothing apart
-_SHARE = 0.03  # of a relation's facts from one class to another that are a pattern of it
-_SAID = 0.3  # of a class's names that have a word, so that the class is called so
-_IN_TEXT = 6  # relations that describe a class
+_MOST_EDGES = 1_500_000  # most edges read from a server
+_TRIED = 5_000  # entities sampled to find a name or a type
+_MAYBE = 0.7  # part of a sample that must parse before all are parsed
+_READ = 0.8  # part of a relation's facts with parsed tails that makes a property
+_TOGETHER = 0.5  # overlap, relative to the smaller set, that joins two classes
+_APART = 0.1  # most overlap of the heads of relations of different classes
+_FEW = 4  # heads of a relation that separates classes, at least
+_WIDE = 0.75  # part of a class above which a relation is near-universal
+_SHARE = 0.03  # part of a relation's facts that makes a schema pattern
+_SAID = 0.3  # part of a class's names with a word that names the class
+_IN_TEXT = 6  # most relations in a class's name
 _LITTLE = "the and for with from that this into over und der die van von della"
 _LITTLE_WORDS = frozenset(_LITTLE.split())
 _BESIDE = frozenset(
@@ -80,7 +80,7 @@ def queryable(store: QueryStore) -> QueryStore:
     if view is not None and view.base is store and view.version == version:
         return cast("QueryStore", view)
     schema = store.schema()
-    said: Counter[bool] = Counter()  # facts of what has a type, and of what has none
+    said: Counter[bool] = Counter()  # facts of entities with a type, and without
     for pattern in schema.relations:
         said[bool(pattern.head)] += pattern.count
     for type_ in schema.types:
@@ -174,7 +174,7 @@ class _Classing:
         facts = store.facts(entities, every.tolist(), inverse=False)
         self._keys = np.unique(np.concatenate([entities, facts.other]))
         self._entities = np.searchsorted(self._keys, entities)
-        # from here on entities go by their places in these keys
+        # entities are indices into these keys from here on
         self._heads, self._relation = self._entities[facts.row], facts.relation
         self._tails = np.searchsorted(self._keys, facts.other)
         order = np.argsort(self._relation, kind="stable")
@@ -200,7 +200,7 @@ class _Classing:
             tails, first, counts = np.unique(
                 self._tails[places], return_index=True, return_counts=True
             )
-            order = np.argsort(first)  # in which they are read
+            order = np.argsort(first)  # in reading order
             tails, counts = tails[order], counts[order]
             if not len(places) or counts[goes_on[tails]].sum() > (1 - _READ) * len(places):
                 continue
@@ -418,7 +418,7 @@ def _classes(slots: Sequence[_Slot], count: int) -> IntArray:
     numbers = {group: number for number, group in enumerate(groups)}
     votes = np.zeros((len(numbers), len(times)), dtype=np.float32)
     for row, slot in enumerate(slots):
-        # a set of few says more of its members than one of many
+        # a small set is more informative than a large one
         weight = (2 if slot.head else 1) + 1 / len(slot.keys)
         votes[numbers[group_of[row]], within[row] > 0] += weight
     class_of_set = np.where(votes.max(axis=0) > 0, votes.argmax(axis=0), -1)
@@ -546,7 +546,7 @@ _DOES = {**_AGENTS, "wrote": "writer", "directs": "director", "supervises": "sup
 _VERB = re.compile(
     r"((?:manag|own|lead|follow|employ|writ|mak|sell|buy|play|produc|work|train|us|lov|know)e?|like)"
     r"(?:s|d|ed)"
-)  # whose heads are who does it
+)  # relations whose heads are the agents
 
 
 def described(as_head: Counter[str], as_tail: Counter[str]) -> list[str]:
