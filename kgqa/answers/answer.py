@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kgqa.queries.result import QueryResult
     from kgqa.understanding.question import Understood
 
-YES, NO = "yes", "no"  # the names of the answers to what asks whether something holds
+YES, NO = "yes", "no"  # the names of answers to yes-or-no questions
 Source: TypeAlias = Literal["shard", "composed"]
 
 
@@ -220,7 +220,7 @@ class PlanReading:
         return {"text": self.text, "plan": str(self.plan)}
 
 
-NO_KG_LLM = KgLlmUse("none", None, 0, 0, 0)  # of a method that has none
+NO_KG_LLM = KgLlmUse("none", None, 0, 0, 0)  # for a method without a KG-LLM
 
 
 @dataclass(frozen=True, slots=True)

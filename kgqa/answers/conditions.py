@@ -39,13 +39,13 @@ Place: TypeAlias = "tuple[int, int]"  # the hop of a path, and TAIL or MEDIATOR
 Fits: TypeAlias = "Callable[[Candidate | str, Sequence[Step]], Sequence[float]]"
 """The probability of each relation out of x, in a question about x, or if x is what is named."""
 
-MOST_PATHS = 2_000  # that are chosen from
-_CONSIDERED = 0.3  # part of the best score from which an entity may be what a named one is beside
-_UNMET = 0.1  # what is left of the score of an entity that does not meet the conditions
-_MOST_EDGES = 500  # an entity with more is not looked at
-_MIN_PROBABILITY = 0.5  # of the relation of a value, against the others and none of them
-_NEARLY = 0.7  # part of the likeliest relation's probability from which another is meant as well
-_USUAL = 0.5  # part of the entities that have a value, if a relation is one of values
+MOST_PATHS = 2_000  # most paths that are filtered
+_CONSIDERED = 0.3  # part of the best score from which entities are tested
+_UNMET = 0.1  # factor of the score of an entity that fails the conditions
+_MOST_EDGES = 500  # an entity with more is not tested
+_MIN_PROBABILITY = 0.5  # least probability of a value's relation, among all and none
+_NEARLY = 0.7  # part of the best probability from which a relation counts, too
+_USUAL = 0.5  # part of entities with a value that makes a value relation
 
 
 class Edge(NamedTuple):
@@ -201,7 +201,7 @@ def _edges_beside(
     """
     places = [(hop, part) for hop in range(table.hops.shape[1]) for part in (TAIL, MEDIATOR)]
     through = table.hops[:, :, (MEDIATOR, TAIL)].copy()
-    if not ends:  # an endpoint would be asked for nothing
+    if not ends:  # no request to an endpoint is needed
         through[np.arange(len(table)), table.length - 1, 1] = -1
     nodes = np.unique(through)
     nodes = nodes[nodes >= 0]

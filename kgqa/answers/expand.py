@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from kgqa.paths.ground import GroundedPath, PathEdge
     from kgqa.paths.walk import Hops
 
-FRONTIER = 20_000  # entities whose hops are asked for in one call
+FRONTIER = 20_000  # entities whose hops are read in one call
 MOST_PATHS = 100_000  # in memory while one relation path is walked
-MOST_ASKED = 500  # entities that may be what several topic entities have in common
-LACKING = 1e-4  # what an entity has of a topic entity that no path leads from to it
-MOST_EDGES = 10_000  # of an entity that is asked which topic entities lead to it
+MOST_ASKED = 500  # most entities tested for several topic entities
+LACKING = 1e-4  # factor of an entity that a topic entity does not reach
+MOST_EDGES = 10_000  # most edges of an entity tested for topic entities
 AGAINST: Mapping[Direction, Direction] = {"out": "in", "in": "out", "both": "both"}
 
 

@@ -42,8 +42,8 @@ Signature: TypeAlias = "tuple[str, tuple[tuple[str, tuple[str, ...]], ...]]"
 # The figures that chose these: docs/results.md.
 TAIL_TEMPERATURE = 1.0 / 0.3
 SUPPORT = 3.0  # how often an entity's weight is added for each further topic entity with a path
-EXPANDED = 0.1  # the least part of the decoded probability that a relation path is expanded for
-_NAMED = 3  # entities that a note names
+EXPANDED = 0.1  # least part of the decoded probability to expand a relation path
+_NAMED = 3  # most entities named in a note
 ROUNDING = 1e-9  # of sums of probabilities: two that are equal may differ by as much
 
 
@@ -149,7 +149,7 @@ def to_probability(paths: Sequence[ScoredPath]) -> Callable[[float], float]:
     If all are too small for a float, they are scaled up in proportion.
     """
     top = max((path.score for path in paths), default=0.0)
-    if top > -600.0:  # exp of it is a float that can still be divided
+    if top > -600.0:  # exp of it is a normal float
         return math.exp
     return lambda score: math.exp(score - top) / len(paths)
 

@@ -25,12 +25,12 @@ from kgqa.understanding.question import understood
 if TYPE_CHECKING:
     from kgqa.answers.answer import Answer
 
-_MARRIED = frozenset({"wife", "wives", "husband", "husbands"})  # as good as "spouse"
+_MARRIED = frozenset({"wife", "wives", "husband", "husbands"})  # equivalent to "spouse"
 _CALENDAR = frozenset(map(str.lower, (*calendar.month_name[1:], *calendar.day_name)))
-_BEGINNING = 3  # letters that Norway and Norwegian have in common
+_BEGINNING = 3  # shared first letters of related names: Norway, Norwegian
 _BOOLEANS = {"true": YES, "false": SAID_NO}
 _ORDERING = ("asc", "desc", "least", "most", "limit")  # words of a plan that ranks
-UNSURE = 0.5  # confidence in an answer that passes over a part of the question, at most
+UNSURE = 0.5  # highest confidence of an answer that ignores a part
 _SUBJECT = re.compile(
     r"\W*(?:is|are|was|were)\s+(?!(?:the|an?|it|its|th\w+|he|she|his|her|our|my|your)\b)(.+?)"
     r"\s+(?:the|an?|in|at|on|from|by|\w+\s+of)\b",

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from kgqa.paths.ground import GroundedPath
     from kgqa.paths.walk import PathTable
 
-_FARTHEST = 4  # hops between two things that are called connected
-_MAX_PATHS = 20  # paths
-_PATH_CONFIDENCE = 0.97  # that paths answer it: they are in the graph
-_NEARBY = 0.8  # that no longer one exists, or that none is meant
-_CALLED = ("connect", "link", "common")  # of a relation that such words may mean
+_FARTHEST = 4  # most hops between connected entities
+_MAX_PATHS = 20  # most paths returned
+_PATH_CONFIDENCE = 0.97  # confidence of an answer by paths, which are in the graph
+_NEARBY = 0.8  # confidence that no path answers
+_CALLED = ("connect", "link", "common")  # beginnings of relation names that these words mean
 
 
 def connection_findings(
@@ -76,7 +76,7 @@ def connection_findings(
     named: list[tuple[str | None, str]] = list(between.items())
     if kind == "whether":
         named = [(None, YES)]
-    elif not named:  # one fact connects them: its relation says how
+    elif not named:  # a single fact connects them: its relation is the answer
         said = (path.edges[0].relation.removeprefix(form.inverse) for path in paths)
         named = [(None, name) for name in dict.fromkeys(said)]
     share = 1 / len(named)
@@ -99,7 +99,7 @@ def _kind_of(store: GraphStore, question: str, topics: Sequence[TopicEntity]) ->
         masked = without_name(masked, [one for one in names if one], "x")
     kind = asks_connection(masked)
     called = {word for name in store.relations().names for word in relation_phrase(name).split()}
-    meant = any(word.startswith(_CALLED) for word in called)  # then one relation is asked for
+    meant = any(word.startswith(_CALLED) for word in called)  # the question asks for that relation
     return "" if meant and kind != "common" else kind
 
 

@@ -85,18 +85,18 @@ if TYPE_CHECKING:
 # Chosen on development questions: docs/methods.md.
 WEIGHTS = {"gcr": 1.0, "kg-cot": 1.0, "rank": 1.0}
 EARLY_EXIT_CONFIDENCE = 0.99
-AGREED_CONFIDENCE = 0.8  # of one of two members whose answers are the same: gcr is not asked
-THRESHOLD = 0.5  # of the pooled weight of an answer, beside the first one
+AGREED_CONFIDENCE = 0.8  # confidence from which two agreeing members need no gcr
+THRESHOLD = 0.5  # part of the first answer's pooled weight that makes an answer
 TOGETHER = 16  # questions that each member is given at a time
-FLOOR = 0.01  # what an entity has with a member that has never encountered it
-CALCULATED = 0.5  # confidence of a plan that is believed though the question has a topic entity
-GUESSED = 0.35  # and if it has none
-LIKELY = 0.15  # and if it asks for a number, the best, or a comparison
-SURE_PLAN = 0.8  # if the paths of its topic entity answer nothing
-OF_CLASS = 0.7  # of the score of the first entity of the class asked for, to be an answer, too
-STALE_FRACTION = 0.2  # part of its edges by which a KG has changed much
-_OF_NO_WEIGHT = ("together", "search_options")  # do not say that gcr is meant
-_FEW_RELATIONS = 400  # of a graph whose plans are made of classes
+FLOOR = 0.01  # score of an entity with a member that did not find it
+CALCULATED = 0.5  # least confidence of a plan for a question with a topic entity
+GUESSED = 0.35  # and without a topic entity
+LIKELY = 0.15  # and for a number, a superlative, or a comparison
+SURE_PLAN = 0.8  # least confidence of a plan if paths do not answer
+OF_CLASS = 0.7  # part of the best score of the class that makes an answer
+STALE_FRACTION = 0.2  # part of a KG's edges whose change makes its model stale
+_OF_NO_WEIGHT = ("together", "search_options")  # options that do not select gcr
+_FEW_RELATIONS = 400  # most relations of a graph whose class nouns are trusted
 # Below this pooled confidence one member that finds no answer is believed, as it is if the others
 # do not agree on one.
 VETO_CONFIDENCE = 0.3
@@ -182,7 +182,7 @@ class Ensemble(Method[EnsembleOptions]):
                 one = asked[place]
                 found[one].append(answer)
                 enough = self._agree(found[one]) if number else self._is_sure(answer)
-                if last or enough:  # the first may answer alone
+                if last or enough:  # the first member may answer alone
                     del open_[one]
                     yield one, self._pooled(found[one])
 
@@ -240,7 +240,7 @@ class Ensemble(Method[EnsembleOptions]):
             confidence = sum(weight * one for weight, one in sure) / sum(one for one, _ in sure)
         first = [answer.best.id or answer.best.name for answer in answers if answer.best]
         apart = len(first) > 1 and len(set(first)) == len(first)
-        if alone:  # its own threshold stands
+        if alone:  # its own threshold applies
             chosen = len(answers[0].answers)
         elif len(first) < len(answers) and (
             not first or apart or (confidence or 0.0) < VETO_CONFIDENCE
@@ -252,12 +252,12 @@ class Ensemble(Method[EnsembleOptions]):
                 ranking = RankingOptions(answer_threshold=THRESHOLD)
                 threshold = ranking.threshold(len(answers[0].topic_entities))
             chosen = near_first([one.score for one in ranked], threshold)
-        if not chosen:  # a member that found nothing does not contradict an answer of the others
+        if not chosen:  # no answer does not contradict an answer
             said = [note for one in answers for note in one.notes]
             lacking = [note for note in said if note.startswith((NOT_HERE, NO_EVIDENCE))]
             notes += sorted(lacking, key=lambda note: not note.startswith(NOT_HERE))[:1]
         used = [answer for answer in answers if answer.kg_llm != NO_KG_LLM]
-        paths: dict[tuple[object, ...], ScoredPath] = {}  # of several equal ones the first
+        paths: dict[tuple[object, ...], ScoredPath] = {}  # the first of equal paths
         for path in (path for answer in answers for path in answer.paths):
             paths.setdefault((path.text, path.groundings), path)
         stages = ("constraint", "decode", "ground", "answer")  # linking is done once, for all
@@ -316,7 +316,7 @@ class Auto(Ensemble):
             reasoner = KgCot(chosen, resources, general=False)
             beside = options.ranker
             if beside is None and resources.store is None and named in RANKERS.names():
-                beside = named  # a graph of each question's own: what the reasoner is for
+                beside = named  # each question has its own graph, as in the reasoner's training
             ranker = Rank(chosen.model_copy(update={"ranker": beside}), resources, general=False)
         except (AdapterMismatchError, ModelNotFoundError) as error:
             if options.reasoner is not None or options.encoder is not None:
@@ -387,7 +387,7 @@ class Auto(Ensemble):
         numbered = enumerate(questions)
         while taken := list(islice(numbered, TOGETHER)):
             left: list[_Pathwise] = []
-            for number, question in taken:  # plans one at a time: they are quick
+            for number, question in taken:  # plans are quick, so they run one at a time
                 planned_once = cache(partial(self._planned, store, question))
                 found = (
                     self._apart(question, planned_once)
@@ -436,7 +436,7 @@ class Auto(Ensemble):
         """
         if isinstance(question, KgqaError) or question.choices or question.is_yes_no:
             return False
-        few = len(store.relations().ids) <= _FEW_RELATIONS  # else names are of all kinds
+        few = len(store.relations().ids) <= _FEW_RELATIONS  # with more, names are of all kinds
         topics = question.topics
         return few and bool(topics) and all(named_by_kind(question.question, t) for t in topics)
 
@@ -649,7 +649,7 @@ class Auto(Ensemble):
             return found if unsaid and not question.topics else unread
         given = store.keys_of([answer.id for answer in found.answers[:1] if answer.id])
         if (store.entities(given[given >= 0]).kinds == Kind.MEDIATOR).any():
-            return unread  # the content of a fact answers, not the fact
+            return unread  # a fact's content is the answer, not the fact
         result, schema = found.result, queryable(cast("QueryStore", store)).schema()
         plan = None if result is None else result.plan
         about = bool(topics) and (calculated or beyond) and not asks_repeated(question.question)
@@ -724,7 +724,7 @@ class Auto(Ensemble):
                 if isinstance(store, EndpointStore):
                     for number, one in taken:
                         if isinstance(one, LinkedQuestion) and number not in whether:
-                            with suppress(KgqaError):  # the members meet it, too
+                            with suppress(KgqaError):  # the members raise it again
                                 member.look_ahead(store, one)
         yield from super()._some(store, [one for one in taken if one[0] not in whether])
 
@@ -738,9 +738,9 @@ class _Pathwise(NamedTuple):
 
     number: int
     question: LinkedQuestion | KgqaError
-    plan: Callable[[], Findings | KgqaError]  # its best one, made when it is asked for
-    class_: str | None  # of the things that are asked for
-    planned: Findings | None  # such things, if a plan gives some
+    plan: Callable[[], Findings | KgqaError]  # computes its best plan on demand
+    class_: str | None  # the requested class
+    planned: Findings | None  # findings of that class by a plan, if any
 
 
 def pool(votes: Sequence[tuple[float, Findings]]) -> list[RankedAnswer]:

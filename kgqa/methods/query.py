@@ -105,25 +105,25 @@ if TYPE_CHECKING:
     from kgqa.understanding.literals import Stated, Stating
 
 _ENDING = re.compile(r"(?:or|er|ed|ing)$")
-UNKNOWN = 0.15  # of the confidence, if the question names what is not in the graph
-RANKED = 0.8  # if it asks for the top few, and not by what
-PASSED = 0.3  # if it states a value that its plan does not compare with, or asks for more
-VAIN = -12.0  # from which words ask for what a plan leaves out
-ALL_OF = 0.95  # at least, of all things of a class, if nothing else is asked
-UNEXPLAINED = 0.9  # and if it has words that its plan does not account for
-LOST = 0.5  # and for each further one of them that asks for something
-NOTHING_FOUND = 4.0  # off the score of a plan that finds nothing
-_TOGETHER = 12  # plans that an endpoint is asked at once
-_OFFERED, _OFFERED_AMONG = 2, 6  # readings to choose from, and plans that are tried for them
-NOTHING_THERE = 1.0  # and says every word of the question
-_NEAR, _COMPARED = 3.0, 6  # temperatures, and readings, that rows are compared of
-OTHERWISE = 0.35  # cosine below which a noun is not what a property or relation is called
-ABOUT = 0.55  # cosine from which a noun is a class in other words: film and movie, town and city
-OF_ROWS = 0.58  # sum of a noun's mean cosines to columns and to names of rows, if it means the rows
-_NAMED_ROWS = 8  # rows of a lone table whose names say what it is about
-_MOST_ROWS = 100_000  # of one whose rows are listed for that
-IDLE = 5.0  # and of a superlative that tells nothing apart
-FAILED = 8.0  # off the score of one that exceeds the limits
+UNKNOWN = 0.15  # factor of confidence for a name that is not in the graph
+RANKED = 0.8  # factor for "top few" without a criterion
+PASSED = 0.3  # factor for a value or a column that the plan ignores
+VAIN = -12.0  # penalty from which a plan ignores cues
+ALL_OF = 0.95  # least confidence for all members of a class
+UNEXPLAINED = 0.9  # factor for words that the plan does not explain
+LOST = 0.5  # factor for each further content word among them
+NOTHING_FOUND = 4.0  # off the score of a plan without a result
+_TOGETHER = 12  # plans prefetched from an endpoint at once
+_OFFERED, _OFFERED_AMONG = 2, 6  # readings offered, and plans tried for them
+NOTHING_THERE = 1.0  # the same, if the plan explains every word
+_NEAR, _COMPARED = 3.0, 6  # score distance, in temperatures, and number of plans to compare
+OTHERWISE = 0.35  # cosine below which a noun is no name of a property
+ABOUT = 0.55  # cosine from which a noun is a class's synonym: film and movie
+OF_ROWS = 0.58  # least sum of a noun's mean cosines to columns and row names
+_NAMED_ROWS = 8  # rows sampled for a lone table's subject
+_MOST_ROWS = 100_000  # most rows of a table that is sampled
+IDLE = 5.0  # off the score of a trivial superlative
+FAILED = 8.0  # off the score of a plan that exceeds the limits
 UNSAID = "The question cannot be said as one query over this graph's schema."
 NOT_SURE = "No reading of the question fits well enough"
 NOT_CHOSEN = "The general LLM's reply was not of the form asked for; the first reading is answered."
@@ -145,12 +145,12 @@ _ASKED = re.compile(
     r"\W*(?:which|what|list|show me)(?: all)?(?: the)? (?!is |was )([a-z]+s)\b", re.IGNORECASE
 )
 _HAVING = re.compile(r"\b(?:ha(?:s|ve|ving)|with)\b", re.IGNORECASE)
-_MOST_MENTIONED = 4  # classes, of which it is read whether they have things in common
+_MOST_MENTIONED = 4  # most classes tested for shared entities
 _ASKS_VALUE = re.compile(
     r"\W*(when|how (?:old|tall|long|far|heavy|big|large|high|deep|much|fast|hot|wide))\b", re.I
 )
-_LISTED = 8  # things that a sentence names
-_NOUN_WORDS = 3  # from the noun asked for that may be a part of it
+_LISTED = 8  # most entities named in a sentence
+_NOUN_WORDS = 3  # most words of the requested noun phrase
 
 
 class Read(NamedTuple):
@@ -162,14 +162,14 @@ class Read(NamedTuple):
     plans: list[tuple[Candidate, QueryResult | None]]
     unknown: list[str]  # names in the question that nothing in the graph has
     confidence: float
-    seconds: tuple[float, float]  # of choosing, of running
-    strange: str = ""  # the kind of thing asked for, if the best plan has nothing called alike
+    seconds: tuple[float, float]  # seconds of planning, of execution
+    strange: str = ""  # the requested class, if the best plan has none of that name
     general_llm: GeneralLlmUse | None = None
-    said: str = ""  # a note on what the general LLM chose
-    unsaid: str = ""  # what no plan says
-    readings: tuple[PlanReading, ...] = ()  # what is offered to choose from
-    passed: tuple[str, ...] = ()  # words and values that the best plan has no use for
-    bounds: tuple[Bound, ...] = ()  # things that the best plan compares with
+    said: str = ""  # a note on the general LLM's choice
+    unsaid: str = ""  # the phrase that no plan can express
+    readings: tuple[PlanReading, ...] = ()  # alternative readings offered to the user
+    passed: tuple[str, ...] = ()  # words and values that the best plan ignores
+    bounds: tuple[Bound, ...] = ()  # entities whose values the best plan compares with
 
 
 class _Asked(NamedTuple):
@@ -177,7 +177,7 @@ class _Asked(NamedTuple):
 
     asked: Asked
     literals: Stated
-    named: tuple[Stating, ...]  # numbers that say which property is meant
+    named: tuple[Stating, ...]  # numbers that belong to a property's name
     found: list[FoundValue]
     parts: SchemaParts
 
@@ -191,7 +191,7 @@ class Query(Method[QueryOptions]):
     _parts: SchemaParts | None = None
     _values: ValueIndex | None = None
     _version: str = ""
-    _rows: NDArray[np.float32] | None = None  # what the rows of a lone table are about
+    _rows: NDArray[np.float32] | None = None  # the vector of a lone table's subject
     _last: tuple[tuple[str, str], _Asked] | None = None
 
     def __init__(
@@ -199,7 +199,7 @@ class Query(Method[QueryOptions]):
     ) -> None:
         super().__init__(options, resources, general=general)
         self._chooses: GeneralLLM | None = self.general
-        self.general = None  # it chooses a plan, and writes nothing
+        self.general = None  # it only chooses a plan
 
     def own_settings(self) -> dict[str, Any]:
         """Return the settings of the plan scorer and of the general LLM, if any."""
@@ -223,7 +223,7 @@ class Query(Method[QueryOptions]):
         graph: Any = queryable(cast("Any", store)) if isinstance(store, PropertyGraph) else None
         if graph is None or not 0 < len(graph.schema().types) <= MOST_CLASSES:
             return False
-        items = self._asked(graph, question)[0].items  # of plain triples one is a path's end
+        items = self._asked(graph, question)[0].items  # in plain triples one column is a path's end
         return bool(SHOWN_WITH.search(question)) or len(items) > bool(self.nouns)
 
     def read(
@@ -240,7 +240,7 @@ class Query(Method[QueryOptions]):
         """
         began, question = time.perf_counter(), as_of(as_superlative(question))
         graph = queryable(_property_graph(store))
-        stored = SchemaIndex(_property_graph(store).schema())  # the classes that the store knows
+        stored = SchemaIndex(_property_graph(store).schema())  # the store's own classes
         _, values = self._of(graph)
         (question, items), literals, named, found, parts = self._asked(graph, question)
         mentions = {
@@ -273,7 +273,7 @@ class Query(Method[QueryOptions]):
         chosen = time.perf_counter()
         limits = QueryLimits(seconds=self.options.time_limit, first=MOST_ANSWERS)
 
-        @cache  # candidates are run for what they give, and compared: an endpoint is asked once
+        @cache  # results of candidates are compared: each runs once
         def run(plan: Plan) -> QueryResult | None:
             """Run a plan; return None if it fails."""
             result = None
@@ -286,7 +286,7 @@ class Query(Method[QueryOptions]):
         best = -math.inf
         for one in plans:
             check_deadline()
-            if one.score <= best:  # what it gives can only take from its score
+            if one.score <= best:  # its result can only lower its score
                 worth.append((one.score, one, None))
                 continue
             result = run(one.plan)
@@ -301,7 +301,7 @@ class Query(Method[QueryOptions]):
         worth.sort(key=lambda one: (-one[0], one[2] is None))
         near = [one for one in worth[1:] if one[0] > worth[0][0] - _NEAR * temperature][:_COMPARED]
         same = [True, *(False for _ in worth[1:])]
-        if worth and (best_ := worth[0][2]) is not None:  # the same rows do not contradict it
+        if worth and (best_ := worth[0][2]) is not None:  # readings with the same rows agree
             for place, (score, one, result) in enumerate(near, 1):
                 other = result or run(one.plan)
                 worth[place] = score, one, other
@@ -400,7 +400,7 @@ class Query(Method[QueryOptions]):
         things = plan.is_bare and not any(isinstance(one, PropertyRef) for one in plan.give)
         known = set() if self.nouns or _HAVING.search(question) else _known(parts)
         if things and known & {word[:5] for word in words}:
-            part *= PASSED  # all of a class, though the graph knows more of the words
+            part *= PASSED  # a whole class, although the graph has more of the words
         if plan.order and isinstance(plan.order[0].by, PropertyRef) and not self.nouns:
             part *= RANKED ** ranks_by_nothing(question)
         return part, unknown, [*stray, *words]
@@ -475,7 +475,7 @@ class Query(Method[QueryOptions]):
         if any(isinstance(item, Arithmetic) for item in [*plan.items(), *counted]):
             return []
         if self.nouns and ("" in best.nouns or any(isinstance(one, NodeRef) for one in counted)):
-            return []  # what classes without types are called is not said
+            return []  # the names of inferred classes are unknown
         known = _known(self._parts) if self._parts else set()
         known |= {_ENDING.sub("", one) for one in known}  # actors, of what is "acted in"
         nouns = [one for one in map(stem, measures(question))
@@ -500,7 +500,7 @@ class Query(Method[QueryOptions]):
             return ""
         if not kind or has_words_of(plan, question, parts.index.schema, self.nouns):
             asked = _ASKED.match(question)
-            without = plan.without and not self.nouns  # what has none of it, always finds something
+            without = plan.without and not self.nouns  # a negated pattern nearly always has matches
             if result is None or (result.rows and not without) or not asked:
                 return ""
             kind = asked[1].lower()
@@ -595,7 +595,7 @@ class Query(Method[QueryOptions]):
                 + ": name what it asks for as the graph does, or run the nearest (kgqa query).",
             )
             answers, others_, readings = (), answers, read.readings
-            result = result if rows else None  # an empty result answers nothing, either
+            result = result if rows else None  # an empty result is no answer, either
         else:
             others_ = ()
         return Findings(
@@ -850,10 +850,10 @@ def has_words_of(
     if not about and (plan.where or (nouns and (plan.order or plan.grouped or plan.without))):
         return True
     if any(isinstance(one, Aggregate) and isinstance(one.of, Arithmetic) for one in plan.give):
-        return True  # what it is called, no name says
+        return True  # its name is unknown
     items = [*plan.give, *plan.group, *(sort.by for sort in plan.order)]
     names = [*plan.nodes, *(hop.relation for hop in plan.all_hops)]
-    if nouns:  # a plan over plain triples leaves out what its hops say
+    if nouns:  # a plan over plain triples omits classes implied by hops
         ends = {end for relation in schema.relations if relation.relation in names
                 for end in (relation.head, relation.tail)}  # fmt: skip
         if ends & nameless(schema, nouns):
@@ -1038,7 +1038,7 @@ def _joins(plan: Plan) -> bool:
     turned = {(hop.source, hop.relation, hop.inverse) for hop in plan.hops}
     common = any(
         (hop.target, hop.relation, not hop.inverse) in turned for hop in plan.hops
-    )  # by one relation to a node and back
+    )  # to a node and back by one relation
     return compared or common or len(ends) > len({*ends})
 
 
@@ -1067,7 +1067,7 @@ def _gives(result: QueryResult) -> bool:
     best = [at for at, item in enumerate(result.plan.give)
             if any(item == sort.by for sort in result.plan.order[:1])]  # fmt: skip
     if best and all(row[best[0]] is None for row in result.rows):
-        return False  # "the lowest" of things that have no such value
+        return False  # "the lowest" of entities without the value
     numbers = [at for at, item in enumerate(result.plan.give) if isinstance(item, Aggregate)]
     if numbers:
         return any(row[at] not in (None, 0) for row in result.rows for at in numbers)

@@ -87,26 +87,26 @@ if TYPE_CHECKING:
     from kgqa.paths.schema import Hop
 
 ANSWER_THRESHOLD = 0.7  # chosen on the graphs of scripts/bench_own
-_NAMED_FIRST = 1_000  # answers of a database whose ties are ordered by name
-MOST_EXPLAINED = 10  # relation paths of a topic entity that an answer keeps
+_NAMED_FIRST = 1_000  # answers of a database among which ties are ordered by name
+MOST_EXPLAINED = 10  # relation paths of a topic entity kept in an answer
 # of "yes", fitted on the 104 questions of tests/data/own*/*/yes_no.jsonl
 YES_CALIBRATION, LEAST_YES = (0.6, 2.4), 1e-4
-_AHEAD, _PATHS_AHEAD = 500, 20_000  # edges and paths of a topic entity of which one looks ahead
-_LIKELY_AHEAD, _ROWS_AHEAD = 100, 50  # relation paths, and paths of each, looked up ahead
-MOST_OTHER_RELATIONS = 1_000  # relations that are read once a session
+_AHEAD, _PATHS_AHEAD = 500, 20_000  # most edges and paths of a topic entity for prefetching
+_LIKELY_AHEAD, _ROWS_AHEAD = 100, 50  # relation paths, and paths of each, to prefetch
+MOST_OTHER_RELATIONS = 1_000  # most other relations to compare with
 OTHER_KG_PENALTY = (
     3.5  # less of a logit, if entities of other kinds or other KGs have it; chosen there
 )
-_BETTER, _WORSE, _SURELY = 6.0, 3.0, 30.0  # differences of logits, at most
+_BETTER, _WORSE, _SURELY = 6.0, 3.0, 30.0  # bounds of differences of logits
 _NO_LOGIT = -1_000.0
-_NO_KIN = -2.0  # if others of its kind have nothing that the topic lacks
-OTHER_ROLE_ODDS = 1.5  # that there is none, if what is likeliest is of another kind
-FIRST_STEP = 0.5  # probability of a relation from which a question's first step is that
-SAID_BY_ANY = 0.7  # probability that a fact between two things is what "have" asks for
+_NO_KIN = -2.0  # if similar entities have no relation that the topic lacks
+OTHER_ROLE_ODDS = 1.5  # log-odds of no answer, if the best one has another role
+FIRST_STEP = 0.5  # probability from which a relation is a question's first step
+SAID_BY_ANY = 0.7  # probability that any fact between two entities confirms "have"
 _HAS, _HAVING = re.compile(r"\b(?:have|has|had)\b", re.IGNORECASE), stems_of("have has had got")
-_ENDS = 3  # entities that a first step leads to, of which the rest is asked
-OTHER_STEP = 3.0  # less of a logit, for relation paths that begin with another one
-_NUMBER = re.compile(r"\W*\d[\d.,]*(\s*\S{1,6})?")  # with a unit, perhaps
+_ENDS = 3  # entities of a first step from which the second one is tried
+OTHER_STEP = 3.0  # off the logit of relation paths with another first step
+_NUMBER = re.compile(r"\W*\d[\d.,]*(\s*\S{1,6})?")  # and perhaps a unit
 
 
 class Rank(Method[RankOptions]):
@@ -120,7 +120,7 @@ class Rank(Method[RankOptions]):
         self.ranker: PathRanker = resources.path_ranker(options.ranker, options.encoder)
         # A head is fitted to questions most of which have an answer, and finds one everywhere.
         bare = () if self.ranker.head is None else (replace(self.ranker, head=None),)
-        self._judges = (*bare, self.ranker)  # the last names what is missing
+        self._judges = (*bare, self.ranker)  # the last one finds the missing relation
         self.card = AdapterCard(hops=self.ranker.card.hops)
         threshold, refuse = options.answer_threshold, options.refuse_above
         self.answer_threshold = ANSWER_THRESHOLD if threshold is None else threshold
@@ -160,7 +160,7 @@ class Rank(Method[RankOptions]):
         rules, words = self.walks(store), self._in(store)
         for topic in question.topics:
             if len(hops_out_of(store, keys_array([topic.key]), rules).row) > _AHEAD:
-                continue  # another method may not read what is around all of these
+                continue  # too many: another method may not read their neighbourhoods
             paths = few_paths(store, topic.key, rules, _PATHS_AHEAD)
             if paths is None or not paths.steps:
                 continue
@@ -199,7 +199,7 @@ class Rank(Method[RankOptions]):
         ]
         notes += self._left_out(words, question.topics, found, weighed)
         if question.is_yes_no:
-            bare = words.question(question.question, -1, names)  # without both names
+            bare = words.question(question.question, -1, names)  # the question without both names
             any_fact = bool(_HAS.search(bare)) and not stems_of(normalise(bare)) - _HAVING
             return self._yes_or_no(
                 store, question, found, weighed, notes, walked - began, any_fact=any_fact
@@ -235,7 +235,7 @@ class Rank(Method[RankOptions]):
         evidence = self._evidence(
             store, found, weighed, order[: max(chosen, self.options.k)], narrowed.rows
         )
-        absent = math.prod(one.absent for one in weighed)  # any topic may lead to the answer
+        absent = math.prod(one.absent for one in weighed)  # any topic may have the answer
         answers: Sequence[RankedAnswer]
         if choices:
             called = {
@@ -419,7 +419,7 @@ class Rank(Method[RankOptions]):
         ends = in_id_order(words.store, np.unique(paths.table.ends()[paths.of == best]))[:_ENDS]
         entities = words.store.entities(keys_array(ends.tolist()))
         absent = 1.0
-        for row, key in enumerate(entities.keys.tolist()):  # what that leads to may lack the rest
+        for row, key in enumerate(entities.keys.tolist()):  # which may lack the rest
             tail = TopicEntity(key, entities.ids[row], entities.label(row), 1.0)
             beyond, _ = relation_paths(words.store, key, replace(words.rules, hops=1))
             absent = min(absent, self._weigh(words, steps.rest, tail, beyond).absent)
@@ -445,7 +445,7 @@ class Rank(Method[RankOptions]):
         added[:count] += adjustment(words, self.ranker, asked, paths) + more
         logits = words.logits(self.ranker, asked, every)
         best = int(np.argmax(logits[:count] + added[:count])) if count else -1
-        if count and len(every[best]) == 1 and added[best] <= 0:  # not yet of the kind asked for
+        if count and len(every[best]) == 1 and added[best] <= 0:  # not of the requested type
             after = next_said(asked, words, every[:count], every[best][0])
             alone = words.logits(self.ranker, asked, [every[at][1:] for at in after])
             for at, logit in zip(after, alone.tolist(), strict=True):
@@ -486,24 +486,24 @@ class Rank(Method[RankOptions]):
         own = {one[0] for one in every[:count] if len(one) == 1}
         common = words.schema.common(MOST_OTHER_RELATIONS)
         elsewhere = [hop for hop in common if hop not in own]
-        few = len(common) < MOST_OTHER_RELATIONS  # else the KG itself says what there is to ask for
+        few = len(common) < MOST_OTHER_RELATIONS  # else the KG has most of them
         fit = [one for one, more in zip(every[:count], added, strict=False) if more >= 0]
         singles = [words.path(one) for one in fit if len(one) == 1]
-        signs = []  # of each judge
+        signs = []  # evidence of each ranker
         for ranker in self._judges:
             fits = logits if ranker is self.ranker else words.logits(ranker, asked, every) + added
             beyond = words.logits(ranker, asked, [(hop,) for hop in elsewhere])
             unknown = ranker.logit_elsewhere(asked, singles) if few else -math.inf
             there, kin = (one.max(initial=_NO_LOGIT) for one in (fits[:count], fits[count:]))
             other = beyond.max(initial=_NO_LOGIT)
-            least = max(other, unknown) - OTHER_KG_PENALTY  # the likeliest: many are not likelier
+            least = max(other, unknown) - OTHER_KG_PENALTY  # the best one alone counts
             absent = np.logaddexp.reduce([ranker.none, least, *fits[count:]])
             better = min(max(kin - there, -_WORSE), _BETTER) if len(fits) > count else _NO_KIN
             signs.append([min(absent - there, _SURELY), better])
         best = int(np.argmax(fits[:count])) if count else None
         unsaid = best is not None and not says_kind(asked, words.path(every[best]))
         odds = lacking_odds([*np.mean(signs, axis=0), unsaid, 1.0], self.ranker.card.lacking)
-        missing = ""  # as the last judge sees it
+        missing = ""  # by the last ranker
         if best is not None and (role := other_role(words, self.ranker, asked, every[best][-1])):
             odds, missing = max(odds, OTHER_ROLE_ODDS), f"has no {role}"
         elif kin >= least and len(fits) > count:

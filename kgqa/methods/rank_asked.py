@@ -42,19 +42,19 @@ if TYPE_CHECKING:
     from kgqa.paths.relation_paths import RelationPaths
     from kgqa.paths.schema import Hop
 
-NEXT_STEP = 2.0  # of a logit, by which a relation said fits better than the one before it
+NEXT_STEP = 2.0  # bonus of a mentioned second relation over the first one
 SAME_KIND = 0.78  # cosine of "x is a tribunal" and "x is a court"
-OTHER_ROLE = 0.6  # below that "x is a king" and "x is an author" mean different things
-OTHER_VALUE = 0.35  # below that a noun is not what a number is called
-OF_KIND = 1.5  # more of a logit, for paths to what is of the kind asked for
-OTHER_KIN = 6.0  # less of a logit, for a brother where a sister is asked for, a date for "where"
-TURNED = 4.0  # less of a logit, for a relation walked the other way
-_MOST_READ = 400  # relation paths whose tails are looked at
-_TAILS = 3  # of each
-_FEW_WORDS = 60  # in the names of these, each of which may say a kind
-_MOST_OF_TYPE = 100_000  # entities of a type that are looked among
-_LEAST = 1e-6  # of a probability
-_MOST_EDGES = 500  # of a tail whose relations are read
+OTHER_ROLE = 0.6  # cosine below which "x is a king" differs from "x is an author"
+OTHER_VALUE = 0.35  # cosine below which a noun is no name of a number
+OF_KIND = 1.5  # bonus of a logit for paths to the requested type
+OTHER_KIN = 6.0  # off a logit for a brother instead of a sister, a date for "where"
+TURNED = 4.0  # off a logit for a relation walked the wrong way
+_MOST_READ = 400  # most relation paths whose tails are tested
+_TAILS = 3  # tails tested of each
+_FEW_WORDS = 60  # most words in their names that may be types
+_MOST_OF_TYPE = 100_000  # most entities of a type that is tested
+_LEAST = 1e-6  # least probability
+_MOST_EDGES = 500  # most edges of a tail whose relations are read
 
 _BEFORE_HEAD = r"(?:(?:is|are|was|were|the|all|other|any)\s+)*"
 _HEAD = re.compile(
@@ -231,7 +231,7 @@ def next_said(
         at
         for at, hop in after
         if hop[0] % 2 == 0
-        and hop[0] // 2 != first[0] // 2  # at its tail: what it is called after
+        and hop[0] // 2 != first[0] // 2  # a relation that its tail is named after
         and (more := _content(words.hop(hop)))
         and more <= said
     ]
@@ -263,7 +263,7 @@ def is_turned(asked: str, words: RankWords, steps: Sequence[Hop]) -> bool:
     said = said_turned(asked, words, steps)
     if said is not None or len(steps) != 1 or not words.schema.both_ways(steps[0]):
         return bool(said)
-    side = turn(asked, words.hop(steps[0]))  # above 0: at the tail
+    side = turn(asked, words.hop(steps[0]))  # above 0: the answer is the tail
     return side > 0 if steps[0][0] % 2 else side < 0
 
 
@@ -331,7 +331,7 @@ def _of_kind(
     tails = _tails(paths)
     keys = keys_array(sorted({key for each in tails for key in each}))
     fits = _fits(words.store, stems_of(noun), keys)
-    if not any(fits):  # perhaps in another word, of very many those that several names share
+    if not any(fits):  # perhaps by a synonym, such as a word in several names
         names = words.store.entities(keys).names
         often = Counter(word for name in names for word in {*normalise(name or "").split()})
         more = [word for word, count in often.items() if count > 1 or len(often) <= _FEW_WORDS]

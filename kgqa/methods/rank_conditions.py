@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from kgqa.paths.relation_paths import RelationPaths
     from kgqa.paths.schema import Hop
 
-NAMED_MATCH = 0.449  # how well an entity matches words that name it beside the topic entity
+NAMED_MATCH = 0.449  # least match of another entity that the question names
 _WORD = re.compile(r"\w+")
-_NAMED = 30  # entities that may be named so
+_NAMED = 30  # most such candidates
 _OF_A_VALUE = re.compile(
     r"\b(when|how (?!many)\w+|what (year|date|day|time|price))\b", re.IGNORECASE
 )
@@ -73,7 +73,7 @@ def narrowed_by_question(
         for hop in paths.steps[int(np.argmax(one.probability))]
         for word in words.hop(hop).split()
     }
-    values = [  # words of the relation itself are not a condition: "first appearance"
+    values = [  # the relation's own words are no condition: "first appearance"
         condition
         for condition in value_conditions(asked)
         if condition.operator or condition.words.casefold().split()[0] not in likeliest

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from kgqa.paths.schema import Hop
     from kgqa.paths.walk import WalkRules
 
-_MOST_KINDS = 500  # relations whose last word may say what they lead to
-_MOST_TEXTS = 50_000  # of relation paths that are kept
-MOST_RANKED = 400  # relation paths of a topic entity whose words are read as a whole
+_MOST_KINDS = 500  # most relations whose last words are read as types
+_MOST_TEXTS = 50_000  # most texts of relation paths in memory
+MOST_RANKED = 400  # most relation paths of a topic entity that are encoded
 
 
 class RankWords:
@@ -56,10 +56,10 @@ class RankWords:
         types = store.schema().types if isinstance(store, PropertyGraph) else ()
         named = [relation_phrase(type_.name) for type_ in types[:MOST_CLASSES]]
         last = [text.rpartition(" ")[2] for text in (*self.phrases[:_MOST_KINDS], *named) if text]
-        self.kinds = list(dict.fromkeys(map(str.casefold, last)))  # words for what things are
+        self.kinds = list(dict.fromkeys(map(str.casefold, last)))  # nouns for entities
         self._folder = folder
-        self._kept: dict[int, KeptVectors] = {}  # by the encoder
-        self._texts: dict[tuple[Hop, ...], str] = {}  # of relation paths
+        self._kept: dict[int, KeptVectors] = {}  # by encoder id
+        self._texts: dict[tuple[Hop, ...], str] = {}  # texts of relation paths
 
     def vectors(self, ranker: PathRanker, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return text vectors, cached in the KG's folder."""
@@ -246,8 +246,8 @@ def of_one_fact(
     """
     if len(found) < 2:
         return scores
-    own: list[set[tuple[int, int]]] = []  # fact and what it leads to, of the topics' own facts
-    ends: list[set[int]] = []  # what facts lead to
+    own: list[set[tuple[int, int]]] = []  # (fact, tail) of each topic's facts
+    ends: list[set[int]] = []  # tails of facts
     for paths in found:
         table = paths.table
         last = table.hops[np.arange(len(table)), table.length - 1]

@@ -41,9 +41,9 @@ _FILLER = frozenset(
     | _KINDS
 )
 _WHETHER = frozenset({"is", "are", "was", "were"})
-_MOST_TYPES = 5  # of a thing, to be what it is
-DESCRIBED = 10  # answers that are shown with what is known of them
-_TYPE_CONFIDENCE = 0.97  # that the edge says what is asked; the edge itself is in the graph
+_MOST_TYPES = 5  # most types of an entity that answer "what is"
+DESCRIBED = 10  # answers described with types and properties
+_TYPE_CONFIDENCE = 0.97  # confidence that the type edge is the answer
 
 
 def kind_findings(
@@ -70,7 +70,7 @@ def _by_types(store: GraphStore, question: str, topics: Sequence[TopicEntity]) -
         return None
     called = normalise(topics[0].mention)
     if not whether and "are" in words and called not in ("", normalise(topics[0].name)):
-        return None  # "who are the tenors?" asks for those that are one
+        return None  # "who are the tenors?" asks for the members of a class
     of = store.details(topics[0].key)
     names = of.types
     if not whether and _is_relation(store, _KINDS.intersection(words), topics[0].key):
