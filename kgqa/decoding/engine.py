@@ -386,7 +386,7 @@ class _ActiveSearch:
             self.fail(error)
 
     def _end(self) -> None:
-        """End, unless the coverage of the found paths is still unknown."""
+        """Mark the search as ended, unless the coverage of the found paths must still be scored."""
         assert self._result is not None
         states = [hypothesis.state for hypothesis in self._result.hypotheses] if self.covers else []
         self.uncovered = self.asked.tree.uncovered(states)

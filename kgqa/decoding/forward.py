@@ -281,9 +281,10 @@ class PlainForward:
         self.model = model
 
     def next_batch(self, asked: PromptTree, states: Sequence[int], widest: int) -> list[list[int]]:
-        """Return prefixes as runs of states for the first of ``states``, within ``widest`` tokens.
+        """Return the first of ``states`` to score in one pass, each as a run of states.
 
-        A run is a state and the states that follow it without an alternative.
+        A run is a state and the states that follow it without an alternative. The batch of their
+        whole prefixes has at most ``widest`` tokens, padding included, but at least one run.
         """
         runs: list[list[int]] = []
         longest = 0

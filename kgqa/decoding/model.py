@@ -73,7 +73,7 @@ class ColumnCache:
         self._columns = torch.from_numpy(columns).to(device)
 
     def clear(self) -> None:
-        """Forget everything and release the memory."""
+        """Free all columns and release the memory."""
         self._used = np.zeros(0, bool)
         self._keys, self._values = [], []
         self._width = 0

@@ -406,7 +406,7 @@ class _Drawn:
 def _drawn_below(
     constraint: Constraint, running: list[_Drawn], scored: Scored, noise: np.random.Generator
 ) -> list[_Drawn]:
-    """Sample the continuations of ``running``: each move's share and perturbed log-probability."""
+    """Return every continuation of ``running`` with its log-probability and perturbed score."""
     moves = scored.moves
     ends = constraint.is_end(moves.state.tolist()).tolist()
     bounds = np.searchsorted(moves.row, np.arange(len(running) + 1)).tolist()

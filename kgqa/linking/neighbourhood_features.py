@@ -91,7 +91,7 @@ def stems_of(words: str) -> frozenset[str]:
 def schema_words(store: GraphStore, question: QuestionWords) -> frozenset[str]:
     """Return the normalised words of ``question`` that are in names of the KG's relations.
 
-    None for a KG with many relations, whose names have nearly every word.
+    Empty for a KG with many relations, whose names have nearly every word.
     """
     names = store.relations().names
     if len(names) > _MOST_RELATIONS:
@@ -123,7 +123,7 @@ def class_words(store: GraphStore) -> frozenset[str]:
 
 
 def property_words(store: GraphStore) -> set[frozenset[str]]:
-    """Return the stems of each property name of the KG's classes; none for many classes.
+    """Return the stems of each property name of the KG's classes; empty for many classes.
 
     Raises GraphError.
     """

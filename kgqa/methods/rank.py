@@ -392,10 +392,11 @@ class Rank(Method[RankOptions]):
     def _weigh_steps(
         self, words: RankWords, asked: str, topic: TopicEntity, paths: RelationPaths
     ) -> Weighed:
-        """Return the scores of a topic's relation paths.
+        """Return the scores of a topic's relation paths, also for a question in two steps.
 
-        For a question in two steps, of both steps. If the topic lacks the first step, or its end
-        the second one, the answer is not in the graph.
+        1. Score the first step from the topic entity. If the topic lacks it, there is no answer.
+        2. Score the whole question on relation paths that begin with the best first step.
+        3. If that step itself scores best, test whether its tails have the second step.
         """
         things = [words.hop(step[-1]) for step in paths.steps if not words.is_value(step[-1])]
         asked = which_of_them(asked, things)

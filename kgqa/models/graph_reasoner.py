@@ -270,10 +270,10 @@ def load_reasoner(
 ) -> LoadedReasoner:
     """Load a reasoner from a folder or by a bundled name, with its encoder.
 
-    ``device``: where the encoder runs; the reasoner itself, a few small matrices, stays on the CPU.
-    ``encoder``: what reads questions, if it is not known by its card. Raises what
-    :meth:`ModelKind.card` raises, ModelError if the weights are damaged or do not fit the card,
-    ModelNotFoundError if the encoder is not available.
+    ``device``: of the encoder; the reasoner itself, a few small matrices, stays on the CPU.
+    ``encoder``: the sentence encoder, if the card names no known one. Errors of
+    :meth:`ModelKind.card` propagate; raises ModelError if the weights are damaged or do not fit the
+    card, ModelNotFoundError if the encoder is not available.
     """
     folder = REASONERS.folder(name)
     card, tensors, _ = REASONERS.read(folder)

@@ -384,7 +384,7 @@ class Execution:
         )
 
     def _read_ahead(self) -> None:
-        """Read the properties of all rows in batches."""
+        """Read the properties that the rows need in batches, not row by row."""
         if not self.grouped:
             return
         for item in self.plan.items():

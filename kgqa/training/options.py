@@ -101,7 +101,7 @@ class ExampleOptions(QuestionSource):
 
     @property
     def selection(self) -> tuple[Selection, int | None]:
-        """Which paths become examples, and how many of a question (None: all)."""
+        """How paths are chosen as examples, and the most per question (None: all)."""
         paths: Selection = self.paths or ("shortest" if self.preset == "gcr" else "best")
         every = None if paths == "shortest" else 4
         return paths, self.per_question or every
@@ -183,7 +183,7 @@ class AdapterTraining(ExampleOptions, TrainingSettings):
 
     @property
     def settings(self) -> TrainingSettings:
-        """The settings of the run."""
+        """The settings of the training run, without those of its examples."""
         usual = _DOG if self.method == "dog" else _GCR if self.preset == "gcr" else {}
         chosen = {**usual, **self.given()}
         return TrainingSettings(
@@ -235,7 +235,7 @@ class ReasonerTraining(QuestionSource, ReasonerSettings):
 
     @property
     def settings(self) -> ReasonerSettings:
-        """The settings of the run."""
+        """The settings of the training run, without those of its questions."""
         return ReasonerSettings(**self.model_dump(include=set(ReasonerSettings.model_fields)))
 
     @model_validator(mode="after")

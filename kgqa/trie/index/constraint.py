@@ -147,7 +147,10 @@ def _relations(trie: StoredTrie, key: bytes) -> list[int]:
 
 
 def _hops(trie: StoredTrie, key: bytes, relation: int, *, last: bool) -> list[int]:
-    """Return the hops by ``relation`` with which stored paths continue ``key``."""
+    """Return the hops by ``relation`` with which stored paths continue ``key``.
+
+    ``last``: the hop is the last one that a path may have, so that few keys are longer.
+    """
     with trie.shard.checked():
         known, at = trie.shard.dictionary, len(key)
         width, start = int(known.width[relation]), int(known.starts[relation])
