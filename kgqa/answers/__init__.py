@@ -1,1 +1,1 @@
-"""`Answer`, and how paths become ranked answers."""
+"""The `Answer` of a question, and how grounded paths become ranked answers."""

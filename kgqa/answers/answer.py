@@ -1,4 +1,4 @@
-"""What a method gives: answers, the grounded paths behind them, and what it cost."""
+"""The answer of a method: ranked answers, the grounded paths behind them, and its costs."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from kgqa.queries.result import QueryResult
     from kgqa.understanding.question import Understood
 
-YES, NO = "yes", "no"  # the names of the answers to what asks whether something holds
+YES, NO = "yes", "no"  # the names of answers to yes-or-no questions
 Source: TypeAlias = Literal["shard", "composed"]
 
 
 @dataclass(frozen=True, slots=True)
 class TopicEntity:
-    """An entity where paths start; ``score`` is the linker's, or 1.0 if the user named it.
+    """An entity from which paths start; ``score`` is the linker's, or 1.0 if the user named it.
 
-    ``mention``: what the question calls it, if linking found it; ``shared``: whether that is a part
-    of other things' names as much as of its own.
+    ``mention``: the words of the question that were linked to it; ``shared``: whether they are as
+    much a part of other entities' names.
     """
 
     key: int
@@ -41,20 +41,19 @@ class TopicEntity:
     shared: bool = field(default=False, compare=False, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the topic entity as the JSON contract has it."""
+        """Return the topic entity as a dictionary for JSON output."""
         return {"id": self.id, "name": self.name, "score": self.score}
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredPath:
-    """A decoded path, with all id paths that its text stands for, each checked in the store.
+    """A decoded path, with all id paths that its text may mean, each verified in the store.
 
-    ``score`` is the sum of the log-probabilities of its tokens. ``hypothesis`` is what the model
-    answered after the path, or the name of its last entity. ``coverage`` and ``lost`` measure what
-    the relations lost because the graph has no others
-    (:func:`kgqa.methods.grounding.evidence_of`); they are None and 0 if that was not measured.
-    ``written`` is the whole text around the path, if the model wrote more than paths; only ``text``
-    is in the graph.
+    ``score``: the sum of the log-probabilities of its tokens. ``hypothesis``: the answer that the
+    model wrote after the path, or the name of its last entity. ``coverage`` and ``lost``: how much
+    probability the model gave to relations that the graph lacks
+    (:func:`kgqa.methods.grounding.evidence_of`), None and 0 if not measured. ``written``: the whole
+    text around the path, if the model wrote more than paths; only ``text`` is in the graph.
     """
 
     text: str
@@ -67,11 +66,11 @@ class ScoredPath:
 
     @property
     def edges(self) -> tuple[PathEdge, ...]:
-        """The edges of the first grounding; :attr:`groundings` has all."""
+        """The edges of the first grounding; :attr:`groundings` has all groundings."""
         return self.groundings[0].edges
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the path in the form of the JSON contract; ``written`` only if present."""
+        """Return the path as a dictionary for JSON output; ``written`` only if present."""
         edges = [[edge.to_dict() for edge in path.edges] for path in self.groundings]
         return {
             "text": self.text,
@@ -88,7 +87,7 @@ class ScoredPath:
 class ExpandedPath:
     """A path that was walked, not decoded, so it has no score; its edges are in the store.
 
-    ``source``: the text of the decoded path that has the same relation path.
+    ``source``: the text of the decoded path with the same relation path.
     """
 
     grounding: GroundedPath
@@ -101,16 +100,16 @@ class ExpandedPath:
 
     @property
     def groundings(self) -> tuple[GroundedPath, ...]:
-        """The path alone: it stands for no other."""
+        """The path itself, its only grounding."""
         return (self.grounding,)
 
     @property
     def edges(self) -> tuple[PathEdge, ...]:
-        """Its edges, in order."""
+        """The edges of the path, in order."""
         return self.grounding.edges
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the path as the JSON contract has it: like a decoded one, marked as expanded."""
+        """Return the path as a dictionary for JSON output, marked as expanded."""
         edges = [edge.to_dict() for edge in self.grounding.edges]
         return {
             "text": self.text,
@@ -129,16 +128,16 @@ AnyPath: TypeAlias = "ScoredPath | ExpandedPath"
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """An edge of an answer, or a qualifier on its path, that the question asks for in ``asked``.
+    """An edge of an answer, or a qualifier on its path, that meets the words ``asked``.
 
-    ``grounding`` is that edge, checked in the store.
+    ``grounding`` is that edge, verified in the store.
     """
 
     asked: str
     grounding: GroundedPath
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the condition as the JSON contract has it."""
+        """Return the condition as a dictionary for JSON output."""
         edges = [edge.to_dict() for edge in self.grounding.edges]
         text = self.grounding.text
         return {"asked": self.asked, "text": text, "edges": edges, "grounded": True}
@@ -146,14 +145,14 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class RankedAnswer:
-    """An answer: ``id`` is None if it is not in the graph; it is ``grounded`` if a path ends in it.
+    """An answer: ``id`` is None if it is no entity; ``grounded``: a path ends in it.
 
     A grounded answer without an id is "yes", and all paths support it.
 
-    ``paths`` are the paths that lead to it, best first; an :class:`Answer` fills them in.
-    ``conditions`` are those of the question that it meets. ``mentioned``: a general LLM mentioned
-    it in a sentence, but did not name it as the answer. ``types`` and ``properties`` are what the
-    graph says of it besides its edges.
+    ``paths``: those that lead to it, best first, filled in by :class:`Answer`. ``conditions``:
+    those of the question that it meets. ``mentioned``: a general LLM mentioned it in a sentence,
+    but did not give it as the answer. ``types`` and ``properties``: its classes and values in the
+    graph.
     """
 
     id: str | None
@@ -166,7 +165,7 @@ class RankedAnswer:
     properties: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the answer as the JSON contract has it, without paths and conditions.
+        """Return the answer as a dictionary for JSON output, without paths and conditions.
 
         ``types`` and ``properties`` only if there are any.
         """
@@ -177,7 +176,7 @@ class RankedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ConstraintUse:
-    """Which form of constraint served a topic entity."""
+    """How the constraint of one topic entity was built."""
 
     entity: str
     source: Source
@@ -186,7 +185,7 @@ class ConstraintUse:
 
 @dataclass(frozen=True, slots=True)
 class KgLlmUse:
-    """What the KG-LLM cost."""
+    """The KG-LLM that was used, with its calls and tokens."""
 
     model: str
     adapter: str | None
@@ -197,9 +196,10 @@ class KgLlmUse:
 
 @dataclass(frozen=True, slots=True)
 class RelationShare:
-    """How likely the question asks for a relation path, in words: ``x supplied by ?``.
+    """The probability that the question asks for a relation path, in words: ``x supplied by ?``.
 
-    ``topic``: the id of ``x``. ``missing``: that entities of its kind have it, but it has not.
+    ``topic``: the id of ``x``. ``missing``: similar entities have the relation path, but ``x`` has
+    not.
     """
 
     topic: str
@@ -210,22 +210,22 @@ class RelationShare:
 
 @dataclass(frozen=True, slots=True)
 class PlanReading:
-    """A reading of a question: a ``plan``, and the plan as a sentence in ``text``."""
+    """An alternative reading of a question: a ``plan``, and its sentence ``text``."""
 
     text: str
     plan: Plan
 
     def to_dict(self) -> dict[str, str]:
-        """Return the reading as the JSON contract has it."""
+        """Return the reading as a dictionary for JSON output."""
         return {"text": self.text, "plan": str(self.plan)}
 
 
-NO_KG_LLM = KgLlmUse("none", None, 0, 0, 0)  # of a method that has none
+NO_KG_LLM = KgLlmUse("none", None, 0, 0, 0)  # for a method without a KG-LLM
 
 
 @dataclass(frozen=True, slots=True)
 class GeneralLlmUse:
-    """What the general LLM cost."""
+    """The general LLM that was used, with its calls and tokens."""
 
     model: str
     calls: int
@@ -235,11 +235,11 @@ class GeneralLlmUse:
 
 @dataclass(frozen=True, slots=True)
 class SearchUse:
-    """The search that found the paths, and the certificate of an exact one, else None.
+    """The search that found the paths, with the certificate of an exact one, else None.
 
     ``proven``: no path outside the list has a higher score than one in it. ``certain``: for how
-    many paths at the head of the list that holds in any case. ``bound``: the highest score that a
-    path which is not shown can have, ``-inf`` if none. ``demands``: how often it asked for scores.
+    many first paths that holds in any case. ``bound``: the highest score that a path outside the
+    list can have, ``-inf`` if there is none. ``demands``: how often scores were demanded.
     """
 
     kind: str = "beam"
@@ -249,14 +249,14 @@ class SearchUse:
     demands: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the search as the JSON contract has it; a bound of ``-inf`` is null."""
+        """Return the search as a dictionary for JSON output; a bound of ``-inf`` is null."""
         finite = self.bound is not None and math.isfinite(self.bound)
         return asdict(self) | {"bound": self.bound if finite else None}
 
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """Seconds of each stage."""
+    """The seconds of each stage."""
 
     link: float = 0.0
     constraint: float = 0.0
@@ -270,23 +270,23 @@ class Timings:
         return self.link + self.constraint + self.decode + self.ground + self.answer
 
     def to_dict(self) -> dict[str, float]:
-        """Return the timings as the JSON contract has them."""
+        """Return the timings as a dictionary for JSON output."""
         stages = asdict(self) | {"total": self.total}
         return {stage: round(seconds, 4) for stage, seconds in stages.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """What a method found out about a question; an :class:`Answer` is made of it.
+    """The result of a method for one question, from which an :class:`Answer` is made.
 
-    ``others``: entities that have less behind them than the ``answers``; all of them if the
-    evidence is insufficient. ``expanded``: the paths of answers and others that no decoded path
-    ends in. ``confidence``: how sure the first is (:func:`kgqa.answers.ranking.decide`), None if
-    nothing was weighed. ``relations``: the likeliest of each topic, if the method ranks them.
-    ``result``: the rows of a plan over the whole graph, if that is what answered. ``covers``: the
-    ids of the entities of the question that such a plan takes account of. ``readings``: where it
-    was not sure which plan is meant, the two likeliest that give something, the best first.
-    ``count``: the number of answers, those beyond the listed ones too, if the question asks for it.
+    ``others``: entities with less evidence than the ``answers``; all entities if the evidence is
+    insufficient. ``expanded``: paths to answers and others in which no decoded path ends.
+    ``confidence``: in the first answer (:func:`kgqa.answers.ranking.decide`), None if nothing was
+    weighed. ``relations``: the likeliest of each topic, if the method ranks them. ``result``: the
+    rows of a plan over the whole graph, if one answered. ``covers``: the ids of the question's
+    entities that such a plan uses. ``readings``: if the plan is uncertain, the two likeliest with a
+    result, the best first. ``count``: the number of all answers, also those not listed, if the
+    question asks for it.
     """
 
     answers: tuple[RankedAnswer, ...] = ()
@@ -310,10 +310,10 @@ class Findings:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Answer(Tabular, Findings):
-    """Everything that a method found for one question.
+    """The complete answer to one question: findings, question, method and costs.
 
-    ``error``: why a question that was asked with others failed
-    (:meth:`kgqa.QA.batch`). ``understood``: how the question was read.
+    ``error``: why a question that was asked with others failed (:meth:`kgqa.QA.batch`).
+    ``understood``: how the question was read.
     """
 
     question: str
@@ -339,32 +339,36 @@ class Answer(Tabular, Findings):
         findings: Findings,
         link_seconds: float = 0.0,
     ) -> Answer:
-        """Return the answer of ``method`` to ``question``; linking took ``link_seconds``."""
+        """Make the answer of ``method`` to ``question`` from findings.
+
+        ``link_seconds``: the time that linking took.
+        """
         given = {finding.name: getattr(findings, finding.name) for finding in fields(Findings)}
         given["timings"] = replace(findings.timings, link=link_seconds)
         return cls(question=question, method=method, topic_entities=tuple(topics), **given)
 
     @property
     def best(self) -> RankedAnswer | None:
-        """The first answer, or None."""
+        """The first answer, None without any."""
         return self.answers[0] if self.answers else None
 
     @property
     def plan(self) -> Plan | None:
-        """The plan over the whole graph that answered, if one did."""
+        """The plan over the whole graph that gave the answer, None if paths did."""
         return None if self.result is None else self.result.plan
 
     @property
     def cypher(self) -> str | None:
-        """The plan as Cypher that runs in Neo4j Browser."""
+        """The plan as Cypher for Neo4j Browser, None without one."""
         return None if self.result is None else self.result.cypher
 
     @property
     def value(self) -> Value | None:
-        """The one value that is asked for: of a plan, or how many answers there are; else None."""
+        """The single value of a plan's result, or the requested number of answers; else None."""
         return self.count if self.result is None else self.result.value
 
     def _behind(self) -> dict[str | None, list[AnyPath]]:
+        """Return the paths that end in, or else pass through, each entity, by its id."""
         ends: dict[str | None, list[AnyPath]] = {}
         passed: dict[str | None, list[AnyPath]] = {}  # of an entity that no path ends in
         every: tuple[AnyPath, ...] = (*self.paths, *self.expanded)
@@ -378,18 +382,19 @@ class Answer(Tabular, Findings):
         return passed | ends
 
     def paths_of(self, answer: RankedAnswer) -> tuple[AnyPath, ...]:
-        """Return the paths that end in ``answer``, or else those through it, best first."""
+        """Return the paths that end in ``answer``, otherwise those through it, best first."""
         return self._behind_of(answer, self._behind())
 
     def _behind_of(
         self, answer: RankedAnswer, behind: Mapping[str | None, list[AnyPath]]
     ) -> tuple[AnyPath, ...]:
+        """Return the paths behind an answer: of "yes" all paths."""
         if answer.id is None:
             return self.paths if answer.grounded else ()
         return tuple(behind.get(answer.id, ()))
 
     def facts(self) -> list[Fact]:
-        """Return the stored triples behind paths and expanded answers, the best path's first."""
+        """Return the stored triples of all paths and expanded answers, the best path's first."""
         shown = [grounding for path in self.paths for grounding in path.groundings]
         shown += [expanded_path.grounding for expanded_path in self.expanded_answers()]
         shown += [condition.grounding for answer in self.answers for condition in answer.conditions]
@@ -402,9 +407,9 @@ class Answer(Tabular, Findings):
         return [path for path in self.expanded if path.grounding.tail.id in ids]
 
     def residual(self) -> tuple[str, ...]:
-        """Return the words of the question that say nothing that was used for the answer.
+        """Return the words of the question that match no name used for the answer.
 
-        Words are compared, not meanings: a path that was ranked by meaning may be right without.
+        Words are compared, not meanings: a path ranked by meaning may be right without them.
         """
         from kgqa.understanding.alignment import align
 
@@ -421,9 +426,9 @@ class Answer(Tabular, Findings):
     def to_dict(
         self, browser_url: str | None = None, *, listed: int | None = None
     ) -> dict[str, Any]:
-        """Return the answer as ``ask --json`` prints it; of a question that failed, its error.
+        """Return the answer as ``ask --json`` prints it, or the error of a failed question.
 
-        ``listed``: the most facts and counted things that a row of a plan lists; None lists all.
+        ``listed``: the most facts and counted entities listed for a row of a plan; None lists all.
         """
         if self.error is not None:
             error = {"message": self.error.message, "hint": self.error.hint}
@@ -462,10 +467,10 @@ class Answer(Tabular, Findings):
         }
 
     def to_arrow(self) -> pa.Table:
-        """Return the answers as a table, best first.
+        """Return the answers as an Arrow table, best first.
 
-        Columns: rank, id, name, score, grounded and path, the text of the best one (or null). Of a
-        plan's rows: what it gives.
+        Columns: rank, id, name, score, grounded and path (the text of the best one, or null); for a
+        plan, its own columns.
         """
         import pyarrow as pa
 
@@ -511,7 +516,7 @@ class Answer(Tabular, Findings):
         return "\n".join(lines if self.answers else [*lines, why])
 
     def _repr_html_(self) -> str:
-        """Return the answer as a notebook draws it."""
+        """Return the answer as HTML for notebooks."""
         from kgqa.answers.notebook import answer_html
 
         return answer_html(self.to_dict())

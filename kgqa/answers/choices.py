@@ -1,7 +1,7 @@
-"""Multiple choice: what the choices mean, the paths that end in them, and what paths say of each.
+"""Multiple choice: linking of choices to entities, the paths to them, and their ranking.
 
-The paths are found from both ends, so that no walk goes where no choice can be reached any more:
-a hub between question and choice costs its edges, not its paths.
+The paths are found from both ends, so that no walk goes where no choice can be reached any more: a
+hub between question and choice costs its edges, not its paths.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MOST_PATHS = 200_000  # of all topic entities to all choices: what one constrain
 
 @dataclass(frozen=True, slots=True)
 class AnswerChoice:
-    """A given choice, with the ids of its entities (none: not in the KG).
+    """A choice as given, with the ids of its entities (none if it is not in the KG).
 
     ``keys`` are the store's keys of ``ids``.
     """
@@ -48,7 +48,7 @@ class AnswerChoice:
 
 
 def check_choices(choices: Sequence[str]) -> list[str]:
-    """Return ``choices``. Raises UsageError if there are fewer than two different ones."""
+    """Return ``choices``. Raises UsageError unless at least two are different."""
     listed = list(choices)
     if len(set(listed)) < 2 or len(set(listed)) < len(listed):
         raise UsageError(
@@ -59,7 +59,7 @@ def check_choices(choices: Sequence[str]) -> list[str]:
 
 
 def find_choices(store: GraphStore, choices: Sequence[str]) -> list[AnswerChoice]:
-    """Return the entities of each choice: the one with that id, otherwise all with that name.
+    """Return each choice with its entities: the one with that id, otherwise all with that name.
 
     Raises UsageError as :func:`check_choices` does, GraphError if the store fails.
     """
@@ -84,10 +84,10 @@ def paths_between(
     rules: WalkRules,
     most: int = MOST_PATHS,
 ) -> tuple[PathTable, bool]:
-    """Return every path under ``rules`` from ``topics`` that ends in one of ``ends``.
+    """Return every path under ``rules`` from ``topics`` to one of ``ends``.
 
-    If there are more than ``most``, longer ones are left out whole hops at a time, the shortest
-    first in the table; then the second value is True.
+    If there are more than ``most``, only the shortest are returned, by whole numbers of hops; then
+    the second value is True.
     """
     within = _hops_to(store, ends, rules)
     topic = np.unique(topics)
@@ -96,9 +96,11 @@ def paths_between(
     number = 0
 
     def leads_on(left: IntArray, hops: Hops) -> BoolArray:
+        """Return which hops lead to an entity that is near enough to an end."""
         return np.isin(hops.hop[:, TAIL], left)
 
     def joined() -> PathTable:
+        """Return all paths found so far as one table."""
         return joined_tables(tables) if tables else empty_paths(rules.hops)
 
     for depth in range(rules.hops):
@@ -128,7 +130,7 @@ def choice_paths(
 ) -> tuple[PathTable, list[str]]:
     """Return every path from ``topics`` to a choice, and notes.
 
-    A note says which choices no path leads to, and whether paths were left out. Raises
+    Notes state which choices no path leads to, and whether paths were left out. Raises
     EmptyLanguageError if no choice can be reached.
     """
     ends = np.unique(np.array([key for choice in choices for key in choice.keys], np.int64))
@@ -159,11 +161,11 @@ def rank_choices(
     paths: Sequence[ScoredPath],
     weights: Sequence[float] | None = None,
 ) -> list[RankedAnswer]:
-    """Return every choice with its part of the probability of ``paths``, the best first.
+    """Return every choice scored by the probability of the ``paths`` that end in it, best first.
 
-    ``weights``: the logarithm of what each path counts, its score if not given. A path whose text
-    ends in several entities gives each an equal part. Scores sum to 1 if any path ends in a choice.
-    A choice without a path has score 0 and is not grounded; equal ones stay in their order.
+    ``weights``: the log-weight of each path, its score by default. A path whose text ends in
+    several entities gives each an equal part. Scores sum to 1 if any path ends in a choice. A
+    choice without a path has score 0 and is not grounded; ties keep their order.
     """
     of = {id_: number for number, choice in enumerate(choices) for id_ in choice.ids}
     logs = [path.score for path in paths] if weights is None else weights
@@ -187,12 +189,13 @@ def rank_choices(
 
 
 def chosen_first(ranked: Sequence[RankedAnswer], choice: AnswerChoice) -> list[RankedAnswer]:
-    """Return ``ranked`` choices with ``choice`` first.
+    """Return ``ranked`` choices with ``choice`` moved to the front.
 
-    It gets half of all probability beside half of its own: scores still sum to at most 1.
+    It gets half of all probability plus half of its own: scores still sum to at most 1.
     """
 
     def mine(given: RankedAnswer) -> bool:
+        """Return whether a ranked answer is the chosen one."""
         return given.id in choice.ids if given.id is not None else given.name == choice.text
 
     scored = [replace(answer, score=answer.score / 2 + 0.5 * mine(answer)) for answer in ranked]
@@ -200,7 +203,7 @@ def chosen_first(ranked: Sequence[RankedAnswer], choice: AnswerChoice) -> list[R
 
 
 def named_choice(text: str, choices: Sequence[AnswerChoice]) -> AnswerChoice | None:
-    """Return the one choice that ``text`` is the name of, a letter before it aside, or None."""
+    """Return the one choice that ``text`` names, with or without a letter before it, or None."""
     for written in (text, _LABEL.sub("", text)):
         named = [choice for choice in choices if is_name_of(written, choice.text)]
         exact = [choice for choice in named if normalise(choice.text) == normalise(written)]
@@ -212,9 +215,10 @@ def named_choice(text: str, choices: Sequence[AnswerChoice]) -> AnswerChoice | N
 def rank_by_score(
     choices: Sequence[AnswerChoice], scores: Mapping[int, float], names: Mapping[str, str]
 ) -> list[RankedAnswer]:
-    """Return every choice with its part of its entities' ``scores``, by key, the best first.
+    """Return every choice scored by its entities' ``scores`` (by key), the best first.
 
-    ``names``: of the ids that a path ends in; a choice without one has score 0 and is not grounded.
+    ``names``: by id of the entities that a path ends in; a choice without one has score 0 and is
+    not grounded.
     """
     weight = [
         math.fsum(scores.get(key, 0.0) for key in answer_choice.keys) for answer_choice in choices
@@ -236,7 +240,7 @@ def rank_by_score(
 
 
 def _hops_to(store: GraphStore, ends: IntArray, rules: WalkRules) -> list[IntArray]:
-    """Return for each n below ``rules.hops`` the keys from which n hops or fewer lead to an end."""
+    """Return for each n below ``rules.hops`` the keys with at most n hops to one of ``ends``."""
     back = WalkRules(rules.hops, AGAINST[rules.direction], rules.mediators)
     sets = [np.unique(ends)]
     frontier = sets[0]

@@ -1,4 +1,4 @@
-"""Conditions: which of the entities that a relation path leads to a question means.
+"""Filters the entities of a relation path by the further conditions of a question.
 
 Beside the path a question names entities ("which of X's papers appeared at Y"), compares values
 ("that opened after 1975") or asks for an extreme ("the oldest"). Each is looked for among the edges
@@ -42,17 +42,17 @@ Place: TypeAlias = "tuple[int, int]"  # the hop of a path, and TAIL or MEDIATOR
 Fits: TypeAlias = "Callable[[Candidate | str, Sequence[Step]], Sequence[float]]"
 """The probability of each relation out of x, in a question about x, or if x is what is named."""
 
-MOST_PATHS = 2_000  # that are chosen from
-_CONSIDERED = 0.3  # part of the best score from which an entity may be what a named one is beside
-_UNMET = 0.1  # what is left of the score of an entity that does not meet the conditions
-_MOST_EDGES = 500  # an entity with more is not looked at
-_MIN_PROBABILITY = 0.5  # of the relation of a value, against the others and none of them
-_NEARLY = 0.7  # part of the likeliest relation's probability from which another is meant as well
-_USUAL = 0.5  # part of the entities that have a value, if a relation is one of values
+MOST_PATHS = 2_000  # most paths that are filtered
+_CONSIDERED = 0.3  # part of the best score from which entities are tested
+_UNMET = 0.1  # factor of the score of an entity that fails the conditions
+_MOST_EDGES = 500  # an entity with more is not tested
+_MIN_PROBABILITY = 0.5  # least probability of a value's relation, among all and none
+_NEARLY = 0.7  # part of the best probability from which a relation counts, too
+_USUAL = 0.5  # part of entities with a value that makes a value relation
 
 
 class Edge(NamedTuple):
-    """An edge beside a path: where it starts, and its hop with FIRST, MEDIATOR, SECOND, TAIL."""
+    """An edge beside a path: its start, and its hop as FIRST, MEDIATOR, SECOND, TAIL."""
 
     start: int
     hop: tuple[int, int, int, int]
@@ -60,12 +60,12 @@ class Edge(NamedTuple):
 
 @dataclass(slots=True)
 class Narrowed:
-    """What conditions leave of the entities that paths lead to.
+    """The entities of paths, scored by whether they meet the conditions.
 
-    ``scores``: of all entities, lower for those that do not meet the conditions; ``conditions``: of
-    those that do; ``rows``: for each topic entity which of its paths meet them, empty if none was
-    used; ``left_out``: the words of comparisons that no path meets; ``over``: whether facts that no
-    longer hold were left out; None if all are such, or it was not asked.
+    ``scores``: of all entities, lowered for those that fail; ``conditions``: of those that meet
+    them; ``rows``: for each topic entity the paths that meet them, empty if no condition was used;
+    ``left_out``: the words of comparisons that no path meets; ``over``: whether facts that no
+    longer hold were left out, None if all have ended, or this was not tested.
     """
 
     scores: dict[int, float]
@@ -91,12 +91,12 @@ def narrow(
     today: int = 0,
     denied: Mapping[str, Candidate | str] = MappingProxyType({}),
 ) -> Narrowed:
-    """Return the ``scores`` (above 0) of entities that meet the conditions of a question.
+    """Filter the ``scores`` (above 0) of entities by the conditions of a question.
 
-    ``tables``: the paths out of each topic entity, with their ``probabilities``. ``named``: what
-    may be named beside the topics, the likeliest first. ``until``: relations (as steps) to the day
-    on which a fact ended, if facts count that hold ``today``. ``denied``: words that the question
-    denies, with the entity that they name, else the words again. Raises GraphError.
+    ``tables``: the paths out of each topic entity, with their ``probabilities``. ``named``: other
+    entities that the question may name, the likeliest first. ``until``: relations (as steps) to a
+    fact's end date, if only facts that hold ``today`` count. ``denied``: the words of each
+    negation, with the entity that they name, else the words again. Raises GraphError.
     """
     narrowed = Narrowed(scores)
     if not (named or values or until or denied):
@@ -175,7 +175,7 @@ def _over(
     ends: Collection[int],
     today: int,
 ) -> set[int]:
-    """Return the paths on which a fact, or what stands for one between two hops, ended before."""
+    """Return the paths on which a fact, or a node that stands for one, ended before ``today``."""
     ended = [
         (row, edge.hop[TAIL])
         for row, places in enumerate(beside if ends else ())
@@ -194,7 +194,7 @@ def _over(
 
 
 def _best_rows(table: PathTable, probability: NDArray[np.float64], wanted: IntArray) -> IntArray:
-    """Return which paths lead to ``wanted`` by the likeliest relation path to their end."""
+    """Return the paths that lead to ``wanted`` entities by each one's likeliest relation path."""
     ends = table.ends()
     rows = np.flatnonzero(np.isin(ends, wanted))
     _, at = np.unique(ends[rows], return_inverse=True)
@@ -207,13 +207,13 @@ def _best_rows(table: PathTable, probability: NDArray[np.float64], wanted: IntAr
 def _edges_beside(
     store: GraphStore, table: PathTable, rules: WalkRules, *, ends: bool
 ) -> list[dict[Place, list[Edge]]]:
-    """Return the edges beside each path, by their place, without edges of the path itself.
+    """Return the edges beside each path, by their place on it, without the path's own edges.
 
-    ``ends``: those of the entities that paths lead to, too.
+    ``ends``: also the edges of the entities that paths lead to.
     """
     places = [(hop, part) for hop in range(table.hops.shape[1]) for part in (TAIL, MEDIATOR)]
     through = table.hops[:, :, (MEDIATOR, TAIL)].copy()
-    if not ends:  # an endpoint would be asked for nothing
+    if not ends:  # no request to an endpoint is needed
         through[np.arange(len(table)), table.length - 1, 1] = -1
     nodes = np.unique(through)
     nodes = nodes[nodes >= 0]
@@ -250,14 +250,14 @@ def _edges_beside(
 
 
 def _relation(place: Place, edge: Edge) -> Step:
-    """Return the relation of an edge as it is walked from its place: of a qualifier its own."""
+    """Return the relation of an edge as walked from its place; of a qualifier its own relation."""
     return (edge.hop[SECOND], -1) if place[1] == MEDIATOR else (edge.hop[FIRST], edge.hop[SECOND])
 
 
 def _named(
     entity: Candidate, beside: Sequence[Mapping[Place, list[Edge]]], rows: Iterable[int], fits: Fits
 ) -> dict[int, Edge]:
-    """Return the edge of each path that leads to ``entity`` by the likeliest of the relations."""
+    """Return the edge of each path that leads to ``entity`` by its likeliest relation."""
     ways: dict[tuple[Place, Step], dict[int, Edge]] = defaultdict(dict)
     for row in rows:
         for place, edges in beside[row].items():
@@ -314,7 +314,7 @@ def _valued(
     rows: Sequence[int],
     fits: Fits,
 ) -> dict[int, Edge]:
-    """Return the edge of each path to a value that meets ``asked``, by the relation it is about."""
+    """Return each path's edge to a value that satisfies ``asked``, by the likeliest relation."""
     ways: dict[tuple[Place, Step], dict[int, list[Edge]]] = defaultdict(dict)
     for row in rows:
         for place, edges in beside[row].items():
@@ -339,7 +339,7 @@ def _kind(
     value: Mapping[int, Value | None],
     rows: Sequence[int],
 ) -> Kind | None:
-    """Return as what the values of a relation can be compared as ``asked``, None if they cannot."""
+    """Return the kind as which a relation's values compare with ``asked``, None if they cannot."""
     every = [value[edge.hop[TAIL]] for edges in way.values() for edge in edges]
     known = [quantity for quantity in every if quantity is not None]
     if len(known) < _USUAL * max(len(every), len(rows)):
@@ -360,6 +360,7 @@ def _met(
     value: Mapping[int, Value | None],
     kind: Kind,
 ) -> dict[int, Edge]:
+    """Return the edge of each path whose value satisfies the comparison or superlative."""
     good: dict[int, tuple[float, Edge]] = {}
     sign = asked.days if kind == "days" else asked.amount
     for row, edges in way.items():
@@ -380,7 +381,7 @@ def _met(
 def _grounded(
     store: GraphStore, form: PathFormat, used: Sequence[Sequence[tuple[str, Edge]]]
 ) -> list[tuple[Condition, ...] | None]:
-    """Return the conditions of each path, None if one of them is not in the store."""
+    """Return the verified conditions of each path, None if one is not in the store."""
     every = [edge for steps in used for _, edge in steps]
     if not every:
         return [() for _ in used]

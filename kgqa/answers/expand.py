@@ -1,4 +1,4 @@
-"""Bounded walks: to all that a relation path leads to, and from topic entities to an entity.
+"""Bounded walks: to all tails of a relation path, and between topic entities and an entity.
 
 A question for "languages" wants the list, and the decoder wrote some of it: the relation path of a
 decoded path is walked in the store again, and each of its tails gets a grounded path of its own.
@@ -37,22 +37,22 @@ if TYPE_CHECKING:
     from kgqa.paths.ground import GroundedPath, PathEdge
     from kgqa.paths.walk import Hops
 
-FRONTIER = 20_000  # entities whose hops are asked for in one call
+FRONTIER = 20_000  # entities whose hops are read in one call
 MOST_PATHS = 100_000  # in memory while one relation path is walked
-MOST_ASKED = 500  # entities that may be what several topic entities have in common
-LACKING = 1e-4  # what an entity has of a topic entity that no path leads from to it
-MOST_EDGES = 10_000  # of an entity that is asked which topic entities lead to it
+MOST_ASKED = 500  # most entities tested for several topic entities
+LACKING = 1e-4  # factor of an entity that a topic entity does not reach
+MOST_EDGES = 10_000  # most edges of an entity tested for topic entities
 AGAINST: Mapping[Direction, Direction] = {"out": "in", "in": "out", "both": "both"}
 
 
 def paths_along(
     store: GraphStore, path: GroundedPath, rules: WalkRules, most: int, most_paths: int = MOST_PATHS
 ) -> PathTable | None:
-    """Return a path to every tail of the relation path of ``path`` from its head, by key of tails.
+    """Return one path to each tail of the relation path of ``path``, by key of tails.
 
-    ``rules`` are those that the path was walked by. Of several paths to a tail the first by ids
-    stands. None if there are more than ``most`` tails, or more than ``most_paths`` paths on the
-    way: the first ones by key would be no better than any others.
+    ``rules``: those that the path was walked by. Of several paths to a tail the first by ids is
+    taken. None if there are more than ``most`` tails, or more than ``most_paths`` paths on the way:
+    the first ones by key would be an arbitrary choice.
     """
     head = store.keys_of([path.head.id])
     if head[0] < 0 or len(path.edges) > rules.hops:
@@ -77,7 +77,7 @@ def expanded(
     found: Sequence[tuple[GroundedPath, str, PathTable]],
     form: PathFormat,
 ) -> list[list[ExpandedPath]]:
-    """Return for each path those of its tails' paths that the store holds, without itself.
+    """Return for each path the verified paths to the other tails of its relation path.
 
     ``found``: decoded paths, each with its text and the paths along its relations.
     """
@@ -89,10 +89,10 @@ def expanded(
 
 
 def tails(store: GraphStore, path: GroundedPath, rules: WalkRules) -> IntArray:
-    """Return the keys of all entities to which the relation path of ``path`` leads from its head.
+    """Return the keys of all entities that the relation path of ``path`` leads to from its head.
 
-    ``rules`` are those that the path was walked by. The walk goes over sets of entities, so a hub
-    costs its edges and no more; a walk that visits an entity twice counts.
+    ``rules``: those that the path was walked by. The walk goes over sets of entities, so that a hub
+    is read once; walks that visit an entity twice are included.
     """
     frontier = store.keys_of([path.head.id])
     frontier = frontier[frontier >= 0]
@@ -105,9 +105,9 @@ def tails(store: GraphStore, path: GroundedPath, rules: WalkRules) -> IntArray:
 
 
 def hops_in_turn(store: GraphStore, frontier: IntArray, rules: WalkRules) -> Iterator[Hops]:
-    """Yield the hops out of the distinct keys of ``frontier``, some thousand entities at a time.
+    """Yield the hops out of the distinct keys of ``frontier``, a few thousand keys at a time.
 
-    Rows count within each of what is yielded.
+    Rows are counted within each batch.
     """
     for start in range(0, len(frontier), FRONTIER):
         yield hops_out_of(store, frontier[start : start + FRONTIER], rules)
@@ -122,10 +122,10 @@ def next_hops(
     keep: Callable[[Hops], BoolArray],
     most: int,
 ) -> tuple[IntArray, IntArray, IntArray] | None:
-    """Return paths of ``depth`` hops with one more each, and the kinds of their tails.
+    """Return paths of ``depth`` hops extended by one hop, and the kinds of their tails.
 
-    ``topic`` ``[n]`` and ``taken`` ``[n, hops, 4]`` are where the paths start and their hops;
-    ``keep`` says which hops may be taken. None if more than ``most`` would have to be joined.
+    ``topic`` ``[n]`` and ``taken`` ``[n, hops, 4]``: the paths' starts and hops; ``keep``: returns
+    which hops may be taken. None if more than ``most`` would have to be joined.
     """
     ends = taken[:, depth - 1, TAIL] if depth else topic
     unique, at = np.unique(ends, return_inverse=True)
@@ -149,7 +149,7 @@ def next_hops(
 
 
 def walked_back(edge: PathEdge) -> list[bool]:
-    """Return for each fact behind ``edge`` whether it is walked against its direction."""
+    """Return for each fact of ``edge`` whether it is walked against its direction."""
     back = [edge.facts[0].head != edge.head.id]
     if len(edge.facts) == 2:
         back.append(edge.facts[1].tail != edge.tail.id)
@@ -169,6 +169,7 @@ def _steps(store: GraphStore, path: GroundedPath) -> list[tuple[int, int]]:
 
 
 def _takes(step: tuple[int, int], hops: Hops) -> BoolArray:
+    """Return which hops have the relation ``step``."""
     taken: BoolArray = (hops.hop[:, FIRST] == step[0]) & (hops.hop[:, SECOND] == step[1])
     return taken
 
@@ -179,12 +180,12 @@ def reached_by(
     entities: IntArray,
     rules: WalkRules,
 ) -> tuple[dict[int, frozenset[int]], IntArray]:
-    """Return which of ``entities`` a path leads to by topic entity, and keys that were left out.
+    """Return which of ``entities`` each topic entity has a path to, and the keys left out.
 
-    Found from both ends: all hops but the last out of each topic entity, the last one back from the
-    entities. Topic entities and others with more than ``MOST_EDGES`` edges are left out, and
-    forward frontiers that grow beyond it are not followed further: what is reached is never wrong,
-    but there may be more. (A mediator that a walk passes twice is not noticed.)
+    The search runs from both ends: all hops but the last out of each topic entity, the last one
+    back from the entities. Entities with more than ``MOST_EDGES`` edges are left out, and larger
+    forward frontiers are not followed: what is found is always right, but may be incomplete. (A
+    mediator that a walk passes twice is not noticed.)
     """
     topics, entities = np.unique(topics), np.unique(entities)
     few_topics = topics[store.degrees(topics) <= MOST_EDGES]
@@ -208,12 +209,13 @@ def reached_by(
 def lacking(
     store: GraphStore, topics: Iterable[TopicEntity], entities: IntArray, rules: WalkRules
 ) -> IntArray:
-    """Return how many fewer topic entities reach each of ``entities`` than the best one.
+    """Return by how many topic entities each of ``entities`` is reached less than the best one.
 
-    Lacking is one that no path leads from; several topic entities mean what all lead to. If none is
-    led to by all, those that most lead to lack nothing. What has too many edges to be asked
-    (:func:`reached_by`) lacks nothing either. ``entities``: keys, -1 for what is not in the KG, the
-    likeliest first; those after the first ``MOST_ASKED`` are not looked at and count as the worst.
+    A topic entity lacks an entity if no path leads from it to the entity; a question with several
+    topic entities asks for what all lead to. If no entity is reached by all, those reached by most
+    lack nothing. Entities with too many edges to test (:func:`reached_by`) lack nothing either.
+    ``entities``: keys, -1 for one that is not in the KG, the likeliest first; those after the first
+    ``MOST_ASKED`` are not tested and count as the worst.
     """
     asked = np.unique(np.array([topic.key for topic in topics], np.int64))
     missing = np.zeros(len(entities), np.int64)
@@ -231,7 +233,7 @@ def lacking(
 def _within(
     store: GraphStore, topic: int, rules: WalkRules, hops: int, most: int
 ) -> tuple[IntArray, IntArray]:
-    """Return the keys at most ``hops`` hops from ``topic``, and where walks may go on from."""
+    """Return the keys within ``hops`` hops of ``topic``, and those that walks continue from."""
     frontier = np.array([topic], np.int64)
     inside, onward = frontier[:0], frontier
     for _ in range(hops):

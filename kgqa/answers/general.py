@@ -1,4 +1,4 @@
-"""What a general LLM makes of a method's paths: it chooses among them by number.
+"""The general LLM's part: it chooses among a method's paths by number.
 
 The prompt numbers every path and every beginning of one; the reply is an object of numbers, by a
 JSON schema where the server knows schemas. Nothing else is an answer: a denial, a thought or a name
@@ -76,7 +76,7 @@ def reply_schema(count: int) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The general LLM's reply about a question's paths, and its seconds."""
+    """The general LLM's reply to a question with its paths, and the seconds that it took."""
 
     written: Completion
     seconds: float
@@ -84,7 +84,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A numbered line of the prompt: its edges, and the entities that it ends in."""
+    """A numbered line of the prompt: its edges, and the entities that they end in."""
 
     edges: tuple[PathEdge, ...]
     ends: tuple[Node, ...]
@@ -98,11 +98,10 @@ def ask_general(
     *,
     masked: bool = False,
 ) -> Reply:
-    """Ask ``general`` the question of ``answer`` with the paths that were found for it.
+    """Ask ``general`` the question of ``answer`` with its paths, and return the reply.
 
-    ``choices``: for multiple choice, what may be answered; ``max_tokens``: how long the reply may
-    be, None as the server has it; ``masked``: names stay here. Reads no store. Raises
-    GeneralModelError.
+    ``choices``: the permitted answers of multiple choice; ``max_tokens``: of the reply, None: the
+    server's default; ``masked``: names are not sent. Reads no store. Raises GeneralModelError.
     """
     began = time.perf_counter()
     prompt = general_prompt(answer, choices, masked=masked)
@@ -118,9 +117,9 @@ def with_reply(
     reply: Reply,
     choices: Sequence[str] = (),
 ) -> Answer:
-    """Return ``answer`` with the answers that ``reply`` chooses.
+    """Return ``answer`` with the answers that ``reply`` chose.
 
-    Without such a choice it keeps its own, and a note says so. Raises GraphError.
+    If it chose none, the answer keeps its own, with a note. Raises GraphError.
     """
     lines = listed(answer.paths)
     numbers = read_numbers(reply.written.text, len(choices) or len(lines), single=bool(choices))
@@ -153,10 +152,10 @@ def ask_which(
     names: Iterable[str] = (),
     max_tokens: int | None = None,
 ) -> tuple[list[int] | None, GeneralLlmUse]:
-    """Ask ``general`` to choose among the readings of a question; return its choice.
+    """Ask ``general`` to choose among the readings of a question; return its choice and cost.
 
-    That is a list of one number from 1, of none if none fits, or None if the reply was not of the
-    form. ``names`` stay here. Raises GeneralModelError.
+    The choice is a list of one number from 1, an empty list if no reading fits, or None for a
+    malformed reply. ``names`` are masked. Raises GeneralModelError.
     """
     mask = _mask(names)
     values = {
@@ -171,7 +170,7 @@ def ask_which(
 
 
 def general_use(general: GeneralLLM, written: Sequence[Completion]) -> GeneralLlmUse:
-    """Return the cost of a question's calls; cached ones cost what they did when made."""
+    """Return the cost of a question's calls; cached calls count as they did when made."""
     return GeneralLlmUse(
         model=general.model,
         calls=len(written),
@@ -181,7 +180,7 @@ def general_use(general: GeneralLLM, written: Sequence[Completion]) -> GeneralLl
 
 
 def listed(paths: Iterable[ScoredPath]) -> list[Listed]:
-    """Return the paths and the beginnings of each, best first, equal ones by their text."""
+    """Return the paths and their prefixes, best first, ties by text."""
     options: dict[tuple[str, ...], Listed] = {}
     for path in sorted(paths, key=lambda path: (-path.score, path.text)):
         for grounding in path.groundings:
@@ -200,8 +199,8 @@ def listed(paths: Iterable[ScoredPath]) -> list[Listed]:
 def general_prompt(answer: Answer, choices: Sequence[str] = (), *, masked: bool = False) -> str:
     """Return the prompt for the general LLM; it does not depend on the order of the paths.
 
-    ``masked``: each name is a letter and a number, in the question, too; relations, the rest of the
-    question and nothing else leave the machine.
+    ``masked``: each name is replaced by a letter and a number, also in the question; only relations
+    and the rest of the question are sent.
     """
     lines = listed(answer.paths)
     names = [node.name for line in lines for edge in line.edges for node in (edge.head, edge.tail)]
@@ -223,24 +222,26 @@ def general_prompt(answer: Answer, choices: Sequence[str] = (), *, masked: bool 
 
 
 def _hidden(edge: PathEdge, mask: dict[str, str]) -> PathEdge:
+    """Return an edge with its names masked."""
     head, tail = (replace(node, name=mask[node.name.casefold()]) for node in (edge.head, edge.tail))
     return replace(edge, head=head, tail=tail)
 
 
 def _mask(names: Iterable[str]) -> dict[str, str]:
+    """Return a mask for each name: a letter and a number, by casefolded name."""
     forms = dict.fromkeys(name.casefold() for name in names)
     return {form: f"{_NAMES}{number}" for number, form in enumerate(forms, 1)}
 
 
 def _masked(text: str, mask: dict[str, str]) -> str:
-    """Return ``text`` with every name in ``mask`` replaced, longest first."""
+    """Return ``text`` with every name in ``mask`` replaced, the longest first."""
     either = "|".join(map(re.escape, sorted(mask, key=len, reverse=True)))
     pattern = re.compile(rf"(?<!\w)(?:{either})(?!\w)", re.IGNORECASE)
     return pattern.sub(lambda match: mask.get(match[0].casefold(), _NAMES), text) if mask else text
 
 
 def read_numbers(text: str, count: int, *, single: bool = False) -> list[int] | None:
-    """Return the numbers up to ``count`` that a reply chooses, None if it is not of the form.
+    """Parse the numbers up to ``count`` that a reply chooses, None if it is malformed.
 
     The form is one JSON object and nothing else, but for thoughts in tags before it and a fence
     around it. ``single``: of multiple choice, where several numbers are not a choice.

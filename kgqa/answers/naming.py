@@ -1,4 +1,4 @@
-"""From what a model wrote to the entity that it means: through the paths first, then by name.
+"""Links what a model wrote to entities: those of its paths first, then by name in the KG.
 
 Names are compared in the form that stores keep them in, accents folded besides. What a published
 metric calls a match is another matter (:mod:`kgqa.evaluation`).
@@ -38,7 +38,7 @@ _ARTICLE = re.compile(r"^(?:the|an?) (?=.)")
 
 
 def form_of(text: str) -> str:
-    """Return the form in which written text is compared with names.
+    """Return a text in the normal form for comparison with names.
 
     >>> form_of("  Hugo CHÁVEZ. ")
     'hugo chavez'
@@ -53,7 +53,7 @@ def form_of(text: str) -> str:
 
 
 def is_name_of(text: str, name: str) -> bool:
-    """Return whether ``text`` is ``name``; a leading article and accents do not count."""
+    """Return whether ``text`` equals ``name``, ignoring accents and a leading article."""
     if text == name:
         return True
     written, known = form_of(text), form_of(name)
@@ -61,10 +61,10 @@ def is_name_of(text: str, name: str) -> bool:
 
 
 class PathNames:
-    """The entities of some grounded paths by name.
+    """The entities of grounded paths, by name.
 
-    An entity is *grounded* if a path, or the beginning of one, ends in it; a topic entity where
-    paths start is known here, too, and grounded only if another path ends in it.
+    An entity is *grounded* if a path, or the beginning of one, ends in it. Topic entities are
+    included, but are grounded only if another path ends in them.
     """
 
     def __init__(self, paths: Iterable[GroundedPath]) -> None:
@@ -76,11 +76,11 @@ class PathNames:
         self._grounded = {node.id for node in inner}
 
     def is_grounded(self, node: Node) -> bool:
-        """Return whether a path, or the beginning of one, ends in ``node``."""
+        """Return whether a path, or a prefix of one, ends in ``node``."""
         return node.id in self._grounded
 
     def exact(self, text: str) -> list[Node]:
-        """Return the entities called ``text``; ends of paths before those inside, then topics."""
+        """Return the entities named ``text``: ends of paths, then those inside, then topics."""
         form = form_of(text)
         for spelling in (form, _bare(form)):
             for known in (self._ends, self._inner, self._heads):
@@ -90,9 +90,9 @@ class PathNames:
 
 
 def in_graph(store: GraphStore, texts: Sequence[str]) -> list[Node | None]:
-    """Return for each text the best connected entity of that name or alias, or None.
+    """Return for each text the entity of that name or alias with the most edges, or None.
 
-    Of equally connected ones the first by key stands. Raises GraphError.
+    Ties go to the lowest key. Raises GraphError.
     """
     nodes: list[Node | None] = [None] * len(texts)
     forms = [normalise(text) for text in texts]
@@ -113,11 +113,11 @@ def in_graph(store: GraphStore, texts: Sequence[str]) -> list[Node | None]:
 
 
 class WrittenAnswer(NamedTuple):
-    """An answer that was written after paths and that none of these paths holds.
+    """An answer that was written after paths, none of which contains it.
 
-    ``nodes``: the entities that it means, empty if no path and no entity is called so;
-    ``grounded``: whether other paths end in them; ``name``: as it is shown; ``score``: the
-    logarithm of its part of the probability of the paths after which it was written.
+    ``nodes``: the entities of that name, empty if there are none; ``grounded``: whether other paths
+    end in them; ``name``: for display; ``score``: the log-probability of its share of the paths
+    after which it was written.
     """
 
     name: str
@@ -127,18 +127,17 @@ class WrittenAnswer(NamedTuple):
 
 
 class Ballots(NamedTuple):
-    """``paths`` as they count, and what was written beyond them."""
+    """The ``paths`` as they are counted, and answers written that no path contains."""
 
     paths: tuple[ScoredPath, ...]
     written: tuple[WrittenAnswer, ...] = ()
 
 
 def tally(paths: Sequence[ScoredPath], store: GraphStore | None = None) -> Ballots:
-    """Count the votes of ``paths`` by their hypotheses, otherwise by the paths themselves.
+    """Count the votes of ``paths`` by their written hypotheses, otherwise by the paths' ends.
 
-    ``store``: where what no path holds is looked up by name, None for nowhere. The probabilities
-    of all ballots sum to those of ``paths``.
-    Raises GraphError.
+    ``store``: where written answers that no path contains are looked up by name; None: nowhere. The
+    probabilities of all ballots sum to those of ``paths``. Raises GraphError.
     """
     counted: list[ScoredPath] = []
     beyond: dict[str, list[float]] = {}
@@ -169,6 +168,7 @@ def tally(paths: Sequence[ScoredPath], store: GraphStore | None = None) -> Ballo
 
 
 def _up_to(path: ScoredPath) -> ScoredPath | None:
+    """Return the path cut at the entity that its hypothesis names, None if it names none."""
     cut: dict[tuple[object, ...], GroundedPath] = {}
     for grounding in path.groundings:
         for place, edge in enumerate(grounding.edges[:-1], start=1):
@@ -184,10 +184,12 @@ def _up_to(path: ScoredPath) -> ScoredPath | None:
 
 
 def _bare(form: str) -> str:
+    """Return a normalised name without its leading article."""
     return _ARTICLE.sub("", form)
 
 
 def _by_form(nodes: Iterable[Node]) -> Mapping[str, dict[str, Node]]:
+    """Return nodes by normalised name, with and without article, then by id."""
     variants: dict[str, dict[str, Node]] = {}
     for node in nodes:
         form = form_of(node.name)

@@ -1,4 +1,4 @@
-"""An answer as a notebook draws it: the answers, and their paths from left to right by hop.
+"""HTML of an answer for notebooks: the answers, and their paths from left to right by hop.
 
 The page is made of the JSON of :meth:`kgqa.answers.answer.Answer.to_dict`, needs nothing from
 outside, and escapes every name.
@@ -41,9 +41,9 @@ def answer_html(answer: Mapping[str, Any]) -> str:
 
 
 def paths_svg(paths: Sequence[Mapping[str, Any]], answers: set[str | None]) -> str:
-    """Return the SVG of paths: a column for each hop, a box for each entity that it reaches.
+    """Return the SVG of paths: a column for each hop, a box for each entity reached.
 
-    ``paths``: as an answer's JSON has them; ``answers``: the ids of the entities to be green.
+    ``paths``: in the form of an answer's JSON; ``answers``: ids of entities to be green.
     """
     boxes: dict[tuple[int, str], str] = {}  # (column, id) -> name
     lines: dict[tuple[tuple[int, str], tuple[int, str]], str] = {}
@@ -95,5 +95,6 @@ def paths_svg(paths: Sequence[Mapping[str, Any]], answers: set[str | None]) -> s
 
 
 def _label(text: str) -> str:
+    """Return a text as HTML, shortened if it is long."""
     text = visible(text)
     return as_html(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…")

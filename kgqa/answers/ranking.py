@@ -1,4 +1,4 @@
-"""From decoded paths to ranked entities, and how sure the first of them is.
+"""Ranks entities by decoded paths, and computes the confidence in the first one.
 
 Paths of one relation path (out of one topic entity) say what the question asks for: their
 probabilities add up, and go to each of its tails in full, since a question for a list has many
@@ -42,23 +42,22 @@ Signature: TypeAlias = "tuple[str, tuple[tuple[str, tuple[str, ...]], ...]]"
 # The figures that chose these: docs/results.md.
 TAIL_TEMPERATURE = 1.0 / 0.3
 SUPPORT = 3.0  # how often an entity's weight is added for each further topic entity with a path
-EXPANDED = 0.1  # the least part of the decoded probability that a relation path is expanded for
-_NAMED = 3  # entities that a note names
+EXPANDED = 0.1  # least part of the decoded probability to expand a relation path
+_NAMED = 3  # most entities named in a note
 ROUNDING = 1e-9  # of sums of probabilities: two that are equal may differ by as much
 
 
 @dataclass(frozen=True, slots=True)
 class RankingOptions:
-    """How paths become answers. The figures that chose the defaults: docs/results.md.
+    """How decoded paths become answers. The measurements behind the defaults: docs/results.md.
 
-    ``tail_temperature`` (above 0): a tail's probability against the best one of its relation path
-    is taken to the power of 1/temperature; infinite, all tails weigh the same. ``max_tails``: a
-    relation path with more is not expanded. ``answer_threshold`` (0 to 1): an entity is an answer
-    if it weighs at least that part of the first one; ``answer_threshold_several``: the same for
-    questions with several topic entities, which mostly ask for what they have in common.
-    ``min_confidence`` (0 to 1): an answer of lower confidence is withheld. ``slope`` (above 0) and
-    ``shift`` make a confidence of the evidence: its log-odds times the one plus the other. Raises
-    UsageError.
+    ``tail_temperature`` (above 0): a tail's probability relative to the best one of its relation
+    path is raised to 1/temperature; infinite: all tails weigh the same. ``max_tails``: a relation
+    path with more is not expanded. ``answer_threshold`` (0 to 1): the part of the first entity's
+    weight that makes an entity an answer; ``answer_threshold_several``: the same for questions with
+    several topic entities, which mostly ask for what they have in common. ``min_confidence`` (0 to
+    1): an answer of lower confidence is withheld. ``slope`` (above 0) and ``shift``: the
+    confidence's log-odds are the evidence's, times ``slope``, plus ``shift``. Raises UsageError.
     """
 
     tail_temperature: float = TAIL_TEMPERATURE
@@ -83,7 +82,7 @@ class RankingOptions:
                 raise UsageError(f"`{name}` cannot be {getattr(self, name)}.")
 
     def threshold(self, topics: int) -> float:
-        """Return the answer threshold of a question with so many topic entities."""
+        """Return the answer threshold for a question with ``topics`` topic entities."""
         return self.answer_threshold_several if topics > 1 else self.answer_threshold
 
 
@@ -91,9 +90,9 @@ class RankingOptions:
 class WeighedRelationPath:
     """The decoded paths of one relation path out of one topic entity.
 
-    ``probability``: what they have together; ``weight``: the same without what their relations owe
-    to there being no others (``ScoredPath.lost``); ``source``, ``grounding``: the best of them;
-    ``tails``: the probability of each end; ``expanded``: the paths walked to other tails.
+    ``probability``: their sum; ``weight``: the same without the part that is due to a lack of
+    alternatives in the graph (``ScoredPath.lost``); ``source``, ``grounding``: the best path;
+    ``tails``: the probability of each end; ``expanded``: paths walked to other tails.
     """
 
     signature: Signature
@@ -110,7 +109,7 @@ class WeighedRelationPath:
         return self.signature[0]
 
     def leads_to(self, entity: str) -> bool:
-        """Return whether a decoded or an expanded path ends in ``entity``."""
+        """Return whether a decoded or an expanded path ends in ``entity`` (id)."""
         return entity in self.tails or any(
             path.grounding.tail.id == entity for path in self.expanded
         )
@@ -118,12 +117,13 @@ class WeighedRelationPath:
 
 @dataclass(frozen=True, slots=True)
 class WeighedEntity:
-    """An entity that paths lead to, or that was written after them.
+    """An entity that paths lead to, or that was written after them, with its weight.
 
-    ``weight``: comparable within a question only; ``probability``: that of the decoded paths that
-    end in it; ``heads``: the ids of the topic entities with a path to it; ``path``: the one that
-    gives it most of its weight, ``expanded`` if it was walked; ``written``: the probability of what
-    was written for it. One that was only written has no path, and an empty id if not in the KG.
+    ``weight``: comparable only within a question; ``probability``: of the decoded paths that end in
+    it; ``heads``: the ids of the topic entities with a path to it; ``path``: the one that
+    contributes most weight, ``expanded`` if it was walked; ``written``: the probability of the
+    answers written for it. An entity that was only written has no path, and an empty id if not in
+    the KG.
     """
 
     node: Node
@@ -144,18 +144,18 @@ def signature(path: GroundedPath) -> Signature:
 
 
 def to_probability(paths: Sequence[ScoredPath]) -> Callable[[float], float]:
-    """Return the function from a score among ``paths`` to a probability.
+    """Return the function that converts scores to probabilities, given the scores of ``paths``.
 
-    If all are too small for a float, they are in proportion.
+    If all are too small for a float, they are scaled up in proportion.
     """
     top = max((path.score for path in paths), default=0.0)
-    if top > -600.0:  # exp of it is a float that can still be divided
+    if top > -600.0:  # exp of it is a normal float
         return math.exp
     return lambda score: math.exp(score - top) / len(paths)
 
 
 def relation_paths(paths: Sequence[ScoredPath]) -> list[WeighedRelationPath]:
-    """Return the relation paths of ``paths``, those that weigh most first.
+    """Group ``paths`` by relation path, the heaviest first.
 
     A path whose text stands for several id paths (entities may share a name) gives each an equal
     part of its probability.
@@ -177,7 +177,7 @@ def relation_paths(paths: Sequence[ScoredPath]) -> list[WeighedRelationPath]:
 
 
 def worth_expanding(paths: Sequence[WeighedRelationPath]) -> list[WeighedRelationPath]:
-    """Return the relation paths with enough of the decoded probability to be expanded."""
+    """Return the relation paths with enough decoded probability to be expanded to all tails."""
     total = math.fsum(path.weight for path in paths)
     return [path for path in paths if path.weight >= EXPANDED * total] if total else []
 
@@ -189,12 +189,11 @@ def aggregate(
     reached: Mapping[str, Iterable[str]] | None = None,
     written: Sequence[WrittenAnswer] = (),
 ) -> list[WeighedEntity]:
-    """Return the entities that ``found`` leads to, best first; equal ones by name, then id.
+    """Return the entities that relation paths lead to, by weight; ties by name, then id.
 
-    ``paths`` are the decoded ones that ``found`` was made of. ``reached``: for an entity's id the
-    ids of the topic entities that have a path to it in the graph, beside those that a path of
-    ``found`` shows. ``written``: what was written beyond the paths
-    (:func:`kgqa.answers.naming.tally`); it weighs as much as its probability.
+    ``paths``: the decoded ones in the relation paths ``weighed``. ``reached``: by entity id,
+    further topic entities that have a path to it in the graph. ``written``: answers that no path
+    contains (:func:`kgqa.answers.naming.tally`), weighted by their probability.
     """
     weights: dict[str, dict[str, float]] = {}  # entity -> topic entity -> weight
     best: dict[str, tuple[float, GroundedPath, ExpandedPath | None]] = {}
@@ -244,6 +243,7 @@ def aggregate(
 def _written(
     written: Sequence[WrittenAnswer], paths: Sequence[ScoredPath]
 ) -> tuple[dict[str, float], dict[str, tuple[Node, bool]]]:
+    """Return the probability and the node of each written answer, by id or name."""
     probability: dict[str, float] = {}
     nodes: dict[str, tuple[Node, bool]] = {}
     scale = to_probability(paths)
@@ -259,9 +259,9 @@ def _written(
 def _parts(
     relation: WeighedRelationPath, ends: Iterable[str], tail_temperature: float
 ) -> dict[str, float]:
-    """Return each tail's share of the relation path's weight: 1 for the best.
+    """Return each tail's weight relative to the best tail of the relation path, which has 1.
 
-    A tail that was not decoded gets the part of the least probable decoded one.
+    A tail that was not decoded gets that of the least probable decoded one.
     """
     top = max(relation.tails.values())
     if not top:
@@ -273,10 +273,10 @@ def _parts(
 
 
 class Decision(NamedTuple):
-    """What a ranked list is worth.
+    """The scores of a ranked list, how many of it are answers, and the confidence.
 
-    ``scores``: one for each entity, in their order, falling, sum at most 1; ``chosen``: how many
-    at the head of the list are the answers, 0 if the ``confidence`` (0..1) is too low.
+    ``scores``: one for each entity, in order, falling, sum at most 1; ``chosen``: the number of
+    answers at the head of the list, 0 if the ``confidence`` (0..1) is too low.
     """
 
     scores: tuple[float, ...]
@@ -290,10 +290,10 @@ def decide(
     options: RankingOptions,
     topics: int = 1,
 ) -> Decision:
-    """Return scores, answers and confidence of ``entities`` (best first), weighed from ``found``.
+    """Return scores, answers and confidence for ``entities`` (best first), found by ``paths``.
 
-    ``topics``: how many topic entities the question has. An entity's score is its part of the
-    probability of ``found`` and of what was written beyond the paths, in proportion to its weight.
+    ``topics``: the number of topic entities. An entity's score is its share, by weight, of the
+    probability of ``paths`` and of written answers that no path contains.
     """
     if not entities:
         return Decision((), 0, 0.0)
@@ -309,13 +309,13 @@ def decide(
 
 
 def near_first(weights: Sequence[float], threshold: float) -> int:
-    """Return the number of ``weights`` of at least ``threshold`` times the first."""
+    """Return how many ``weights`` are at least ``threshold`` times the first."""
     least = threshold * weights[0] * (1.0 - ROUNDING) if weights else 0.0
     return sum(weight >= least for weight in weights)
 
 
 def calibrated(evidence: float, slope: float, shift: float) -> float:
-    """Return the confidence that evidence of 0..1 gives; it never falls when the evidence grows.
+    """Return the confidence for evidence of 0..1; it never falls when the evidence grows.
 
     >>> calibrated(0.25, 1.0, 0.0)
     0.25
@@ -327,9 +327,10 @@ def calibrated(evidence: float, slope: float, shift: float) -> float:
 
 
 def evidence_for(first: WeighedEntity, paths: Sequence[WeighedRelationPath]) -> float:
-    """Return the probability of the relation paths of ``found`` that lead to ``first``.
+    """Return the probability of the relation paths that lead to ``first``.
 
-    Each counts by weight, times its coverage if that was measured, and what was written for it.
+    Each counts by its weight, times its coverage if that was measured; the probability of answers
+    written for ``first`` is added.
     """
     decoded = math.fsum(path.probability for path in paths)
     total = math.fsum(path.weight for path in paths)
@@ -351,12 +352,12 @@ def weigh(
     form: PathFormat,
     options: RankingOptions | None = None,
 ) -> Findings:
-    """Combine decoded, grounded ``paths`` out of ``topics`` into scores of entities.
+    """Rank entities by decoded, grounded ``paths`` out of ``topics``, and return the findings.
 
-    Relation paths that are sure enough are expanded to all their tails; ``expanded`` has a path for
-    each entity that no decoded one ends in. With insufficient evidence no answer is given, and all
-    stand in ``others``. Scores sum to at most 1 over both. ``rules`` and ``form`` are those that
-    the paths were walked by and are written in. Raises GraphError.
+    Sufficiently probable relation paths are expanded to all their tails; ``expanded`` has a path
+    for each entity in which no decoded one ends. With insufficient evidence there are no answers,
+    and all entities are ``others``. Scores sum to at most 1 over both. ``rules`` and ``form``: the
+    walk rules and format of the paths. Raises GraphError.
     """
     options = options or RankingOptions()
     ballots = tally(paths, store)
@@ -402,12 +403,12 @@ def weigh(
 
 
 def vote(paths: Sequence[ScoredPath], store: GraphStore | None = None) -> list[RankedAnswer]:
-    """Return the ends of ``paths``, ranked by the probability that leads to them.
+    """Rank the ends of ``paths`` by the summed probability of the paths to each.
 
     A path gives its probability to every entity that its text can end in (entities may share a
-    name), or to what was written after it (:func:`kgqa.answers.naming.tally`; ``store`` is where
-    names that no path holds are looked up). Scores sum to 1 over all votes; equal ones are ordered
-    by name, then id. Raises GraphError.
+    name), or to the answer written after it (:func:`kgqa.answers.naming.tally`; in ``store`` names
+    are looked up that no path contains). Scores sum to 1; ties are ordered by name, then id. Raises
+    GraphError.
     """
     ballots = tally(paths, store)
     weight: dict[str, float] = {}
@@ -447,7 +448,10 @@ def _reached(
     rules: WalkRules,
     notes: list[str],
 ) -> dict[str, list[str]]:
-    """Return for each entity that ``found`` leads to which of several topic entities reach it."""
+    """Return for each entity the topic entities that have a path to it; {} for a single topic.
+
+    Messages on what could not be tested are added to ``notes``.
+    """
     if len(topics) < 2:
         return {}
     decoded = (entity for weighed_relation_path in paths for entity in weighed_relation_path.tails)

@@ -1,4 +1,4 @@
-"""Note names, numbers, dates, superlatives and kinship words that the answer ignores.
+"""Notes on names, numbers, dates, superlatives and kinship words that an answer ignores.
 
 They lower its confidence. What asks whether something holds is answered by yes, or not at all:
 where the graph has another value, it is not yes.
@@ -25,12 +25,12 @@ from kgqa.understanding.question import understood
 if TYPE_CHECKING:
     from kgqa.answers.answer import Answer
 
-_MARRIED = frozenset({"wife", "wives", "husband", "husbands"})  # as good as "spouse"
+_MARRIED = frozenset({"wife", "wives", "husband", "husbands"})  # equivalent to "spouse"
 _CALENDAR = frozenset(map(str.lower, (*calendar.month_name[1:], *calendar.day_name)))
-_BEGINNING = 3  # letters that Norway and Norwegian have in common
+_BEGINNING = 3  # shared first letters of related names: Norway, Norwegian
 _BOOLEANS = {"true": YES, "false": SAID_NO}
 _ORDERING = ("asc", "desc", "least", "most", "limit")  # words of a plan that ranks
-UNSURE = 0.5  # confidence in an answer that passes over a part of the question, at most
+UNSURE = 0.5  # highest confidence of an answer that ignores a part
 _SUBJECT = re.compile(
     r"\W*(?:is|are|was|were)\s+(?!(?:the|an?|it|its|th\w+|he|she|his|her|our|my|your)\b)(.+?)"
     r"\s+(?:the|an?|in|at|on|from|by|\w+\s+of)\b",
@@ -46,7 +46,7 @@ _VALUE = re.compile(
 
 
 def with_unused(answer: Answer) -> Answer:
-    """Return an answer with a note of the values in its question that nothing shown contains.
+    """Return the answer with a note on question values that it ignores, and lower confidence.
 
     >>> unused_values("Which fair was on 14 July, of those of 2019?", "Fair of 2019")
     ['14 July']
@@ -85,10 +85,10 @@ def with_unused(answer: Answer) -> Answer:
 
 
 def as_whether(answer: Answer) -> Answer:
-    """Return an answer whose question asks whether something holds as a yes, or without answers.
+    """Return the answer to a yes-or-no question as "yes", or without answers.
 
-    It holds if a plan that compares with two things finds something, or if the question calls the
-    entity that the paths lead to by its name. Other questions, and choices, stay as they are.
+    It is "yes" if a plan that compares two entities has a result, or if the question names the
+    entity that the paths lead to. Other questions and choices are returned unchanged.
     """
     if not answer.answers or not asks_whether(answer.question):
         return answer
@@ -114,13 +114,13 @@ def as_whether(answer: Answer) -> Answer:
 
 
 def _refused(answer: Answer, reason: str) -> Answer:
-    """Return an answer that gives none of its answers, and the reason as a note."""
+    """Return an answer with its answers removed, and the reason as a note."""
     others, notes = (*answer.answers, *answer.others), (*answer.notes, f"{NOT_HERE}: {reason}.")
     return replace(answer, answers=(), others=others, confidence=None, notes=notes)
 
 
 def unused_superlatives(answer: Answer) -> list[str]:
-    """Return the superlatives of a question that a plan without an order leaves out."""
+    """Return the superlatives of a question if the plan has no order."""
     plan = answer.plan
     if plan is None or {*str(plan).split()} & {*_ORDERING}:
         return []
@@ -128,7 +128,7 @@ def unused_superlatives(answer: Answer) -> list[str]:
 
 
 def unknown_subject(question: str, named: str) -> str:
-    """Return the subject of "Is x the capital of y?" if no word of it is ``named``, else "".
+    """Return the subject of "Is x the capital of y?" if it shares no word with ``named``, else "".
 
     >>> unknown_subject("Is Rio the capital of Brazil?", "Brazil"), unknown_subject("Is y a z", "Y")
     ('Rio', '')
@@ -139,7 +139,7 @@ def unknown_subject(question: str, named: str) -> str:
 
 
 def unused_kin(question: str, shown: str) -> list[str]:
-    """Return the words of ``question`` for kin of a gender that nothing in ``shown`` has.
+    """Return the gendered kinship words of ``question`` that nothing in ``shown`` matches.
 
     >>> unused_kin("Who is his sister?", "x -> sibling -> Ann"), unused_kin("his mum?", "x")
     (['sister'], [])
@@ -154,7 +154,7 @@ def unused_kin(question: str, shown: str) -> list[str]:
 
 
 def unused_names(question: str, shown: str) -> list[str]:
-    """Return the names in ``question`` of which nothing ``shown`` has a word, or its beginning.
+    """Return the names in ``question`` that share no word, or its beginning, with ``shown``.
 
     Short forms in capitals may stand for other words, and months are said by numbers.
 
@@ -173,7 +173,7 @@ def unused_names(question: str, shown: str) -> list[str]:
 
 
 def unused_values(question: str, shown: str) -> list[str]:
-    """Return the values of ``question`` none of whose numbers stands in ``shown``.
+    """Return the values of ``question`` of which no number is in ``shown``.
 
     >>> unused_values("deaths from 1985 to 1999 in 12 states", "Line.deaths_85_99")
     ['12']
@@ -189,7 +189,7 @@ def unused_values(question: str, shown: str) -> list[str]:
 
 
 def _numbers(text: str) -> set[str]:
-    """Return the numbers of a text, without leading zeros; a sign stands before a number.
+    """Return the numbers in a text without leading zeros, with their sign.
 
     >>> sorted(_numbers("-26.10, 07:30, on 13.7.2023"))
     ['-26.1', '13', '2023', '30', '7']

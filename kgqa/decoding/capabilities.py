@@ -69,7 +69,10 @@ def measured_plan(model: PreTrainedModel) -> Plan:
 
 
 def probe(model: PreTrainedModel) -> Plan:
-    """Run ``model`` both ways and return which way is right. Memory that runs out is raised."""
+    """Run test passes as a tree and as whole prefixes; return the plan of the kind that agrees.
+
+    Out-of-memory errors propagate.
+    """
     limit = _window_of(model)
     if limit is not None and limit < max(_PROMPTS) + _DEPTH:
         return Plan("plain", f"its attention ends after {limit} tokens")
@@ -87,6 +90,7 @@ def probe(model: PreTrainedModel) -> Plan:
 
 
 def _window_of(model: PreTrainedModel) -> int | None:
+    """Return the size in tokens of the model's sliding attention window, None without one."""
     config = model.config.get_text_config()
     kinds = getattr(config, "layer_types", None)
     if kinds and all(kind == "full_attention" for kind in kinds):
@@ -98,7 +102,10 @@ def _window_of(model: PreTrainedModel) -> int | None:
 
 
 def _compare(model: PreTrainedModel) -> tuple[float, float]:
-    """Return the mean difference of tree and plain, and of plain with another ancestor."""
+    """Return the mean log-probability differences of tree passes and of a wrong ancestor.
+
+    Both are differences to a whole-prefix pass; the second one is what a real fault looks like.
+    """
     vocabulary = int(model.config.get_text_config().vocab_size)
     choose = np.random.default_rng(0)
     forward, plain = TreeForward(model), PlainForward(model)
@@ -134,11 +141,13 @@ def _compare(model: PreTrainedModel) -> tuple[float, float]:
 
 
 def _log_softmax(logits: torch.Tensor) -> NDArray[np.float32]:
+    """Return log-probabilities of ``logits`` as a float32 array on the CPU."""
     scores: NDArray[np.float32] = logits.float().log_softmax(-1).cpu().numpy()
     return scores
 
 
 def _nodes(tokens: list[int]) -> list[WaveNode]:
+    """Return the nodes of a full tree in which each of ``tokens`` follows every node."""
     nodes = [WaveNode(0, NO_TOKEN, 0, 0)]
     for parent in nodes:  # grows while it is read
         if parent.depth == _DEPTH:
@@ -156,7 +165,7 @@ def measure(
     *,
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[int, float]:
-    """Return the milliseconds of forward passes of several widths, from a dozen short passes."""
+    """Time short forward passes; return the milliseconds of a pass by its width in tokens."""
     forward = TreeForward(model)
     asked = PromptTree([0] * _CONTEXT, PrefixTree(NoConstraint()))
     forward.score([WavePart(asked, _CONTEXT, [])])
@@ -171,7 +180,10 @@ def measure(
 
 
 def choose(milliseconds: Mapping[int, float]) -> int:
-    """Return the width that serves best, given the milliseconds of 1 token and of widths."""
+    """Return the width of a look-ahead pass that makes searches fastest.
+
+    ``milliseconds``: of a pass, by its width in tokens.
+    """
     limit = NEARLY_FREE * milliseconds[1]
     widths = [width for width in milliseconds if width in FORWARD_PASSES]
     free = max((width for width in widths if milliseconds[width] <= limit), default=1)
@@ -180,12 +192,14 @@ def choose(milliseconds: Mapping[int, float]) -> int:
 
 
 def _cost(milliseconds: Mapping[int, float], width: int) -> float:
+    """Return the relative cost of a search with passes of ``width``: their number by their time."""
     return milliseconds[width] * FORWARD_PASSES[width]
 
 
 def _timed(
     forward: TreeForward, asked: PromptTree, nodes: list[WaveNode], clock: Callable[[], float]
 ) -> float:
+    """Return the seconds of one forward pass over ``nodes`` after the cached prompt."""
     own = PromptTree(asked.prompt, asked.tree, columns=asked.columns)
     began = clock()
     forward.run([WavePart(own, 0, nodes)], lambda logits: logits[:, 0].cpu())  # waits for it

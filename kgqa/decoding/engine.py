@@ -47,10 +47,11 @@ _MOST_ELSEWHERE = 16_384
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How to run a model: by trees (up to a length) or by whole prefixes, and the width of a pass.
+    """How to run a model: as token trees or as whole prefixes, and how wide a forward pass is.
 
-    ``why`` decided. ``limit``: tokens of prompt and path up to which trees are right, None: any.
-    ``budget``: tokens that look-ahead fills. ``milliseconds`` by width. Raises UsageError.
+    ``why``: the reason for the choice. ``limit``: tokens of prompt and path up to which tree passes
+    are exact, None: any. ``budget``: tokens of look-ahead in a pass. ``milliseconds`` by width.
+    Raises UsageError.
     """
 
     way: Literal["tree", "plain"] = "tree"
@@ -68,10 +69,10 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodingRequest:
-    """One search: its prompt's token ids, its constraint, the rule of its scores.
+    """One search: its prompt's token ids, its constraint and its scoring rule.
 
-    ``time_limit``: seconds from when it is taken up. ``stop`` raises when nobody waits for it any
-    more. ``max_forward_passes``: after these a search that can (``exact``) ends with what it has.
+    ``time_limit``: seconds after the search starts. ``stop`` raises when the caller has gone away.
+    ``max_forward_passes``: after these an ``exact`` search ends with the paths found so far.
     """
 
     prompt: Sequence[int]
@@ -88,8 +89,9 @@ class DecodingRequest:
 class DecodingOutcome:
     """The result of a request, or the error that ended it.
 
-    ``seconds``: its part of the passes' time, by tokens. ``coverage``: if asked for, of each token
-    of each hypothesis the log of the probability that the constraint allowed there.
+    ``seconds``: its part of the forward passes' time, by tokens. ``coverage``: if requested, for
+    each token of each hypothesis the log of the probability that the model gave to the allowed
+    tokens.
     """
 
     result: SearchResult | None
@@ -107,7 +109,10 @@ class DecodingOutcome:
 
 
 class Engine:
-    """A model that runs at most ``together`` searches, in one thread; ``clock``: in seconds."""
+    """Runs up to ``together`` searches of one model in lockstep, in one thread.
+
+    ``clock`` returns seconds.
+    """
 
     def __init__(
         self,
@@ -135,7 +140,7 @@ class Engine:
         self._running = False
 
     def decode(self, request: DecodingRequest) -> DecodingOutcome:
-        """Run one search; its error stands in the outcome."""
+        """Run one search; the outcome holds its result or its error."""
         return next(outcome for _, outcome in self.run([request]))
 
     def run(self, requests: Iterable[DecodingRequest]) -> Iterator[tuple[int, DecodingOutcome]]:
@@ -156,7 +161,7 @@ class Engine:
                         yield taken[0], DecodingOutcome(None, error, 0, 0.0)
                 if not live:
                     return
-                yield from self._leaving(live)
+                yield from self._ended_ones(live)
                 if live:
                     self._round(live)
         finally:
@@ -165,7 +170,8 @@ class Engine:
             self._tree.clear()
             self._running = False
 
-    def _leaving(self, live: list[_ActiveSearch]) -> Iterator[tuple[int, DecodingOutcome]]:
+    def _ended_ones(self, live: list[_ActiveSearch]) -> Iterator[tuple[int, DecodingOutcome]]:
+        """Advance all ``live`` searches; remove and yield those that ended or ran out of time."""
         now = self._clock()
         for search in list(live):
             search.advance()
@@ -181,8 +187,9 @@ class Engine:
                 yield search.number, search.outcome()
 
     def _round(self, live: list[_ActiveSearch]) -> None:
+        """Run one forward pass for the ``live`` searches; repeat it narrower if memory runs out."""
         # a plain pass is one question's alone: its rows begin with the same prompt
-        plain = next((search for search in live if self._plainly(search)), None)
+        plain = next((search for search in live if self._plain_states(search)), None)
         while True:
             self._attempted = 0
             try:
@@ -201,7 +208,10 @@ class Engine:
             return
 
     def _halve(self, error: Exception) -> ModelError | None:
-        """Halve budget and width, the first time; afterwards return the error of all."""
+        """Halve budget and width after an out-of-memory error.
+
+        Return None to try again, or the error of all searches if they were halved before.
+        """
         # what failed is still held in fragments; without this the smaller pass may fail, too
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
@@ -220,7 +230,7 @@ class Engine:
         )
         return None
 
-    def _plainly(self, search: _ActiveSearch) -> list[int]:
+    def _plain_states(self, search: _ActiveSearch) -> list[int]:
         """Return the pending states of ``search`` that need a whole-prefix pass."""
         tree, limit = search.asked.tree, self.plan.limit
         missing = tree.missing(search.demanded)
@@ -232,10 +242,11 @@ class Engine:
         return [state for state in missing if prompt + tree.node(state).depth > limit]
 
     def _plain_forward(self, search: _ActiveSearch) -> None:
+        """Score the next pending states of ``search`` by one pass over whole prefixes."""
         asked, began = search.asked, time.perf_counter()
         try:
             widest = self._widest or DEFAULT_WIDEST
-            runs = self._plain.next_batch(asked, self._plainly(search), widest)
+            runs = self._plain.next_batch(asked, self._plain_states(search), widest)
             depths = [asked.tree.node(run[-1]).depth for run in runs]
             self._attempted = len(runs) * (len(asked.prompt) + max(depths))
             self._plain.score(asked, runs)
@@ -246,6 +257,7 @@ class Engine:
         self.forward_passes += 1
 
     def _parts(self, live: Sequence[_ActiveSearch]) -> list[tuple[_ActiveSearch, WavePart]]:
+        """Return each search's nodes for the next tree pass: demanded ones, then look-ahead."""
         # with many questions each still looks ahead a little, or every level would cost a pass
         share = max(self.budget // len(live), min(self.budget, self._least))
         room = self._widest or self._most
@@ -278,6 +290,10 @@ class Engine:
         return parts
 
     def _tree_forward(self, parts: Sequence[tuple[_ActiveSearch, WavePart]]) -> None:
+        """Score ``parts`` in one tree pass.
+
+        If it fails, run each alone to find the one at fault.
+        """
         began = time.perf_counter()
         total = self._attempted = sum(part.tokens for _, part in parts)
         try:
@@ -297,6 +313,8 @@ class Engine:
 
 
 class _ActiveSearch:
+    """A running search of the engine: its request, prefix tree, demand, time and pass counts."""
+
     def __init__(
         self,
         number: int,
@@ -323,6 +341,7 @@ class _ActiveSearch:
 
     @property
     def demanded(self) -> tuple[int, ...]:
+        """The states whose scores the search waits for."""
         return self.demand.states if self.demand is not None else ()
 
     def check_deadline(self, now: float | None = None) -> None:
@@ -345,6 +364,7 @@ class _ActiveSearch:
             self._advance()
 
     def _advance(self) -> None:
+        """Send known scores to the search until it ends or demands unknown ones."""
         tree = self.asked.tree
         try:
             if self._result is not None:
@@ -366,20 +386,23 @@ class _ActiveSearch:
             self.fail(error)
 
     def _end(self) -> None:
-        """End, unless the coverage of the found paths is still unknown."""
+        """Mark the search as ended, unless the coverage of the found paths must still be scored."""
         assert self._result is not None
         states = [hypothesis.state for hypothesis in self._result.hypotheses] if self.covers else []
         self.uncovered = self.asked.tree.uncovered(states)
         self.ended = not self.uncovered
 
     def fail(self, error: KgqaError) -> None:
+        """End the search with ``error``."""
         self._error, self.ended = error, True
 
     def count(self, seconds: float) -> None:
+        """Count one forward pass that took ``seconds``."""
         self._forward_passes += 1
         self._seconds += seconds
 
     def outcome(self) -> DecodingOutcome:
+        """Return the outcome: result or error, costs, and coverage if it was requested."""
         covered: tuple[tuple[float, ...], ...] = ()
         if self.request.coverage and self._result is not None:
             hypotheses = self._result.hypotheses
@@ -389,4 +412,5 @@ class _ActiveSearch:
 
 
 def _out_of_memory(error: Exception) -> bool:
+    """Return whether ``error`` means that the device or the host has no memory left."""
     return isinstance(error, torch.OutOfMemoryError) or is_out_of_memory(error)

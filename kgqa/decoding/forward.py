@@ -1,4 +1,4 @@
-"""The model's forward pass: over trees of tokens, or over whole prefixes one beside the other.
+"""The model's forward pass: over trees of tokens, or over a batch of whole prefixes.
 
 A token of a tree sees its question's prompt and its ancestors, and its position is its depth.
 Children's logits are gathered under one log-sum-exp, so no mask of the vocabulary's size is built.
@@ -44,16 +44,18 @@ _HEADS_ELSEWHERE = 256
 
 
 def _no_columns() -> NDArray[np.int64]:
+    """Return an empty array of cache columns."""
     return np.empty(0, np.int64)
 
 
 @dataclass(slots=True)
 class PromptTree:
-    """A prompt with the known scores of the prefixes after it, and its columns in the cache.
+    """A prompt, the scored prefixes after it, and the key-value cache columns of both.
 
     ``rule``: log-probabilities over the vocabulary (GCR), or renormalised over allowed moves (DoG).
-    ``coverage``: learn the allowed share. ``columns``: the prompt's places in the cache, ``above``:
-    those of cached prefixes. Raises ModelError for an empty prompt.
+    ``coverage``: also learn the total probability of allowed moves. ``columns``: cache columns of
+    the prompt's tokens; ``above``: of cached prefixes, by state. Raises ModelError for an empty
+    prompt.
     """
 
     prompt: Sequence[int]
@@ -70,15 +72,15 @@ class PromptTree:
 
     @property
     def uncached(self) -> int:
-        """How many of the prompt's last tokens are still to be run."""
+        """The number of the prompt's last tokens that are not in the cache."""
         return len(self.prompt) - len(self.columns)
 
     def all_columns(self) -> NDArray[np.int64]:
-        """Return every column of the cache that this question owns."""
+        """Return every cache column of this prompt and its prefixes."""
         return np.concatenate([self.columns, *(own[-1:] for own in self.above.values())])
 
     def drop_beside(self, states: Iterable[int]) -> NDArray[np.int64]:
-        """Forget, and return, the columns of prefixes that are not above or below ``states``."""
+        """Forget and return the columns of prefixes neither above nor below any of ``states``."""
         tree, below = self.tree, set(states)
         # a prefix above or below a demand is attended to again, all others never are
         for state in self.above:  # parents stand before their children
@@ -96,7 +98,10 @@ class PromptTree:
 
 @dataclass(frozen=True, slots=True)
 class WavePart:
-    """One question's part of a forward pass: ``prompt`` more tokens, then nodes, parents first."""
+    """One search's part of a forward pass.
+
+    ``prompt``: how many of its uncached prompt tokens to run; ``nodes`` follow them, parents first.
+    """
 
     asked: PromptTree
     prompt: int
@@ -104,12 +109,12 @@ class WavePart:
 
     @property
     def tokens(self) -> int:
-        """The tokens that this tree adds to the forward pass."""
+        """The number of tokens that this part adds to the forward pass."""
         return self.prompt + sum(node.token != NO_TOKEN for node in self.nodes)
 
 
 class TreeForward:
-    """A model with one cache for all trees in decoding."""
+    """Runs a model over token trees; all trees share one key-value cache."""
 
     def __init__(self, model: PreTrainedModel | TreeModel) -> None:
         self.model = model
@@ -121,7 +126,7 @@ class TreeForward:
             self._given = TransformersCache(self.cache)
 
     def score(self, parts: Sequence[WavePart]) -> None:
-        """Run one forward pass and store its scores in each question's tree, all or none."""
+        """Run one forward pass and store the scores in each part's prefix tree, in all or none."""
         for part in parts:
             check_tokens(self.model, [*part.asked.prompt, *(node.token for node in part.nodes)])
         moves = [part.asked.tree.expansion([node.state for node in part.nodes]) for part in parts]
@@ -139,7 +144,7 @@ class TreeForward:
             part.asked.tree.learn([node.state for node in part.nodes], *learned)
 
     def run(self, parts: Sequence[WavePart], read: Callable[[torch.Tensor], T]) -> T:
-        """Run one pass; return ``read`` of the logits ``[nodes, vocabulary]``."""
+        """Run one pass; return the result of ``read`` on the logits ``[nodes, vocabulary]``."""
         return self._run(parts, lambda states, head: read(head(states) if head else states))
 
     def clear(self) -> None:
@@ -152,6 +157,10 @@ class TreeForward:
         parts: Sequence[WavePart],
         read: Callable[[torch.Tensor, Head | None], T],
     ) -> T:
+        """Run one pass and return ``read`` of it; free the new cache columns if it fails.
+
+        ``read`` gets the hidden states and the head, or logits and None.
+        """
         columns = self.cache.take(sum(part.tokens for part in parts))
         try:
             packed = _Packed(parts, columns)
@@ -189,18 +198,20 @@ class TreeForward:
         return logits, None
 
     def keep_only(self, asked: PromptTree, demand: Demand) -> None:
-        """Free the columns of prefixes that a search will never go on from, if it says so."""
+        """Free the cache of prefixes that no later demand extends, if the demand promises that."""
         if demand.all_later_below:
             self.cache.give_back(asked.drop_beside(demand.states))
 
     def forget(self, asked: PromptTree) -> None:
-        """Free a question's columns; it starts from its prompt if it is scored again."""
+        """Free the columns of a prompt; scoring it again starts from its first token."""
         self.cache.give_back(asked.all_columns())
         asked.columns = _no_columns()
         asked.above = {asked.tree.start: _no_columns()}
 
 
 class _Packed:
+    """The parts of one forward pass as flat lists: tokens, positions, and what each attends to."""
+
     def __init__(self, parts: Sequence[WavePart], columns: NDArray[np.int64]) -> None:
         self.tokens: list[int] = []
         self.positions: list[int] = []
@@ -227,7 +238,7 @@ class _Packed:
             self._new.append((part, prompt, above, first))
 
     def seen(self, width: int) -> NDArray[np.bool_]:
-        """Return which columns each token attends to. Shape ``[tokens, width]``."""
+        """Return which cache columns each token attends to, a mask ``[tokens, width]``."""
         seen = np.zeros((len(self.tokens), width), bool)
         for part, prompt, above, first in self._new:
             count = part.prompt
@@ -240,7 +251,7 @@ class _Packed:
         return seen
 
     def blocks(self, device: torch.device) -> list[AttentionBlock]:
-        """Return the attention block of each question's tokens."""
+        """Return the attention block of each part's tokens."""
         rows = []
         for part, prompt, above, first in self._new:
             columns = np.unique(np.concatenate([prompt, *above.values()]))
@@ -257,20 +268,24 @@ class _Packed:
         return rows
 
     def commit(self) -> None:
-        """Enter the new columns with their questions: the forward pass is done."""
+        """Record the columns written by a finished pass in the prompt trees of its parts."""
         for part, prompt, above, _ in self._new:
             part.asked.columns = prompt
             part.asked.above.update(above)
 
 
 class PlainForward:
-    """A model that is run on whole prefixes."""
+    """Runs a model on batches of whole prefixes, without a tree mask or a kept cache."""
 
     def __init__(self, model: PreTrainedModel) -> None:
         self.model = model
 
     def next_batch(self, asked: PromptTree, states: Sequence[int], widest: int) -> list[list[int]]:
-        """Return the first of ``states``, with forced runs, that fit ``widest`` tokens."""
+        """Return the first of ``states`` to score in one pass, each as a run of states.
+
+        A run is a state and the states that follow it without an alternative. The batch of their
+        whole prefixes has at most ``widest`` tokens, padding included, but at least one run.
+        """
         runs: list[list[int]] = []
         longest = 0
         for state in states:
@@ -283,7 +298,7 @@ class PlainForward:
         return runs
 
     def score(self, asked: PromptTree, runs: Sequence[Sequence[int]]) -> None:
-        """Run one forward pass, a row for each run, and let the tree learn. All or nothing."""
+        """Run one forward pass, a row for each run; store the scores in the tree, all or none."""
         rows = [[*asked.prompt, *asked.tree.prefix(run[-1])] for run in runs]
         for row in rows:
             check_tokens(self.model, row)
@@ -319,7 +334,7 @@ class PlainForward:
 
 
 def float_type(model: PreTrainedModel) -> torch.dtype:
-    """Return the type of the embeddings: that of activations even if weights are quantized."""
+    """Return the dtype of the embeddings: that of activations, even if weights are quantized."""
     dtype = model.get_input_embeddings().weight.dtype
     assert isinstance(dtype, torch.dtype)
     return dtype if dtype.is_floating_point else model.dtype
@@ -333,6 +348,7 @@ def check_tokens(model: PreTrainedModel | TreeModel, tokens: Sequence[int]) -> N
 
 
 def _check_highest(token: int, known: int) -> None:
+    """Raise ModelError if ``token`` is not below the number of ``known`` tokens."""
     if token >= known:
         raise ModelError(
             f"Token {token} is to be scored, and the model knows only {known}.",
@@ -345,7 +361,7 @@ Head: TypeAlias = "Callable[[torch.Tensor], torch.Tensor]"
 
 
 def joined_moves(moves: Sequence[Expansion], counts: Sequence[int]) -> Expansion:
-    """Return the moves of several questions as the moves of one, by their numbers of states."""
+    """Return the moves of several prompts joined, rows shifted by each one's number of states."""
     first = np.cumsum([0, *counts[:-1]])
     rows = [move.row + start for move, start in zip(moves, first, strict=True)]
     return Expansion(
@@ -356,7 +372,7 @@ def joined_moves(moves: Sequence[Expansion], counts: Sequence[int]) -> Expansion
 
 
 def joint_rule(asked: Sequence[PromptTree]) -> ScoreRule:
-    """Return the rule whose scores give those of every question, by :func:`by_rule`."""
+    """Return the rule to score a shared pass by; :func:`by_rule` converts to each prompt's own."""
     only = all(tree.rule == "allowed" and not tree.coverage for tree in asked)
     return "allowed" if only else "vocabulary"
 
@@ -364,9 +380,9 @@ def joint_rule(asked: Sequence[PromptTree]) -> ScoreRule:
 def by_rule(
     scores: NDArray[np.float64], moves: Expansion, asked: PromptTree, rule: ScoreRule, states: int
 ) -> _StateScores:
-    """Return the moves' scores by the question's rule, and the log-coverage if it wants that.
+    """Convert scores under ``rule`` to the prompt's own rule; add log-coverage if it wants that.
 
-    ``scores`` are by ``rule``; coverage: ``[states]``, ``-inf`` without a move.
+    Coverage has shape ``[states]``, ``-inf`` for a state without a move.
     """
     if asked.rule == rule and not asked.coverage:
         return scores, None
@@ -383,9 +399,10 @@ def log_probabilities(
     rule: ScoreRule,
     head: Head | None = None,
 ) -> NDArray[np.float64]:
-    """Return moves' log-probabilities. Raises ModelError.
+    """Return the log-probability of each move under ``rule``. Raises ModelError.
 
-    ``states`` are logits ``[states, vocabulary]``, or what ``head`` makes them of, some at a time.
+    ``states``: logits ``[states, vocabulary]``, or hidden states that ``head`` turns into logits,
+    in slices, so that the logits of all states are never held at once.
     """
     if not len(moves.token):
         return np.empty(0)
@@ -421,6 +438,7 @@ def log_probabilities(
 def _log_sums(
     values: NDArray[np.float64], rows: NDArray[np.int64], count: int
 ) -> NDArray[np.float64]:
+    """Return the log-sum-exp of ``values`` by row, shape ``[count]``; -inf for an empty row."""
     top = np.full(count, -np.inf)
     np.maximum.at(top, rows, values)
     top[np.isneginf(top)] = 0.0

@@ -81,10 +81,11 @@ class Accepted:
 
 
 def accepted(constraint: Constraint, sequences: Any, prompt: Prompt) -> list[Accepted]:
-    """Return the distinct ``sequences`` of one prompt that are in the language, in order.
+    """Return the distinct ``sequences`` of one prompt that the constraint accepts, in order.
 
-    ``sequences``: as ``generate`` returned them, ``[n, columns]``, prompt first; ``prompt``: as the
-    processor got it. Left out: what a limit cut off, and what fills a list.
+    ``sequences``: as ``generate`` returned them, ``[n, columns]``, prompt first; ``prompt``: as
+    given to the processor. Sequences that a length limit truncated, and filler rows of a batch, are
+    left out.
     """
     by_end: dict[int, Accepted] = {}
     for tokens in _after_prompt(_rows(sequences), _columns(prompt, 1)):
@@ -100,6 +101,8 @@ def accepted(constraint: Constraint, sequences: Any, prompt: Prompt) -> list[Acc
 
 
 class _Prefixes:
+    """Constraint states by token prefix, remembered between the steps of ``generate``."""
+
     def __init__(self, constraint: Constraint) -> None:
         self._constraint = constraint
         self._states: dict[tuple[int, ...], int | None] = {(): constraint.start()}
@@ -122,6 +125,7 @@ class _Prefixes:
         ]
 
     def _found(self, prefixes: Sequence[tuple[int, ...]]) -> list[int | None]:
+        """Return the constraint state after each prefix, None outside the language."""
         # generate begins again with empty prefixes: what an earlier call wrote is of no use
         if () in prefixes:
             self._states = {(): self._states[()]}
@@ -132,6 +136,7 @@ class _Prefixes:
         return [self._states[prefix] for prefix in prefixes]
 
     def _walked(self, prefix: tuple[int, ...]) -> int | None:
+        """Return the state after ``prefix``, walked from its longest known prefix."""
         known = len(prefix)
         while prefix[:known] not in self._states:
             known -= 1
@@ -144,6 +149,7 @@ class _Prefixes:
 def _moved(
     constraint: Constraint, states: Sequence[int | None], tokens: Sequence[int]
 ) -> list[int | None]:
+    """Return the state that each token leads to from its state, None if it is not allowed."""
     inside = list(dict.fromkeys(state for state in states if state is not None))
     if not inside:
         return [None] * len(states)
@@ -157,6 +163,7 @@ def _moved(
 
 
 def _columns(prompt: Prompt, constraints: int) -> int:
+    """Return the number of columns that the prompt takes. Raises UsageError if it is malformed."""
     if isinstance(prompt, int):
         return prompt
     try:
@@ -179,6 +186,7 @@ def _columns(prompt: Prompt, constraints: int) -> int:
 
 
 def _unequal(constraints: int, what: str) -> UsageError:
+    """Return the error for a number of constraints that differs from that of prompts."""
     return UsageError(
         f"There are {constraints} constraints and {what}.",
         "Give one constraint, or one for each prompt of the batch.",
@@ -186,6 +194,7 @@ def _unequal(constraints: int, what: str) -> UsageError:
 
 
 def _rows(sequences: Any) -> Sequence[Sequence[int]]:
+    """Return the rows of token ids of what ``generate`` returned, whatever its type."""
     written = getattr(sequences, "sequences", sequences)  # with return_dict_in_generate
     rows: Sequence[Sequence[int]] = (
         written.tolist() if isinstance(written, torch.Tensor) else written
@@ -194,6 +203,7 @@ def _rows(sequences: Any) -> Sequence[Sequence[int]]:
 
 
 def _after_prompt(rows: Sequence[Sequence[int]], columns: int) -> list[tuple[int, ...]]:
+    """Return each row without its prompt. Raises UsageError for a row shorter than the prompt."""
     for row in rows:
         if len(row) < columns:
             raise UsageError(
@@ -204,6 +214,7 @@ def _after_prompt(rows: Sequence[Sequence[int]], columns: int) -> list[tuple[int
 
 
 def _divided(rows: Sequence[tuple[int, ...]], count: int) -> list[Sequence[tuple[int, ...]]]:
+    """Return the rows split evenly among ``count`` constraints. Raises UsageError."""
     size, left = divmod(len(rows), count)
     if left:
         raise _unequal(count, f"{len(rows)} sequences, which cannot be divided among them")
@@ -211,6 +222,7 @@ def _divided(rows: Sequence[tuple[int, ...]], count: int) -> list[Sequence[tuple
 
 
 def _check_vocabulary(token: int, width: int) -> None:
+    """Raise ConstraintError for a token outside the model's vocabulary of ``width`` tokens."""
     if token >= width:
         raise ConstraintError(
             f"The constraint allows the token {token}, and the model has only {width} tokens.",

@@ -1,4 +1,4 @@
-"""A model that runs trees of tokens itself; one of transformers does so under a mask.
+"""Models that run trees of tokens by themselves, and the key-value cache that they write to.
 
 Keys and values of all tokens that a tree of several questions attends to are columns of a cache. A
 token's column is its place in one growing buffer for each layer, never moved, and reused when given
@@ -25,7 +25,10 @@ _STEP = 16  # widths come in steps, so that kernels and allocators meet few shap
 
 
 class ColumnCache:
-    """A cache that a model writes to; :meth:`take` says where, in free columns."""
+    """A key-value cache of columns, one a token, that trees of tokens share.
+
+    :meth:`take` reserves free columns; :meth:`aim` has the next pass write to them.
+    """
 
     def __init__(self) -> None:
         self._used = np.zeros(0, bool)
@@ -41,11 +44,11 @@ class ColumnCache:
 
     @property
     def used(self) -> int:
-        """The columns that somebody owns."""
+        """The number of columns that are reserved."""
         return int(self._used.sum())
 
     def take(self, count: int) -> NDArray[np.int64]:
-        """Return ``count`` free columns, now owned by the caller, the lowest first."""
+        """Reserve ``count`` free columns for the caller, the lowest first, and return them."""
         # the lowest first: what a pass attends to stays one block, which is read without a copy
         free = np.flatnonzero(~self._used)
         if len(free) < count:
@@ -58,7 +61,7 @@ class ColumnCache:
         return columns
 
     def give_back(self, columns: NDArray[np.int64]) -> None:
-        """Free columns of :meth:`take`."""
+        """Free columns that :meth:`take` reserved."""
         self._used[columns] = False
 
     def aim(self, columns: NDArray[np.int64], device: torch.device) -> None:
@@ -70,7 +73,7 @@ class ColumnCache:
         self._columns = torch.from_numpy(columns).to(device)
 
     def clear(self) -> None:
-        """Forget everything and release the memory."""
+        """Free all columns and release the memory."""
         self._used = np.zeros(0, bool)
         self._keys, self._values = [], []
         self._width = 0
@@ -85,6 +88,7 @@ class ColumnCache:
         )
 
     def _write(self, buffers: list[torch.Tensor], new: torch.Tensor, layer: int) -> torch.Tensor:
+        """Write new keys or values to a layer's buffer, grown as needed, and return the buffer."""
         while len(buffers) <= layer:
             buffers.append(new.new_zeros((*new.shape[:2], 0, new.shape[3])))
         buffer = buffers[layer]
@@ -100,10 +104,11 @@ class ColumnCache:
 
 @dataclass(frozen=True, slots=True)
 class AttentionBlock:
-    """What one question's tokens, those from ``start`` to ``stop``, attend to.
+    """The attention of one prompt's tokens, those from ``start`` to ``stop`` of a forward pass.
 
-    ``columns``: places in the cache, ascending; ``seen`` ``[stop - start, columns]``.
-    ``adjoining``: the columns are the cache's first ones, without a gap.
+    ``columns``: the cache columns that they may attend to, ascending; ``seen``: the mask,
+    ``[stop - start, columns]``. ``adjoining``: the columns are the cache's first ones, without a
+    gap.
     """
 
     start: int
@@ -113,30 +118,30 @@ class AttentionBlock:
     adjoining: bool
 
     def of(self, cached: Tensor) -> Tensor:
-        """Return these columns of ``[1, heads, columns, size]``."""
+        """Return this block's columns of a cache tensor ``[1, heads, columns, size]``."""
         if self.adjoining:  # no copy
             return cached[:, :, : len(self.columns)]
         return cached.index_select(2, self.columns)
 
 
 class TreeModel(ABC):
-    """A model that takes the attention of each token of a tree directly."""
+    """A model that computes attention over trees of tokens itself, by blocks, without a mask."""
 
     config: Any
 
     @property
     @abstractmethod
     def embedding(self) -> Tensor:
-        """The vectors of tokens, ``[tokens, width]``."""
+        """The token embeddings, ``[tokens, width]``."""
 
     @property
     def device(self) -> torch.device:
-        """Where its weights lie."""
+        """The device of the weights."""
         return self.embedding.device
 
     @property
     def dtype(self) -> torch.dtype:
-        """The type of its weights and states."""
+        """The dtype of weights and hidden states."""
         return self.embedding.dtype
 
     @abstractmethod
@@ -147,14 +152,14 @@ class TreeModel(ABC):
         blocks: Sequence[AttentionBlock],
         cache: ColumnCache,
     ) -> Tensor:
-        """Return the last layer's states ``[tokens, width]``; keys and values go to ``cache``.
+        """Return the last hidden states ``[tokens, width]``; write keys and values to ``cache``.
 
-        A question attends to its own columns alone.
+        Tokens of a block attend to the columns of that block alone.
         """
 
     @abstractmethod
     def logits(self, states: Tensor) -> Tensor:
-        """Return the logits of states, ``[states, vocabulary]``."""
+        """Return the logits ``[states, vocabulary]`` of hidden states."""
 
     def get_input_embeddings(self) -> Any:
         """Return the module whose ``weight`` holds the token vectors, as in transformers."""

@@ -62,10 +62,10 @@ _ROUNDING = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a search must know before it can go on.
+    """A search's request for scores: the prefixes, by state, whose next moves it must know.
 
-    ``states``: distinct; the start, or led to by a scored move. ``all_later_below``: all later
-    demands are of these or below them, so other prefixes may be forgotten.
+    ``states``: distinct; the start, or reached by a scored move. ``all_later_below``: every later
+    demand is for these or their descendants, so that other prefixes may be forgotten.
     """
 
     states: tuple[int, ...]
@@ -74,9 +74,10 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """The answer to a demand. Raises ModelError if a score is not a log-probability.
+    """The answer to a demand: the moves and the log-probability of each one.
 
-    ``moves``: the expansion of ``Demand.states``, by (row, token); ``scores``: one a move.
+    ``moves``: the expansion of ``Demand.states``, by (row, token); ``scores``: one a move. Raises
+    ModelError if a score is not a log-probability.
     """
 
     moves: Expansion
@@ -91,24 +92,25 @@ class Scored:
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """A sequence of tokens: the state it leads to and the sum of its log-probabilities."""
+    """A sequence of tokens, the constraint state after it, and its summed log-probability."""
 
     state: int
     tokens: tuple[int, ...]
     log_probability: float
 
     def rank_score(self, length_penalty: float) -> float:
-        """Return the score that ranks it: the sum divided by length to the power of the penalty."""
+        """Return the ranking score: log-probability over length to the power of the penalty."""
         return self.log_probability / math.pow(len(self.tokens), length_penalty)
 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """What an exact search can prove about its list.
+    """What an exact search has proven about its list of sequences.
 
-    ``proven``: no other sequence is more probable, and it is shorter than asked only if the
-    language is. ``bound``: of the best unexplored prefix, ``-inf`` without any. ``certain``: how
-    many of the first none can beat. ``demands``: how often the search asked.
+    ``proven``: no other sequence is more probable, and the list is short only if the language is.
+    ``bound``: the highest log-probability of an unexplored prefix, ``-inf`` without any.
+    ``certain``: how many of the first sequences nothing can outrank. ``demands``: the number of
+    demands made.
     """
 
     proven: bool
@@ -119,14 +121,14 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """Finished hypotheses in the search's order, and a certificate if it can prove its list."""
+    """Finished hypotheses in the search's order, with a certificate from exact search."""
 
     hypotheses: list[Hypothesis]
     certificate: Certificate | None = None
 
 
 class ForwardPassesSpentError(UsageError):
-    """Raised inside a search whose passes are spent; it may return the paths found so far."""
+    """Thrown into a search that used up its forward passes; it may return the paths so far."""
 
 
 Search: TypeAlias = Generator[Demand, Scored, SearchResult]
@@ -135,7 +137,7 @@ OptionsT = TypeVar("OptionsT", bound=Options)
 
 
 class SearchStrategy(ABC, Generic[OptionsT]):
-    """A way of searching, found by its name in ``kgqa.registry.SEARCHES``.
+    """A search algorithm, found by its name in ``kgqa.registry.SEARCHES``.
 
     A search of another package derives from it, sets ``Options`` and is registered by an entry
     point in the group ``kgqa.searches``. It demands the start first, and then only states that a
@@ -165,7 +167,7 @@ class SearchStrategy(ABC, Generic[OptionsT]):
 
 
 class Scorer(Protocol):
-    """Fills in the log-probabilities of moves."""
+    """Computes the log-probabilities of moves, such as by a model."""
 
     def score(self, demand: Demand) -> Scored:
         """Return the moves out of ``demand.states`` with their log-probabilities."""
@@ -185,7 +187,7 @@ def run(search: Search, scorer: Scorer) -> SearchResult:
 
 
 def demand_of(prefixes: list[Hypothesis], *, all_later_below: bool = False) -> Demand:
-    """Return the demand for the moves out of distinct prefixes."""
+    """Return the demand for the next moves of distinct prefixes."""
     return Demand(tuple(prefix.state for prefix in prefixes), all_later_below)
 
 
@@ -199,7 +201,7 @@ def check_log_probability(highest: float) -> None:
 
 
 def extended(parent: Hypothesis, scored: Scored, move: int) -> Hypothesis:
-    """Return ``parent`` with one of the scored moves at its end."""
+    """Return ``parent`` extended by the token of the move number ``move`` of ``scored``."""
     return Hypothesis(
         int(scored.moves.state[move]),
         (*parent.tokens, int(scored.moves.token[move])),

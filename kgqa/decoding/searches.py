@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 class BeamSearch(SearchStrategy[BeamOptions]):
-    """The ranked list of ``generate(num_beams=K)``, as :func:`beam` finds it."""
+    """Beam search that gives the ranked list of ``generate(num_beams=K)``; see :func:`beam`."""
 
     Options = BeamOptions
 
@@ -64,10 +64,10 @@ def beam(
 ) -> Search:
     """Search for up to ``k`` finished hypotheses, best first; fewer if the language has fewer.
 
-    Ranked by the sum of log-probabilities over length to the power of ``length_penalty``; the
-    closing token counts, the prompt does not. Of equal scores: the better ranked hypothesis, then
-    the smaller token; of finished ones the first. Dead ends, and what has not ended after
-    ``max_new_tokens``, are dropped. Raises UsageError, ModelError (scores that are not
+    They are ranked by the sum of log-probabilities over length to the power of ``length_penalty``;
+    the closing token counts, the prompt does not. Ties go to the better ranked hypothesis, then to
+    the smaller token; among finished ones to the first. Dead ends, and hypotheses without an end
+    after ``max_new_tokens``, are dropped. Raises UsageError, ModelError (scores that are not
     log-probabilities).
     """
     BeamSearch(BeamOptions()).check(k)
@@ -79,6 +79,7 @@ def beam(
 def _beam(
     constraint: Constraint, k: int, length_penalty: float, max_new_tokens: int | None
 ) -> Search:
+    """Run beam search as a generator that yields demands and receives their scores."""
     running = [Hypothesis(constraint.start(), (), 0.0)]
     finished: list[Hypothesis] = []
     steps = 0
@@ -107,7 +108,7 @@ def candidates(
     penalties: NDArray[np.float64] | float = 0.0,
     passed_over: Collection[int] = (),
 ) -> list[tuple[Hypothesis, bool]]:
-    """Return the ``count`` best continuations of ``running``, best first, and whether each ends.
+    """Return the ``count`` best one-token continuations of ``running``, and whether each ends.
 
     ``scored`` is in their order. ``penalties`` of moves change the order, not the scores. Ends in
     ``passed_over`` are left out.
@@ -129,7 +130,7 @@ def candidates(
 
 
 class DiverseSearch(SearchStrategy[DiverseOptions]):
-    """K different hypotheses in groups that are kept apart, best first.
+    """Diverse beam search: K different hypotheses from groups that avoid each other's tokens.
 
     Groups share K evenly, the first ones having one more. ``length_penalty`` ranks, as in
     :func:`kgqa.decoding.searches.beam`. Equal scores keep the order of the groups.
@@ -153,6 +154,8 @@ class DiverseSearch(SearchStrategy[DiverseOptions]):
 
 @dataclass(slots=True)
 class _Group:
+    """One group of diverse beams: its size, its running and its finished hypotheses."""
+
     size: int
     running: list[Hypothesis]
     finished: list[Hypothesis] = field(default_factory=list)
@@ -165,7 +168,7 @@ class _Group:
         penalty: float,
         passed_over: set[int],
     ) -> None:
-        """Choose among the moves out of the running hypotheses, and count the tokens chosen."""
+        """Choose the group's next hypotheses, penalising tokens that earlier groups chose."""
         # Hamming diversity counts tokens of the same step alone, whatever their prefixes are
         times = np.array([chosen[token] for token in scored.moves.token.tolist()], np.float64)
         ranked = candidates(
@@ -176,7 +179,7 @@ class _Group:
         chosen.update(hypothesis.tokens[-1] for hypothesis in self.running)
 
     def settle(self, length_penalty: float) -> None:
-        """Keep the best finished, and stop if no running hypothesis can beat the worst of them."""
+        """Keep the best finished hypotheses; stop if no running one can beat the worst of them."""
         self.finished.sort(key=lambda hypothesis: -hypothesis.rank_score(length_penalty))
         del self.finished[self.size :]
         if len(self.finished) == self.size and self.running:
@@ -189,6 +192,7 @@ class _Group:
 def _diverse_beam(
     constraint: Constraint, k: int, count: int, penalty: float, length_penalty: float
 ) -> Search:
+    """Run diverse beam search with ``count`` groups as a generator of demands."""
     root = Hypothesis(constraint.start(), (), 0.0)
     groups = [_Group(k // count + (number < k % count), [root]) for number in range(count)]
     known: list[tuple[list[Hypothesis], Scored]] = []
@@ -217,6 +221,7 @@ def _diverse_beam(
 
 
 def _moves_of(scored: Scored, rows: list[int]) -> Scored:
+    """Return the scored moves of the given ``rows`` only, renumbered in their order."""
     bounds = np.searchsorted(scored.moves.row, np.arange(max(rows) + 2))
     counts = [int(bounds[row + 1] - bounds[row]) for row in rows]
     mine = np.concatenate([np.arange(bounds[row], bounds[row + 1]) for row in rows])
@@ -232,9 +237,9 @@ def _filled(
     finished: list[Hypothesis],
     missing: int,
 ) -> Generator[Demand, Scored, list[Hypothesis]]:
-    """Return ``missing`` more sequences, by beams that start from discarded hypotheses.
+    """Return ``missing`` more finished sequences, by beams that start from discarded hypotheses.
 
-    Every sequence not ``finished`` begins with a move of ``known`` that nobody followed.
+    Every sequence not in ``finished`` begins with a move of ``known`` that no group followed.
     """
     gone = {hypothesis.state for wave, _ in known for hypothesis in wave} | {
         hypothesis.state for hypothesis in finished
@@ -263,6 +268,7 @@ def _left_behind(
     gone: set[int],
     count: int,
 ) -> tuple[list[Hypothesis], list[Hypothesis]]:
+    """Return the best moves to states outside ``gone``: those that end, and those that go on."""
     totals = [
         np.array([hypothesis.log_probability for hypothesis in wave])[scored.moves.row]
         + scored.scores
@@ -284,11 +290,11 @@ def _left_behind(
 
 
 class ExactSearch(SearchStrategy[ExactOptions]):
-    """The K most probable sequences, best first, with a certificate.
+    """Best-first search for the K most probable sequences, with a certificate of what is proven.
 
-    When its forward passes are spent, it ends with what it has; the certificate then says how far
-    an unseen sequence could get (``bound``), and how many are certain. ``width``: open prefixes
-    demanded together; it changes what is explored, not what is proven.
+    When its forward passes are spent, it returns the sequences found so far; the certificate then
+    bounds the probability of an unseen sequence (``bound``), and counts the certain ones.
+    ``width``: open prefixes demanded together; it changes what is explored, not what is proven.
     """
 
     Options = ExactOptions
@@ -315,12 +321,14 @@ class ExactSearch(SearchStrategy[ExactOptions]):
 
 
 def _best_first(constraint: Constraint, k: int, width: int) -> Search:
+    """Run exact search as a generator; expand the ``width`` most probable prefixes at a time."""
     # open prefixes, the most probable first; among equals the one that was found first
     frontier = [(0.0, 0, Hypothesis(constraint.start(), (), 0.0))]
     finished: list[Hypothesis] = []
     demands = ended = 0
 
     def bound() -> float:
+        """Return the highest log-probability of an open prefix."""
         return -frontier[0][0] if frontier else -math.inf
 
     while True:
@@ -354,7 +362,7 @@ def _best_first(constraint: Constraint, k: int, width: int) -> Search:
 
 
 class SampleSearch(SearchStrategy[SampleSearchOptions]):
-    """K different sequences in the order in which they were drawn, the same by the same seed."""
+    """Sampling of K different sequences without replacement, in drawn order, repeatable by seed."""
 
     Options = SampleSearchOptions
 
@@ -374,6 +382,7 @@ class SampleSearch(SearchStrategy[SampleSearchOptions]):
 
 
 def _sample(constraint: Constraint, k: int, noise: np.random.Generator) -> Search:
+    """Run stochastic beam search: sample without replacement by top-down Gumbel noise."""
     kept = [_Drawn(Hypothesis(constraint.start(), (), 0.0), False, 0.0, 0.0)]
     while running := [draw for draw in kept if not draw.ended]:
         scored = yield demand_of([draw.hypothesis for draw in running])
@@ -386,6 +395,8 @@ def _sample(constraint: Constraint, k: int, noise: np.random.Generator) -> Searc
 
 @dataclass(frozen=True, slots=True)
 class _Drawn:
+    """A sampled prefix with its Gumbel-perturbed score."""
+
     hypothesis: Hypothesis
     ended: bool
     log_share: float  # its log-probability among the sequences of the language
@@ -395,6 +406,7 @@ class _Drawn:
 def _drawn_below(
     constraint: Constraint, running: list[_Drawn], scored: Scored, noise: np.random.Generator
 ) -> list[_Drawn]:
+    """Return every continuation of ``running`` with its log-probability and perturbed score."""
     moves = scored.moves
     ends = constraint.is_end(moves.state.tolist()).tolist()
     bounds = np.searchsorted(moves.row, np.arange(len(running) + 1)).tolist()
@@ -416,6 +428,7 @@ def _drawn_below(
 
 
 def _log_shares(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return scores renormalised to log-probabilities that sum to 1; uniform if all are -inf."""
     top = scores.max()
     if top == -math.inf:
         return np.full(len(scores), -math.log(len(scores)))
@@ -424,7 +437,7 @@ def _log_shares(scores: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _given_highest(values: NDArray[np.float64], highest: float) -> NDArray[np.float64]:
-    """Return Gumbel ``values`` moved so that their maximum is ``highest``, in their distribution.
+    """Return Gumbel ``values`` conditioned on a maximum of ``highest``.
 
     ``-log(exp(-T) - exp(-Z) + exp(-G))`` for a cut at T and a maximum Z, without differences of
     large exponentials.

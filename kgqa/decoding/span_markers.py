@@ -1,4 +1,4 @@
-"""What a text with constrained spans is made of, and what opens, closes and limits a span."""
+"""The parts of a text with constrained spans, and the markers that open and close a span."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Markers:
         return cls(tuple(openings), _tokens(encoder, closing) if closing else ())
 
     def completed(self, written: Sequence[int]) -> tuple[int, ...] | None:
-        """Return the longest opening that ``written`` ends in, None if it ends in none."""
+        """Return the longest opening marker that ``written`` ends with, None if there is none."""
         openings = [
             opening for opening in self.openings if tuple(written[-len(opening) :]) == opening
         ]
@@ -58,6 +58,7 @@ class Markers:
 
 
 def _tokens(encoder: TokenEncoder, marker: str) -> tuple[int, ...]:
+    """Return a marker's token ids. Raises MarkerMissingError if they do not decode to it."""
     single = encoder.marker_id(marker)
     tokens = (single,) if single is not None else tuple(encoder.encode([marker])[0])
     if not tokens or encoder.decode(tokens).strip() != marker.strip() or not marker.strip():
@@ -69,7 +70,10 @@ def _tokens(encoder: TokenEncoder, marker: str) -> tuple[int, ...]:
 
 
 class MarkedConstraint:
-    """A constraint closed by the tokens ``closing``; by its own closing token if there are none."""
+    """A constraint whose sequences end with the tokens ``closing`` instead of its closing token.
+
+    Without ``closing`` it is the given constraint itself.
+    """
 
     def __init__(self, inner: Constraint, closing: tuple[int, ...]) -> None:
         self._inner = inner
@@ -79,7 +83,7 @@ class MarkedConstraint:
         self._numbers: dict[tuple[int, int], int] = {}
 
     def start(self) -> int:
-        """Return the state after the opening."""
+        """Return the state after the opening marker."""
         return self._inner.start()
 
     def expand(self, states: Sequence[int]) -> Expansion:
@@ -105,7 +109,7 @@ class MarkedConstraint:
         return Expansion(row[order], token[order], state[order])
 
     def is_end(self, states: Sequence[int]) -> NDArray[np.bool_]:
-        """Return which of ``states`` stand after the whole closing marker."""
+        """Return which of ``states`` stand after the whole closing marker, ``[len(states)]``."""
         inner = np.array([state >= 0 for state in states], bool)
         ends = np.zeros(len(states), bool)
         if inner.any():
@@ -122,6 +126,7 @@ class MarkedConstraint:
         return self._inner.paths
 
     def _after(self, end: int, done: int) -> int:
+        """Return the state after ``done`` tokens of the closing marker, negative if incomplete."""
         if done == len(self._closing):
             return end
         number = self._numbers.get((end, done))
@@ -139,7 +144,7 @@ EndingFor: TypeAlias = "Callable[[Sequence[Span], Sequence[int], str], Ending | 
 
 @dataclass(frozen=True, slots=True)
 class FreeText:
-    """Text that nothing constrained. ``text`` ends before a stop string, ``tokens`` hold it."""
+    """Text written without a constraint: its ``tokens``, and its ``text`` up to a stop string."""
 
     tokens: tuple[int, ...]
     text: str
@@ -147,7 +152,7 @@ class FreeText:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """Free text is over: its first ``at`` characters stand, and ``note`` says why if need be."""
+    """A decision to end free text after its first ``at`` characters, with a ``note`` on why."""
 
     at: int
     note: str = ""
@@ -155,7 +160,7 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A path with its markers.
+    """A decoded path with its opening and closing markers.
 
     ``hypothesis``: the tokens after the opening, scored by the rule, to an end of ``constraint``.
     """
@@ -167,7 +172,7 @@ class Span:
 
     @property
     def tokens(self) -> tuple[int, ...]:
-        """All tokens, markers included."""
+        """The tokens of the span with its opening and closing markers."""
         return (*self.opening, *self.hypothesis.tokens)
 
     def ground(self) -> PathTable:
@@ -177,12 +182,12 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class SpanOptions:
-    """How a text with spans is written.
+    """Limits and rules of a text with constrained spans.
 
-    It has at most ``tokens`` after the prompt and ``spans``, of ``span_tokens`` each, closing
-    included. ``end_tokens`` end it, ``stop`` strings do in free text. ``force_opening``: begin with
-    a span. ``rule`` scores spans. ``ending``: asked after each free token, then no span opens any
-    more.
+    ``tokens``: most tokens after the prompt; ``spans``: most spans, each of ``span_tokens`` at
+    most, closing included. ``end_tokens`` end the text, and so do ``stop`` strings in free text.
+    ``force_opening``: begin with a span. ``rule``: scores of spans. ``ending``: a function called
+    after each free token that may end the text; no span opens afterwards.
     """
 
     markers: Markers

@@ -45,22 +45,25 @@ _PIECE = 1_024  # tokens of a prompt that are run between two looks at the time
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Text:
-    """Tokens, prompt included; ``columns`` of the first in the cache, ``stamps`` of their use."""
+    """Token ids with the prompt, and the cache columns of the first ones.
+
+    ``stamps``: when each column was written, to notice that it was given to another text.
+    """
 
     tokens: tuple[int, ...]
     columns: NDArray[np.int64]
     stamps: NDArray[np.int64]
 
     def extended(self, tokens: Sequence[int]) -> Text:
-        """Return the text with ``tokens`` at its end, which are not run yet."""
+        """Return the text with ``tokens`` appended, not yet run by the model."""
         return Text((*self.tokens, *tokens), self.columns, self.stamps)
 
 
 class TextForward:
-    """A model with one cache for all texts in generation; for one thread.
+    """Runs a model on texts in generation, which share one key-value cache; for one thread.
 
-    ``trees``: whether the model can run them, else texts are run whole. ``budget``: tokens that
-    look-ahead fills.
+    ``trees``: whether the model can run token trees; otherwise texts are run whole. ``budget``:
+    tokens of look-ahead in a pass.
     """
 
     def __init__(
@@ -80,14 +83,17 @@ class TextForward:
         self._last_stamp = 0
 
     def text(self, tokens: Sequence[int]) -> Text:
-        """Return a text of which nothing was run. Raises ModelError if it has no token."""
+        """Return a text without cached tokens. Raises ModelError if it is empty."""
         if not len(tokens):
             raise ModelError("The prompt has no token, so nothing can be scored after it.")
         return Text(tuple(tokens), _NONE, _NONE)
 
     @torch.inference_mode()
     def following(self, texts: Sequence[Text]) -> tuple[list[Text], torch.Tensor]:
-        """Return the texts, now run, and next log-probabilities ``[texts, vocabulary]``."""
+        """Run the texts' new tokens; return the texts and the next log-probabilities.
+
+        The log-probabilities have the shape ``[texts, vocabulary]``.
+        """
         self.forward_passes += 1
         check_deadline()
         if self.tree is None:
@@ -107,7 +113,7 @@ class TextForward:
         return [self.cached(tuple(tree.prompt), tree.columns) for tree in asked], scores
 
     def begin(self, asked: PromptTree) -> None:
-        """Run all but the last piece of a long prompt. Errors of the limits propagate."""
+        """Cache all of a long prompt but its last slice. Time limit errors propagate."""
         check_deadline()
         while self.tree is not None and asked.uncached > _PIECE:
             self.tree.run([WavePart(asked, _PIECE, [])], _log_softmax)
@@ -119,27 +125,29 @@ class TextForward:
         return SpanScorer(self, self._asked(text, constraint, rule))
 
     def keep(self, texts: Iterable[Text]) -> None:
-        """Give back the cache of every token that is not in one of ``texts``."""
+        """Free the cache columns of every token that is not in one of ``texts``."""
         if self.tree is None:
             return
         gone = self._stamps > 0
         for text in texts:
-            gone[text.columns[: self._valid(text)]] = False
+            gone[text.columns[: self._cached_count(text)]] = False
         columns = np.flatnonzero(gone)
         self.tree.cache.give_back(columns)
         self._stamps[columns] = 0
 
     def _asked(self, text: Text, constraint: Constraint, rule: ScoreRule) -> PromptTree:
-        columns = text.columns[: self._valid(text)]
+        """Return the prompt tree that scores moves of ``constraint`` after ``text``."""
+        columns = text.columns[: self._cached_count(text)]
         return PromptTree(text.tokens, PrefixTree(constraint), rule, columns)
 
-    def _valid(self, text: Text) -> int:
+    def _cached_count(self, text: Text) -> int:
+        """Return how many of the first tokens of ``text`` are still in the cache."""
         # a column may have been given back and taken again by another text: the stamp tells
         other = np.flatnonzero(self._stamps[text.columns] != text.stamps)
         return int(other[0]) if len(other) else len(text.columns)
 
     def own(self, columns: NDArray[np.int64]) -> None:
-        """Mark the ``columns`` written in this pass."""
+        """Stamp those of ``columns`` that this pass wrote for the first time."""
         if not len(columns):
             return
         missing = int(columns.max()) + 1 - len(self._stamps)
@@ -151,12 +159,12 @@ class TextForward:
         self._stamps[new] = self._last_stamp
 
     def cached(self, tokens: tuple[int, ...], columns: NDArray[np.int64]) -> Text:
-        """Return the text of ``tokens`` of which the first are cached in ``columns``."""
+        """Return the text of ``tokens``, the first of which are cached in ``columns``."""
         return Text(tokens, columns, self._stamps[columns])
 
 
 class SpanScorer:
-    """A scorer for one search after one text, from :meth:`TextForward.scorer`."""
+    """Scores the moves of one search after one text; made by :meth:`TextForward.scorer`."""
 
     def __init__(self, forward: TextForward, asked: PromptTree) -> None:
         self._forward = forward
@@ -192,6 +200,7 @@ class SpanScorer:
 
 
 def _log_softmax(logits: torch.Tensor) -> torch.Tensor:
+    """Return log-probabilities of ``logits`` in float32, on their device."""
     return logits.float().log_softmax(-1)
 
 
@@ -201,10 +210,10 @@ ConstraintFor: TypeAlias = "Callable[[Sequence[Span]], Constraint | None]"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chain:
-    """A text in generation: its tokens, their cache columns, and its constraint.
+    """One text in generation: the parts written so far, the open draft, and the state of the end.
 
-    Immutable. ``stop``: None while it may go on. ``opened``: the opening just written. ``draft``:
-    free text since the last span. ``no_more``: openings are masked.
+    Immutable. ``stop``: why it ended, None while it may continue. ``opened``: the opening marker
+    just written. ``draft``: free text since the last span. ``no_more``: openings are masked.
     """
 
     text: Text
@@ -229,7 +238,10 @@ class Chain:
 
 
 class Writer:
-    """Continues chains, all with one model and one cache. ``decode`` turns tokens into text."""
+    """Continues chains of free text and constrained spans with one model and one cache.
+
+    ``decode`` turns token ids into text.
+    """
 
     def __init__(
         self,
@@ -244,7 +256,7 @@ class Writer:
         self._options = options
 
     def start(self, prompt: Sequence[int] | Text) -> Chain:
-        """Return the chain of nothing, or of a forced opening. Raises ConstraintError."""
+        """Return a chain that has the prompt only, or a forced opening. Raises ConstraintError."""
         begun = prompt if isinstance(prompt, Text) else self._forward.text(prompt)
         chain = Chain(begun, len(begun.tokens))
         options = self._options
@@ -259,7 +271,7 @@ class Writer:
         return replace(chain, text=chain.text.extended(opening), opened=opening)
 
     def free(self, chains: Sequence[Chain]) -> list[Chain]:
-        """Return chains, greedily written on to a span or end. Raises ConstraintError."""
+        """Write each chain greedily until a span opens or the text ends. Raises ConstraintError."""
         chains_left = list(chains)
         while going := [
             at for at, chain in enumerate(chains_left) if chain.stop is None and not chain.opened
@@ -276,16 +288,16 @@ class Writer:
         return chains_left
 
     def branches(self, chain: Chain, k: int) -> list[Chain]:
-        """Return up to ``k`` chains that went through the open span, best first: never none.
+        """Search the open span; return up to ``k`` chains, one a path, best first: never none.
 
-        Without a path: the chain before its opening, now masked, with a note. If that was forced,
-        raises EmptyLanguageError or ConstraintError.
+        Without a path: the chain before its opening, which is then masked, with a note. If that
+        opening was forced, raises EmptyLanguageError or ConstraintError.
         """
         options, opening, number = self._options, chain.opened, len(chain.spans)
         assert opening is not None
         inner = self._language(chain)
         if inner is None:
-            return [self._taken_back(chain, f"Span {number + 1} has no path to write.", empty=True)]
+            return [self._unopened(chain, f"Span {number + 1} has no path to write.", empty=True)]
         # the closing tokens belong to the search, so that paths are ranked with what ends them
         marked = MarkedConstraint(inner, options.markers.closing)
         room = options.tokens - chain.written
@@ -295,7 +307,7 @@ class Writer:
         hypotheses = run(search, scorer).hypotheses if search else []
         if not hypotheses:
             note = f"Span {number + 1} has no path of at most {most} tokens."
-            return [self._taken_back(chain, note, empty=False)]
+            return [self._unopened(chain, note, empty=False)]
         pieces = self._with_draft(chain).pieces
         spans = []
         for hypothesis in hypotheses:
@@ -314,14 +326,18 @@ class Writer:
         return spans
 
     def keep(self, chains: Sequence[Chain]) -> None:
-        """Free the cache of texts outside ``chains``; those continue, but slower."""
+        """Free the cache of all texts but ``chains``; others can still continue, but slower."""
         self._forward.keep(chain.text for chain in chains)
 
     def _with_token(self, chain: Chain, scores: torch.Tensor) -> Chain:
+        """Append the most probable token.
+
+        The chain ends, or opens a span, if that token says so.
+        """
         token = self._likeliest(chain, scores)
         drafted = (*chain.draft, token)
         longer = replace(chain, text=chain.text.extended([token]), draft=drafted)
-        if token not in self._options.end_tokens and (over := self._over(longer)) is not None:
+        if token not in self._options.end_tokens and (over := self._ending_of(longer)) is not None:
             notes = (*chain.notes, over.note) if over.note else chain.notes
             return self._ended(replace(longer, notes=notes), "ending", over.at)
         # by tokens, never by text: names and thoughts may spell a marker without opening a span
@@ -335,6 +351,7 @@ class Writer:
         return longer
 
     def _likeliest(self, chain: Chain, scores: torch.Tensor) -> int:
+        """Return the most probable token that opens no span where none is allowed."""
         options = self._options
         banned = set()
         if chain.no_more or not options.spans or options.tokens - chain.written < 2:
@@ -351,13 +368,15 @@ class Writer:
         raise ConstraintError("Every token would open a span, so nothing can be written.")
 
     def _language(self, chain: Chain) -> Constraint | None:
+        """Return the constraint of the chain's next span, None if there is no path to write."""
         try:
             inner = self._constraint_for(chain.spans)
         except EmptyLanguageError:
             return None
         return inner if inner is not None and len(inner.expand([inner.start()]).token) else None
 
-    def _taken_back(self, chain: Chain, note: str, *, empty: bool) -> Chain:
+    def _unopened(self, chain: Chain, note: str, *, empty: bool) -> Chain:
+        """Return the chain before its opening, with openings masked. Raises if it was forced."""
         # a forced opening has nothing before it that could go on without a span
         if chain.before is None:
             if empty:
@@ -371,16 +390,19 @@ class Writer:
         notes = (*chain.notes, f"{note} The text goes on without spans.")
         return replace(chain.before, no_more=True, notes=notes)
 
-    def _over(self, chain: Chain) -> Ending | None:
+    def _ending_of(self, chain: Chain) -> Ending | None:
+        """Return the decision of the ``ending`` option on the chain, None to continue."""
         ending = self._options.ending
         if ending is None:
             return None
         return ending(chain.spans, chain.draft, self._drafted(chain))
 
     def _ended(self, chain: Chain, stop: Stop, at: int | None = None) -> Chain:
+        """Return the chain ended for the reason ``stop``, its draft cut at ``at`` characters."""
         return replace(self._with_draft(chain, at), stop=stop, before=None)
 
     def _with_draft(self, chain: Chain, at: int | None = None) -> Chain:
+        """Return the chain with its draft turned into a part of free text, cut at a stop string."""
         if not chain.draft:
             return chain
         text = self._drafted(chain)
@@ -389,8 +411,10 @@ class Writer:
         return replace(chain, pieces=(*chain.pieces, piece), draft=())
 
     def _drafted(self, chain: Chain) -> str:
+        """Return the text of the chain's draft."""
         return self._decode(chain.draft)
 
     def _cut(self, text: str) -> int | None:
+        """Return the position of the first stop string in ``text``, None without one."""
         places = [at for stop in self._options.stop if (at := text.find(stop)) >= 0]
         return min(places, default=None)

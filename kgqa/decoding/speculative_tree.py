@@ -1,4 +1,4 @@
-"""What is known of one question's prefixes, and which of them the next forward pass should score.
+"""The scored prefixes of one search, and which prefixes the next forward pass should score.
 
 A wave is chosen best first: demands, then likely later ones, by the sum of log-probabilities so far
 and an estimate below: a forced token costs little, a choice among n costs log n.
@@ -35,7 +35,7 @@ _ROUNDS = 96
 
 @dataclass(frozen=True, slots=True)
 class WaveNode:
-    """A state to score: its last token (``NO_TOKEN``: the start), parent, depth."""
+    """A state to score: its last token (``NO_TOKEN`` for the start), parent state and depth."""
 
     state: int
     token: int
@@ -44,7 +44,7 @@ class WaveNode:
 
 
 class PrefixTree:
-    """The prefixes of one constraint that one prompt's search has met. Not for several threads.
+    """The prefixes of a constraint that one search has reached, and their scores; for one thread.
 
     ``forced_free``: a token without an alternative is known to score 0 (by the rule "allowed"), so
     that it is run only if something below it must be.
@@ -70,13 +70,13 @@ class PrefixTree:
         return [state for state in dict.fromkeys(states) if state not in self._scores]
 
     def scored(self, states: Sequence[int]) -> Scored:
-        """Return the answer to a demand for ``states``, none of which is missing."""
+        """Return the moves and scores of ``states``, all of which must have been scored."""
         moves = self.expansion(states)
         scores = [self._scores[state] for state in states]
         return Scored(moves, np.concatenate(scores) if scores else np.empty(0))
 
     def node(self, state: int) -> WaveNode:
-        """Return the node of a state that the start, or a move that was asked for, leads to."""
+        """Return the node of a state that is the start or was reached by an expanded move."""
         unknown = []
         while state not in self._nodes:  # a name may have more tokens than calls may be nested
             unknown.append(state)
@@ -100,7 +100,7 @@ class PrefixTree:
         return tokens[::-1]
 
     def expansion(self, states: Sequence[int]) -> Expansion:
-        """Return the moves out of ``states``; the constraint is asked once, for the unknown."""
+        """Return the moves out of ``states``; one call to the constraint reads the unknown ones."""
         self._expand(states)
         moves = [self._moves[state] for state in states]
         if not moves:
@@ -133,9 +133,9 @@ class PrefixTree:
         return list(nodes.values())
 
     def learn(self, states: Sequence[int], scores: _Floats, covered: _Floats | None = None) -> None:
-        """Keep the scores of the moves out of ``states`` (parents first), in expansion order.
+        """Store the scores of the moves out of ``states`` (parents first), in expansion order.
 
-        ``covered``: the logarithm of the share of all probability that each state's moves have.
+        ``covered``: the log of the total probability of each state's allowed moves.
         """
         if covered is not None:
             self._covered.update(zip(states, covered.tolist(), strict=True))
@@ -153,13 +153,15 @@ class PrefixTree:
         deepest: int | None = None,
         cached: Container[int] = (),
     ) -> list[WaveNode]:
-        """Return ``demanded`` nodes, parents first, then look-ahead to ``budget``.
+        """Return the nodes to run next: the demanded ones, then look-ahead up to ``budget`` tokens.
 
-        Where forced tokens are free, what is above a node and not ``cached`` stands before it.
+        Parents come first. Where forced tokens are free, uncached ancestors of a node precede it.
+        ``deepest``: no look-ahead below this depth.
         """
         wave: dict[int, WaveNode] = {}
 
         def add(node: WaveNode) -> None:
+            """Add the node to the wave, after its uncached ancestors by forced tokens."""
             above = [node]
             while self.forced_free and above[-1].token != NO_TOKEN:
                 up = self.node(above[-1].parent)
@@ -199,7 +201,7 @@ class PrefixTree:
         return list(wave.values())
 
     def forced_run(self, state: int, length: int) -> list[int]:
-        """Return the states that follow ``state`` without a choice, at most ``length`` of them."""
+        """Return up to ``length`` states that follow ``state`` while only one move is allowed."""
         run: list[int] = []
         while len(run) < length:
             self._expand([state])
@@ -211,6 +213,7 @@ class PrefixTree:
         return run
 
     def _expand(self, states: Sequence[int]) -> None:
+        """Read the moves out of new ``states`` from the constraint."""
         new = [state for state in dict.fromkeys(states) if state not in self._moves]
         if not new:
             return
@@ -226,7 +229,7 @@ class PrefixTree:
                 self._scores[state] = np.zeros(1)
 
     def _total(self, state: int) -> float:
-        """Return the sum of the (known) scores on the way to ``state``."""
+        """Return the sum of the known scores from the start to ``state``."""
         above: list[WaveNode] = []
         # totals are kept at every node: sums from the root would be quadratic in a path's length
         while state not in self._totals:
@@ -240,6 +243,7 @@ class PrefixTree:
         return total
 
     def _push_known(self, frontier: _Frontier, demanded: Sequence[int], budget: int) -> None:
+        """Push the unscored children of scored states at or below ``demanded`` to the frontier."""
         reached = [state for state in demanded if state in self._scores]
         for state in reached:  # grows while it is read
             tokens, below = self._moves[state]
@@ -256,12 +260,15 @@ class PrefixTree:
 
 
 class _Frontier:
+    """A priority queue of nodes for look-ahead, the most probable first."""
+
     def __init__(self, deepest: int | None) -> None:
         self._heap: list[tuple[float, int, int, int, WaveNode]] = []
         self._pushed = 0
         self._deepest = deepest
 
     def push(self, parent: WaveNode, moves: Iterable[tuple[float, int, int]]) -> None:
+        """Add the nodes that ``moves`` (priority, token, state) lead to, unless too deep."""
         if self._deepest is not None and parent.depth >= self._deepest:
             return
         for priority, token, state in moves:
@@ -269,6 +276,7 @@ class _Frontier:
             heapq.heappush(self._heap, (-priority, self._pushed, token, state, parent))
 
     def take(self, most: int) -> list[tuple[float, WaveNode]]:
+        """Remove and return up to ``most`` nodes that are about as probable as the first."""
         taken: list[tuple[float, WaveNode]] = []
         while self._heap and len(taken) < most:
             if taken and -self._heap[0][0] < taken[0][0] - _MARGIN:
@@ -279,12 +287,12 @@ class _Frontier:
 
 
 class NoConstraint:
-    """Accepts nothing: for a tree whose nodes are known without asking."""
+    """An empty constraint, for a prefix tree whose nodes are given directly."""
 
     paths = 0
 
     def start(self) -> int:
-        """Return the one state."""
+        """Return the only state, the start."""
         return 0
 
     def expand(self, states: Sequence[int]) -> Expansion:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class TransformersCache(DynamicCache):
-    """Hands keys and values on to ``columns``."""
+    """A cache of transformers that stores keys and values in a :class:`ColumnCache`."""
 
     def __init__(self, columns: ColumnCache) -> None:
         super().__init__()
@@ -31,5 +31,5 @@ class TransformersCache(DynamicCache):
         return self._columns.write(key_states, value_states, layer_idx)
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        """Return the columns seen; positions and masks are the caller's own."""
+        """Return the cache's width in columns; positions and masks come from the caller."""
         return self._columns.width

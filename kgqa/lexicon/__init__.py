@@ -1,1 +1,1 @@
-"""The English of the program: tokens, the words that say how a question is meant, lemmas."""
+"""The program's English: tokens, wordings with their meaning, lemmas."""

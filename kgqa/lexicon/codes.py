@@ -1,4 +1,4 @@
-"""What codes stand for where things are called by them: ``CO`` of a state is Colorado."""
+"""Meanings of codes used as names: ``CO`` for a state is Colorado."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _MOSTLY = 0.9  # of the names, which must be codes of one kind, or they are some
 
 
 def codes_of(kind: str) -> Mapping[str, str]:
-    """Return the codes of a kind of thing, each with what it stands for; none of other kinds."""
+    """Return the codes of a kind of entity with their meanings, empty for unknown kinds."""
     codes: Mapping[str, str] = tables_of("codes.toml").get(kind, {})
     return codes
 
 
 def said_of_codes(codes: Mapping[str, str], names: Sequence[str]) -> list[str | None]:
-    """Return what each name stands for, None for one that is not a code.
+    """Return the meaning of each name that is a code, else None.
 
-    Nothing is said of names that are mostly not such codes.
+    All are None if most names are no codes.
 
     >>> states = codes_of("state")
     >>> said_of_codes(states, ["TX", " CO"]), said_of_codes(states, ["open", "OK", "new"])

@@ -1,4 +1,4 @@
-"""The tables of ``english.toml``, read once."""
+"""The word tables of ``english.toml``, read once."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 def english() -> dict[str, Any]:
-    """Return the tables as they stand in the file."""
+    """Return the tables of the file."""
     return tables_of("english.toml")
 
 
 def opposites(word: str) -> list[str]:
-    """Return what a thing is called that is not as ``word`` says, by the table ``opposites``.
+    """Return the opposites of a flag's word from the table ``opposites``.
 
     >>> opposites("enabled"), opposites("blue")
     (['disabled'], [])
@@ -28,7 +28,7 @@ def opposites(word: str) -> list[str]:
 
 @lru_cache(maxsize=64)
 def words(name: str) -> frozenset[str]:
-    """Return the words of a list of the table ``words``.
+    """Return the words of a list in the table ``words``.
 
     >>> "seven" in words("numbers")
     True
@@ -37,7 +37,7 @@ def words(name: str) -> frozenset[str]:
 
 
 def says_relation(header: Sequence[str], type_: Sequence[str]) -> bool:
-    """Return whether a property of a relationship type, both by their words, says the relation.
+    """Return whether a column of a relationship type, as words, names the relation itself.
 
     >>> says_relation(["type"], ["link"]), says_relation(["type"], ["has", "address"])
     (True, False)
@@ -50,7 +50,7 @@ def says_relation(header: Sequence[str], type_: Sequence[str]) -> bool:
 
 
 def is_part_of_name(header: Sequence[str], part: str) -> bool:
-    """Return whether a header, given by its words, is a part of people's names.
+    """Return whether a column header, as words, is for a part of people's names.
 
     >>> is_part_of_name(["name", "first"], "first_name"), is_part_of_name(["name"], "last_name")
     (True, False)
@@ -64,7 +64,7 @@ def is_part_of_name(header: Sequence[str], part: str) -> bool:
 def parts_of_name(
     headers: Sequence[Sequence[str]], is_one_word: Callable[[int], bool]
 ) -> tuple[int, int] | None:
-    """Return the places of a first and a last name among headers, None if there are not both.
+    """Return the indices of the first and last name among headers, None unless both exist.
 
     ``name`` beside ``surname`` is the first name where ``is_one_word`` says so of its values.
 
@@ -82,7 +82,7 @@ def parts_of_name(
 
 
 def bearer_of_name(header: Sequence[str], part: str) -> list[str]:
-    """Return the words of a header of a part of a name that say whose name it is.
+    """Return the words of a name column's header that say whose name it is.
 
     >>> bearer_of_name(["contact", "last", "name"], "last_name")
     ['contact']

@@ -1,4 +1,4 @@
-"""The entries of ``english.toml`` in one trie of words, and the longest match at a token."""
+"""The wordings of ``english.toml`` as a trie of words, and longest matches in a question."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NUMBER, OWN, ANY = "#", "*", "~"
 class Entry:
     """A set of equivalent wordings: the canonical one (``says``), its kind, sign and dimension.
 
-    ``before``, ``after``, ``first`` and ``last`` limit where they mean that.
+    ``before``, ``after``, ``first`` and ``last`` restrict the positions in which they apply.
     """
 
     kind: str
@@ -39,15 +39,17 @@ CONTRACTED = Entry("negation", f"{OWN} not")
 
 @dataclass(slots=True)
 class _Node:
+    """A trie node: children by word, and the entries with a wording that ends here."""
+
     next: dict[str, _Node] = field(default_factory=dict)
     entries: list[Entry] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """An entry that the tokens ``start`` to ``end`` (excluded) are a wording of.
+    """An entry that has the tokens from ``start`` to ``end`` (excluded) as a wording.
 
-    ``held``: the number or the word of the graph that its wording has, by its sign.
+    ``held``: token indices of the number or the graph's word in the wording, by their sign.
     """
 
     entry: Entry
@@ -58,7 +60,7 @@ class Match:
 
 @lru_cache(maxsize=1)
 def entries() -> dict[Entry, list[str]]:
-    """Return the other wordings of each entry, in the order of the file."""
+    """Return the alternative wordings of each entry, in the order of the file."""
     found: dict[Entry, list[str]] = {}
     for row in english()["entry"]:
         given: dict[str, Any] = dict(row)
@@ -71,7 +73,7 @@ def entries() -> dict[Entry, list[str]]:
 
 @lru_cache(maxsize=2)
 def _trie(said: bool) -> _Node:
-    """Return the wordings as a trie; ``said``: those that entries say, too."""
+    """Return the trie of wordings; ``said``: with the canonical ones."""
     root = _Node()
     for entry, wordings in entries().items():
         for wording in [entry.says, *wordings] if said and entry.says else wordings:
@@ -90,11 +92,11 @@ def longest(
     *,
     said: bool = False,
 ) -> Match | None:
-    """Return the longest wording that begins at the token ``at``, None if none does.
+    """Return the longest match that begins at the token ``at``, None without one.
 
     ``own``: whether a word is one of the graph's; ``joined``: whether only a space or a hyphen
-    separates a token from the one before it. ``said``: what an entry says is a wording, too. A
-    token that is part of a name matches nothing.
+    separates a token from the one before; ``said``: canonical wordings match, too. A token that is
+    part of a name matches nothing.
     """
     best: Match | None = None
     paths: list[tuple[_Node, int, dict[str, int]]] = [(_trie(said), at, {})]
@@ -120,7 +122,7 @@ def longest(
 
 
 def _fits(entry: Entry, question: Sequence[Token], start: int, end: int) -> bool:
-    """Return whether an entry fits its position in the question."""
+    """Return whether an entry applies at its position in the question."""
     before = question[start - 1].word if start else ""
     following = question[end] if end < len(question) else None
     if (entry.first and start) or (entry.last and (following is not None or not start)):

@@ -1,4 +1,4 @@
-"""Names of tables and columns whose words are written as one: ``orderdetails``, ``hiredate``."""
+"""Splits names of tables and columns written as one word: ``orderdetails``, ``hiredate``."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ _LONG = 4  # letters of any word that one of ``last`` follows
 
 @lru_cache(maxsize=1)
 def _table() -> dict[str, frozenset[str]]:
+    """Return the word lists of ``joined.toml``."""
     return {name: frozenset(words.split()) for name, words in tables_of("joined.toml").items()}
 
 
 @lru_cache(65_536)
 def split_joined(word: str) -> tuple[str, ...]:
-    """Return the words that a lower-case word is made of, itself if it is one or not known to be.
+    """Return the words that a lower-case word is joined from; itself if it is a single one.
 
-    All of it must be words of the table ``joined.toml``, the fewest that it can be; or it ends in
-    one that names end in.
+    It is split into the fewest words of the table ``joined.toml``, all of which must be there;
+    otherwise a usual last word of names is split off.
 
     >>> split_joined("orderdetails"), split_joined("quantityperunit"), split_joined("teamid")
     (('order', 'details'), ('quantity', 'per', 'unit'), ('team', 'id'))
@@ -48,12 +49,13 @@ def split_joined(word: str) -> tuple[str, ...]:
 
 
 def _is_known(word: str) -> bool:
+    """Return whether a word or its stem is in the table."""
     known = _table()["parts"], _table()["whole"]
     return any(one in words for one in (word, stem(word)) for words in known)
 
 
 def _parts(rest: str, most: int) -> tuple[str, ...]:
-    """Return the fewest words of the table that make up a text, () if none do."""
+    """Return the fewest table words that a text is joined from, () if there are none."""
     joints, ends = ("", *sorted(_table()["joints"])), _table()["ends"]
     best: tuple[str, ...] = ()
     for end in range(len(rest) - 2, 2, -1):
@@ -77,5 +79,6 @@ def _parts(rest: str, most: int) -> tuple[str, ...]:
 
 
 def _is_part(word: str) -> bool:
+    """Return whether a text may be a part of a joined word."""
     parts = _table()["parts"]
     return len(word) > 2 and (word in parts or stem(word) in parts)

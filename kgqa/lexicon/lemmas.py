@@ -1,4 +1,4 @@
-"""A word without its plural: one rule for all rooms, with the irregular words that matter.
+"""Singular forms of English words: one rule for all, with the irregular words that matter.
 
 A dictionary (simplemma's English table) costs 0.22 CPU seconds and 40 MB at the first question,
 more than everything else that a cold start reads of English; its answers differ in irregular verbs.
@@ -17,7 +17,7 @@ _ES = re.compile(r"(\w+(?:ch|sh|ss|x|zz|us))es")
 
 @lru_cache(maxsize=50_000)
 def stem(word: str) -> str:
-    """Return a word without its plural.
+    """Return the singular form, normalised, of a word.
 
     >>> [stem(one) for one in ("movies", "movie", "branches", "people", "buses", "classes")]
     ['movy', 'movy', 'branch', 'person', 'bus', 'class']

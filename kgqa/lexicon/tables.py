@@ -1,4 +1,4 @@
-"""The tables of the lexicon: files of this folder that a person can read and extend."""
+"""Reads the lexicon's tables: files in this folder that a person can edit."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from typing import Any
 
 @cache
 def tables_of(file: str) -> dict[str, Any]:
-    """Return the tables of a file as they stand in it; it is read once."""
+    """Return the tables of a file; each file is read once."""
     return tomllib.loads(files("kgqa.lexicon").joinpath(file).read_text("utf-8"))

@@ -1,4 +1,4 @@
-"""One tokenisation of a question: words, numbers and signs with their places.
+"""The tokenisation of questions: words, numbers and signs with their spans.
 
 A contracted "n't" is a word of its own, a hyphen separates words, and what stands in quotation
 marks is marked, since it is never read as English.
@@ -24,10 +24,10 @@ _NOT = ("n't", "n’t")
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A word, a number or a sign: ``question[start:end]``; ``word`` is it in lower case.
+    """A word, number or sign: ``question[start:end]``; ``word``: in lower case.
 
-    ``name``: it is set off as part of a name, by quotation marks or by a capital that no sentence
-    begins with. ``contracted``: it is the "n't" of the word before it.
+    ``name``: it is part of a name, marked by quotation marks or by a capital inside a sentence.
+    ``contracted``: it is the "n't" of the word before it.
     """
 
     word: str
@@ -39,7 +39,7 @@ class Token:
 
 
 def tokens(question: str) -> list[Token]:
-    """Return the tokens of a question, in order.
+    """Split a question into tokens.
 
     >>> [token.word for token in tokens("Which books aren't novels, or over €1,200?")]
     ['which', 'books', 'are', 'not', 'novels', 'or', 'over', '€1,200']
@@ -66,14 +66,14 @@ def tokens(question: str) -> list[Token]:
 
 
 def _whole(word: str, after: str) -> str:
-    """Return the verb that stands before "n't": "ca" is "can", "wo" is "will"."""
+    """Return the full verb before "n't": "ca" is "can", "wo" is "will"."""
     if after.lower() not in _NOT:
         return word
     return {"ca": "can", "wo": "will", "sha": "shall"}.get(word, word)
 
 
 def last_part(relation: str) -> str:
-    """Return the name in a relation's id: the last part of an IRI.
+    """Return the name in a relation's id: the last part of an IRI, otherwise the id.
 
     >>> last_part("http://x.org/knows"), last_part("people.person.gender")
     ('knows', 'people.person.gender')

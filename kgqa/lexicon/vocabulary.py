@@ -1,4 +1,4 @@
-"""Words of English that linking knows, read from ``kgqa/lexicon/linking.toml``.
+"""English word lists for entity linking, from ``kgqa/lexicon/linking.toml``.
 
 ``FUNCTION`` words never make a mention by themselves ("who is the"); ``COMMON`` words may name an
 entity but seldom do in a question ("name", "film", "capital"), so a lower-case mention of nothing
@@ -37,7 +37,7 @@ _FIRST_NAMES = _meanings(_DATA["nicknames"])
 
 
 def same_person(word: str, other: str) -> bool:
-    """Return whether one normalised first name may be written for the other.
+    """Return whether one normalised first name may stand for the other.
 
     >>> same_person("teddy", "theodore"), same_person("ted", "abraham")
     (True, False)

@@ -1,1 +1,1 @@
-"""From a question to its topic entities, and from what a user typed to one entity."""
+"""Entity linking: from a question to its topic entities, from typed text to one entity."""

@@ -1,4 +1,4 @@
-"""What a question leaves to an earlier one: "and his children?", "what about Bonn?".
+"""Follow-up questions that depend on earlier ones: "and his children?", "what about Bonn?".
 
 Pronouns and missing topics are filled in from the earlier question's topic entities and answers.
 Several readings may be possible; which of them the graph answers decides (:mod:`kgqa.api.qa`).
@@ -98,7 +98,7 @@ _LISTED = re.compile(
 class Turn:
     """An earlier question as it was read, and the ids of its topic entities and answers.
 
-    They may come from a client: only ids that the graph has are used.
+    Ids may come from an untrusted client: only those that the graph has are used.
     """
 
     question: str
@@ -108,10 +108,10 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A question that stands alone; ``entities`` by id, none if linking is to find them.
+    """A question made independent of earlier ones; ``entities`` by id, none to link it anew.
 
-    ``said``: what was filled in, as a sentence; empty if nothing was. Answers are kept that are
-    ``among`` these ids, if there are any, and not ``apart`` from them.
+    ``said``: a sentence on what was filled in, or empty. Answers are restricted to the ids
+    ``among``, if any, and exclude the ids ``apart``.
     """
 
     question: str
@@ -123,24 +123,26 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class _Referent:
-    """What a pronoun may stand for: entities with their names."""
+    """Entities that a pronoun may refer to, with their names."""
 
     ids: tuple[str, ...]
     names: tuple[str, ...]
 
     @property
     def name(self) -> str:
+        """The names of the entities, separated by commas."""
         return ", ".join(self.names)
 
     @property
     def said(self) -> str:
+        """The names of the entities for display, separated by commas."""
         return ", ".join(map(said_name, self.names))
 
 
 def readings(store: GraphStore, question: str, turns: Sequence[Turn]) -> list[Reading]:
     """Return the readings of ``question`` after ``turns`` (the latest last), likeliest first.
 
-    A question that stands alone has one reading, itself.
+    An independent question has one reading, itself.
     """
     itself = Reading(question)
     turns = [turn for turn in turns if turn.question.strip()]
@@ -149,7 +151,7 @@ def readings(store: GraphStore, question: str, turns: Sequence[Turn]) -> list[Re
     last = turns[-1]
     text, short = _opened(question)
     several = [turn for turn in reversed(turns) if len(turn.answers) > 1][:2] or [last]
-    if last.answers and (put := _again(text, last)):
+    if last.answers and (put := _recount(text, last)):
         ids = frozenset(_names(store, last.answers))
         return [Reading(put, last.topics, _read_as(put), ids)]
     if (subset := _SUBSET.search(text)) and several[0].answers:
@@ -170,12 +172,12 @@ def readings(store: GraphStore, question: str, turns: Sequence[Turn]) -> list[Re
     return [*([itself] if alone or not chosen else []), *chosen]
 
 
-def _again(text: str, last: Turn) -> str:
-    """Return the last question, to be answered by its things or by their number.
+def _recount(text: str, last: Turn) -> str:
+    """Return the last question, turned to list its entities or to count them.
 
-    >>> _again("How many are there?", Turn("Which books are novels?"))
+    >>> _recount("How many are there?", Turn("Which books are novels?"))
     'How many books are novels?'
-    >>> _again("Who are they?", Turn("How many staff work in Dublin?"))
+    >>> _recount("Who are they?", Turn("How many staff work in Dublin?"))
     'Which staff work in Dublin?'
     """
     if _ONES.fullmatch(text):
@@ -186,7 +188,7 @@ def _again(text: str, last: Turn) -> str:
 
 
 def _may_stand_alone(store: GraphStore, text: str) -> bool:
-    """Return whether a sentence without a pronoun asks for all things of a class."""
+    """Return whether a sentence without a pronoun asks for all members of a class."""
     from kgqa.graph.schema import PropertyGraph
     from kgqa.linking.neighbourhood_features import MOST_CLASSES, name_stems, stems_of
 
@@ -199,7 +201,7 @@ def _may_stand_alone(store: GraphStore, text: str) -> bool:
 
 
 def leaves_out(question: str) -> bool:
-    """Return whether a question refers to an earlier one.
+    """Return whether a question depends on an earlier one.
 
     >>> leaves_out("and his children?"), leaves_out("Who runs Bonn?")
     (True, False)
@@ -269,7 +271,7 @@ def _fragment(store: GraphStore, text: str, turns: Sequence[Turn]) -> Iterator[R
 
 
 def _filled(store: GraphStore, text: str, turns: Sequence[Turn]) -> Iterator[Reading]:
-    """Yield the readings of a sentence with a pronoun, or without a topic."""
+    """Yield the readings of a sentence with a pronoun, or without a topic entity."""
     if pronoun := _pronoun(text):
         start, end, possessive = pronoun
         if _named(store, text[:start]):  # "who directed Jaws, and where was he born?"
@@ -289,7 +291,7 @@ def _filled(store: GraphStore, text: str, turns: Sequence[Turn]) -> Iterator[Rea
 
 
 def _pronoun(text: str) -> tuple[int, int, bool] | None:
-    """Return start, end, and whether it is possessive, of the first pronoun of a question."""
+    """Return (start, end, whether possessive) of the first pronoun of a question."""
     rewritten = [
         (match.start(), match.end(), possessive)
         for pattern, possessive in (
@@ -307,15 +309,17 @@ def _pronoun(text: str) -> tuple[int, int, bool] | None:
 
 
 def _said(words: str, referent: _Referent) -> str:
+    """Return the note on what words of the question were taken as."""
     return f'"{words.strip()}" was taken as {referent.said}.'
 
 
 def _read_as(question: str) -> str:
+    """Return the note with the question as it was completed."""
     return f"Read as: {json_text(question)}"
 
 
 def _same_of(store: GraphStore, last: Turn, other: _Referent, added: str = "") -> Iterator[Reading]:
-    """Yield the last question about the newly named thing; ``added`` to a question without one."""
+    """Yield the last question with ``other`` in place of its topic, or ``added`` at its end."""
     names = _names(store, last.topics)
     alike = [
         name for id_, name in names.items() if _kinds(store, id_) & _kinds(store, other.ids[0])
@@ -338,7 +342,7 @@ def _same_of(store: GraphStore, last: Turn, other: _Referent, added: str = "") -
 
 
 def _among(store: GraphStore, text: str, subset: re.Match[str], last: Turn) -> Reading:
-    """Return the reading of "which of them …": the answers before that this answers, too."""
+    """Return the reading of "which of them …": restricted to the previous answers."""
     kind = _KIND.search(last.question)
     wh = "which" if kind and subset["wh"].lower() != "how many" else subset["wh"]
     put = f"{text[: subset.start()]}{wh} {kind[1] if kind else ''}{text[subset.end() :]}"
@@ -352,11 +356,11 @@ def _among(store: GraphStore, text: str, subset: re.Match[str], last: Turn) -> R
 def _referents(
     store: GraphStore, turns: Sequence[Turn], pronoun: str = "", *, whole: bool = False
 ) -> list[_Referent]:
-    """Return the possible referents: the last answer, its topic, then those of earlier turns.
+    """Return the possible referents: the last answers, their topics, then those of earlier turns.
 
-    What a question with "who" gave is a person to "he" and "she", and not to "it"; where something
-    is, "it" rarely is. Of several answers all, to "they"; else, and to a ``whole`` sentence
-    without a pronoun, what was asked about goes first. Numbers and dates are not meant.
+    Answers to "who" are persons: for "he" and "she", not for "it"; answers to "where" are seldom
+    "it". Several answers together are "they"; otherwise, and for a ``whole`` sentence without a
+    pronoun, the topic comes first. Numbers and dates are never referents.
     """
     pronoun = pronoun.lower()
     ranked: dict[tuple[str, ...], tuple[bool, _Referent]] = {}
@@ -381,7 +385,7 @@ def _referents(
 
 
 def _named(store: GraphStore, text: str) -> _Referent | None:
-    """Return the entities that ``text`` names whole, or sets off as a name; None if none."""
+    """Return the entities that ``text`` names exactly, or sets off as a name; None without any."""
     from kgqa.linking import linker  # with numpy, which the form of a request does not need
 
     if not text.strip():
@@ -406,14 +410,14 @@ def _named(store: GraphStore, text: str) -> _Referent | None:
 
 
 def _is_about(store: GraphStore, text: str) -> bool:
-    """Return whether ``text`` names something, be it in the graph or not."""
+    """Return whether ``text`` contains a name, in the graph or not."""
     from kgqa.linking.mentions import QuestionWords
 
     return bool(QuestionWords(text).names()) or _named(store, text) is not None
 
 
 def _names(store: GraphStore, ids: Sequence[str]) -> dict[str, str]:
-    """Return the names of the ``ids`` that the graph has, in their order."""
+    """Return the names of those ``ids`` that the graph has, in order."""
     keys = store.keys_of(list(ids))
     known = [(id_, key) for id_, key in zip(ids, keys.tolist(), strict=True) if key >= 0]
     if not known:
@@ -423,10 +427,11 @@ def _names(store: GraphStore, ids: Sequence[str]) -> dict[str, str]:
 
 
 def _kinds(store: GraphStore, id_: str) -> frozenset[str]:
-    """Return the types of an entity and the relations at it, as signs of what it is like."""
+    """Return the types of an entity, empty if it is not in the graph."""
     keys = store.keys_of([id_])
     return frozenset(store.details(int(keys[0])).types) if keys[0] >= 0 else frozenset()
 
 
 def _known(store: GraphStore, turns: Sequence[Turn]) -> frozenset[str]:
+    """Return the ids of earlier topic entities and answers that the graph has."""
     return frozenset(id_ for turn in turns for id_ in _names(store, (*turn.topics, *turn.answers)))

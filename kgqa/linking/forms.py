@@ -1,4 +1,4 @@
-"""Other forms in which a question writes a name, and how much of a name a mention holds.
+"""Variants of names in questions (plurals, demonyms, misspellings), and partial matches.
 
 Articles, plurals, abbreviations and adjectives become names that are looked up exactly, so that
 they work alike in every store. In a part of a name, words count whatever their order and accents;
@@ -31,7 +31,7 @@ _SPELT = 4  # letters of the shortest word that may be spelt otherwise
 
 
 def other_forms(form: str, *, language: bool = False) -> dict[str, float]:
-    """Return other normalised names that ``form`` may stand for, with a likelihood in 0..1.
+    """Return other normalised names that ``form`` may stand for, each with a likelihood in 0..1.
 
     ``language``: the question is about a language, so that "german" stands rather for the language
     than for the country.
@@ -89,11 +89,11 @@ def folded(form: str) -> str:
 
 
 def partial_coverage(mention: str, name: str) -> float:
-    """Return the share of ``name``'s words in ``mention``; 0 if ``mention`` has others.
+    """Return the fraction of ``name``'s words in ``mention``; 0 if ``mention`` has others.
 
-    Both are normalised; accents do not count. Beside a word that is the same, others may be spelt
-    a little differently, which counts half. A share of 1 means the same words, in any order. Where
-    the mention has one word more than the whole name, inside it, the share is the name's of it.
+    Both are normalised; accents do not count. Beside an equal word, others may be spelt slightly
+    differently, which counts half. 1 means the same words, in any order. If the mention has the
+    whole name with one more word inside, the fraction is that of the mention's words.
 
     >>> partial_coverage("hitler", "adolf hitler")
     0.5
@@ -124,7 +124,7 @@ def partial_coverage(mention: str, name: str) -> float:
 
 
 def is_misspelt(word: str, name: str) -> bool:
-    """Return whether a word is a long name of one word with a slip.
+    """Return whether a word is a misspelling of a long name of one word.
 
     >>> is_misspelt("paracetmol", "paracetamol"), is_misspelt("german", "germany")
     (True, False)

@@ -1,4 +1,4 @@
-"""Whether a question is in a language that the models here do not know: they learnt English.
+"""Detects questions in languages other than English, which the models here do not know.
 
 Its small words say so. A graph that is in that language itself may share the question's words, and
 is asked.
@@ -30,7 +30,7 @@ _MOST_RELATIONS = 1_000  # of a KG whose relations' words are compared
 
 @lru_cache(maxsize=1)
 def _languages() -> dict[str, tuple[frozenset[str], frozenset[str]]]:
-    """Return the words that ask, and all words, by the name of the language."""
+    """Return the question words, and all words, of each foreign language, by its name."""
     text = files("kgqa").joinpath("data", "linking", "languages.toml").read_text("utf-8")
     return {
         name: (
@@ -42,7 +42,7 @@ def _languages() -> dict[str, tuple[frozenset[str], frozenset[str]]]:
 
 
 def foreign_language(question: str) -> str | None:
-    """Return the name of the language, or of the script, of a question that is not in English.
+    """Return the language, or the script, of a question that is not in English; else None.
 
     >>> foreign_language("Wer hat Apollo 13 gedreht und wer spielt die Hauptrolle?")
     'German'
@@ -70,12 +70,12 @@ def foreign_language(question: str) -> str | None:
 
 
 def _is_only_foreign(word: str) -> bool:
-    """Return whether a question word of another language is not an English one, by its letters."""
+    """Return whether a foreign question word differs from every English one."""
     return not word.isascii() or (len(word) >= _MIN_LETTERS and word not in _ENGLISH_TOO)
 
 
 def speaks(store: GraphStore, question: str, language: str) -> bool:
-    """Return whether the relations of a KG are in the script, or have words, of a question."""
+    """Return whether a KG's relations have the script, or words, of a question in ``language``."""
     names = store.relations().names[:_MOST_RELATIONS]
     if language.endswith(" letters"):
         script = language.removesuffix(" letters").upper()
@@ -87,6 +87,6 @@ def speaks(store: GraphStore, question: str, language: str) -> bool:
 
 
 def _script(text: str) -> str:
-    """Return the script of the first letter, as Unicode's names of letters have it."""
+    """Return the script of the first letter, from its Unicode name."""
     letter = next((mark for mark in text if mark.isalpha()), "a")
     return unicodedata.name(letter, "LATIN").split()[0]

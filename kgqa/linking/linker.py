@@ -1,4 +1,4 @@
-"""A question's candidate entities, scored, and which of them become its topic entities.
+"""Scores the candidate entities of a question, and selects its topic entities.
 
 Mentions are looked up (``lookup``), the edges at the likeliest candidates are read (``around``),
 and each candidate gets a score made of named features (``score``). No model is used.
@@ -62,11 +62,11 @@ _SAME_NAMED = 20  # entities of one name whose properties are read
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An entity that a mention of the question may mean.
+    """An entity that a mention in the question may refer to, with its score.
 
-    ``question[start:end] == mention``. ``score`` is in 0..1, the sum of the points of its
-    ``features``. ``match`` says how the mention met the entity: its ``name``, an ``alias``, another
-    ``form`` of the mention (plural, abbreviation, demonym), or as a ``partial`` name.
+    ``question[start:end] == mention``. ``score``: in 0..1, the sum of the points of its
+    ``features``. ``match``: which text the mention matched: the entity's ``name``, an ``alias``, a
+    variant ``form`` (plural, abbreviation, demonym), or a part of the name, ``partial``.
     """
 
     key: int
@@ -82,7 +82,7 @@ class Candidate:
 
 
 def may_name(store: GraphStore, text: str) -> bool:
-    """Return whether ``text`` may name something in the graph, by a part of its name, too."""
+    """Return whether ``text`` may name an entity of the graph, even by a part of its name."""
     try:
         return bool(link(store, text, 1))
     except LinkingError:
@@ -92,9 +92,9 @@ def may_name(store: GraphStore, text: str) -> bool:
 def link(store: GraphStore, question: str, limit: int = 10) -> list[Candidate]:
     """Return up to ``limit`` candidates for the topic of ``question``, best first.
 
-    An entity comes once, with its best mention. Equal scores are ordered by id. Raises LinkingError
-    if the question is empty, is a whole document, or has nothing in it that is like an entity of
-    the KG.
+    Each entity is returned once, with its best mention. Ties are ordered by id. Raises LinkingError
+    if the question is empty, is a whole document, or mentions nothing similar to an entity of the
+    KG.
     """
     asked = question_words(question)
     mentions = asked.mentions()
@@ -128,9 +128,9 @@ def link(store: GraphStore, question: str, limit: int = 10) -> list[Candidate]:
 
 
 def _with_number(store: GraphStore, question: str, candidates: list[Candidate]) -> list[Candidate]:
-    """Return candidates; of equal names, the one with the number after the mention comes first.
+    """Reorder equally named candidates: the one with the number after the mention comes first.
 
-    Of "the Belgian Grand Prix of 2023" the one with the year 2023, or with a date in it.
+    "The Belgian Grand Prix of 2023" means the one with the year 2023, or with a date in it.
     """
     best = candidates[0]
     number = _NUMBER_AFTER.match(question, best.end)
@@ -159,9 +159,9 @@ def _with_number(store: GraphStore, question: str, candidates: list[Candidate]) 
 
 
 def _without_columns(store: GraphStore, candidates: list[Candidate]) -> list[Candidate]:
-    """Return candidates without those that are called as a property is, if there are others.
+    """Drop candidates whose name is that of a property, if there are others.
 
-    "The melting point of tin" is about tin, though a table says what its columns mean.
+    "The melting point of tin" is about tin, although a table describes its columns.
     """
     small = [candidate for candidate in candidates if candidate.mention.islower()]
     if not small or len(small) == len(candidates):
@@ -172,9 +172,9 @@ def _without_columns(store: GraphStore, candidates: list[Candidate]) -> list[Can
 
 
 def _without_classes(store: GraphStore, asked: str, candidates: list[Candidate]) -> list[Candidate]:
-    """Return candidates without matches on the word for their class alone.
+    """Drop candidates matched only by the noun of their class.
 
-    Those that a word which several names share has brought come last: "the ward", not "the giants".
+    Those matched by a word that several names share come last: "the ward", not "the giants".
     """
     partial = [
         candidate
@@ -193,6 +193,7 @@ def _without_classes(store: GraphStore, asked: str, candidates: list[Candidate])
     )
 
     def is_kind(candidate: Candidate) -> bool:
+        """Return whether a partial match is a noun that several names share, after "one of"."""
         shared = often[candidate.start, candidate.end] >= _SHARED and _ONE_OF.search(
             asked[: candidate.start]
         )
@@ -202,7 +203,7 @@ def _without_classes(store: GraphStore, asked: str, candidates: list[Candidate])
 
 
 def check_question(question: str) -> None:
-    """Raise LinkingError if a question is empty or longer than any question."""
+    """Raise LinkingError if a question is empty or too long to be one."""
     if not question.strip():
         raise LinkingError("The question is empty.", 'Ask one: kgqa ask "Where was … born?"')
     if len(question) > _MOST_CHARACTERS:
@@ -213,7 +214,7 @@ def check_question(question: str) -> None:
 
 
 def question_words(question: str) -> QuestionWords:
-    """Return the words of a question; raise LinkingError if it is empty or far too long."""
+    """Return the words of a question. Raises LinkingError if it is empty or far too long."""
     check_question(question)
     asked = QuestionWords(question)
     if len(asked.words) > _LONGEST:
@@ -226,9 +227,9 @@ def question_words(question: str) -> QuestionWords:
 
 
 def is_shared(one: Candidate, candidates: Iterable[Candidate]) -> bool:
-    """Return whether a mention is a part of other names as much as of that of ``one``.
+    """Return whether the mention of ``one`` is as much a part of other candidates' names.
 
-    "Colorado" of Colorado Native is, beside Colorado Kölsch.
+    "Colorado" is, of Colorado Native beside Colorado Kölsch.
     """
     return one.match == "partial" and any(
         (other.start, other.end, other.match) == (one.start, one.end, "partial")
@@ -239,14 +240,13 @@ def is_shared(one: Candidate, candidates: Iterable[Candidate]) -> bool:
 
 
 def topic_entities(candidates: list[Candidate], *, two: bool = False) -> list[Candidate]:
-    """Return which of ``candidates`` (as :func:`link` gives them) are the topic entities.
+    """Select the topic entities among ``candidates``, as :func:`link` returned them.
 
-    The best one, and up to two more out of other words of the question: such as say something,
-    match well, and score nearly as much. Capitals, quotes, a number ("order 7") show a name, so
-    that there a lower score suffices, and so it does, however little of the name is written,
-    for the only entity that its words may mean; elsewhere a wrong topic costs more than a
-    missing one. ``two``: the question asks whether two are connected; where one was found the
-    next whole name is the other.
+    They are the best one, and up to two more from other words of the question, which must be
+    specific, match well, and score nearly as much. A lower score suffices for words marked as a
+    name by capitals, quotes or a number ("order 7"), and for the only entity that the words may
+    mean; otherwise a wrong topic costs more than a missing one. ``two``: the question asks whether
+    two entities are connected; after the first, the next whole name is the other.
     """
     if not candidates:
         return []
@@ -280,9 +280,10 @@ def topic_entities(candidates: list[Candidate], *, two: bool = False) -> list[Ca
 
 
 def _same_day(best: Candidate, candidates: list[Candidate]) -> list[Candidate]:
-    """Return the other dates that a day without a year may mean, if the best is one."""
+    """Return the other dates that a day without a year may mean, if the best candidate is one."""
 
     def is_date(candidate: Candidate) -> bool:
+        """Return whether a candidate is a date matched by a part."""
         value = read_value(candidate.name)
         return candidate.match == "partial" and value is not None and value.days is not None
 
@@ -298,7 +299,7 @@ def _same_day(best: Candidate, candidates: list[Candidate]) -> list[Candidate]:
 
 
 def _is_numbered(candidate: Candidate) -> bool:
-    """Return whether a mention is a whole name of words and a number."""
+    """Return whether a mention is a whole name made of words and a number."""
     return candidate.match == "name" and bool(re.search(r"[^\W\d].*\d", candidate.mention))
 
 
@@ -307,7 +308,7 @@ def _scored(
     question: QuestionWords,
     hits: Sequence[tuple[int, Hit]],
 ) -> list[Candidate]:
-    """Return one candidate for each entity, with its best hit, best first."""
+    """Return one scored candidate for each entity, with its best hit, best first."""
     if not hits:
         return []
     keys = keys_array(sorted({key for key, _ in hits}))
@@ -350,10 +351,9 @@ def _scored(
 def _with_edges(
     question: QuestionWords, candidates: list[Candidate], around: Around
 ) -> list[Candidate]:
-    """Return ``candidates`` with the features of their edges.
+    """Return ``candidates`` with the features from their edges.
 
-    An entity with too many edges to be read is taken to fit as well as the best: a hub has edges of
-    nearly every relation.
+    An entity with too many edges to read gets the best one's: a hub has nearly every relation.
     """
     outside = stems_outside(
         question, {(candidate.start, candidate.end) for candidate in candidates}
@@ -380,6 +380,7 @@ def _with_edges(
 
 
 def _best_of_each(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Return the best candidate of each entity, sorted."""
     best: dict[int, Candidate] = {}
     for candidate in candidates:
         if candidate.key not in best or _order(candidate) < _order(best[candidate.key]):
@@ -389,7 +390,7 @@ def _best_of_each(candidates: Iterable[Candidate]) -> list[Candidate]:
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """A span of the question, its words, and the highest degree of its candidates.
+    """A span of the question with its number of words and its candidates' highest degree.
 
     ``named`` counts only entities whose name it is, or most of it.
     """
@@ -402,6 +403,7 @@ class _Span:
 
 
 def _spans(hits: Sequence[tuple[int, Hit]], degrees: dict[int, int]) -> list[_Span]:
+    """Group hits by span of the question."""
     met: dict[tuple[int, int, int], list[tuple[int, bool]]] = defaultdict(list)
     for key, hit in hits:
         mention = hit.mention
@@ -422,7 +424,7 @@ def _spans(hits: Sequence[tuple[int, Hit]], degrees: dict[int, int]) -> list[_Sp
 
 
 def _best_known(mention: Mention, degree: int, spans: Iterable[_Span]) -> float:
-    """Return log ``degree`` relative to the best connected overlapping candidate."""
+    """Return the log-degree relative to that of the best connected overlapping candidate."""
     most = max(
         (span.most for span in spans if mention.overlaps(span.start, span.end)), default=degree
     )
@@ -430,10 +432,10 @@ def _best_known(mention: Mention, degree: int, spans: Iterable[_Span]) -> float:
 
 
 def _inside(hit: Hit, degree: int, spans: Iterable[_Span]) -> float:
-    """Return the penalty of a mention inside a longer name.
+    """Return the penalty for a mention inside a longer name.
 
-    Less if the mention is a name itself, and what has the longer one is far less known: "Ohio"
-    in "Governor of Ohio", but not "American" in "American Bulldog".
+    It is less if the mention is a name itself and the longer name is far less known: "Ohio" in
+    "Governor of Ohio", but not "American" in "American Bulldog".
     """
     mention = hit.mention
     against = 0.0
@@ -449,9 +451,10 @@ def _inside(hit: Hit, degree: int, spans: Iterable[_Span]) -> float:
 
 
 def _spelt(question: str, mention: Mention, name: str | None) -> float:
-    """Return whether the question writes ``name`` letter by letter: 1 with punctuation of its own.
+    """Return how exactly the question spells ``name``: 1 if with its own punctuation.
 
-    "Moulin Rouge!" is rather the name with the mark than that without, which gets a little less.
+    "Moulin Rouge!" rather means the name with the mark than the one without, which gets a little
+    less.
     """
     if not name:
         return 0.0
@@ -463,6 +466,7 @@ def _spelt(question: str, mention: Mention, name: str | None) -> float:
 
 
 def _order(candidate: Candidate) -> tuple[float, str, float, int, int]:
+    """Return the sort key of a candidate: best score first, then id."""
     weight = MATCH_WEIGHT[candidate.match]
     return (-candidate.score, candidate.id, -weight, candidate.start, candidate.end)
 

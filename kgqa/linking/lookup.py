@@ -1,4 +1,4 @@
-"""Entities that the mentions of a question may mean: by exact name, and by full text for the rest.
+"""Looks up mentions in the graph: by exact name, id or alias, then by full text.
 
 All mentions and their other forms are looked up in one call; full text is asked only about words
 that no exact name explains, and only suggests.
@@ -36,7 +36,7 @@ _OF_A_LANGUAGE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A match of a mention and an entity, with the covered share or likelihood of the name."""
+    """A match of a mention with an entity: its kind, and the coverage or likelihood of the name."""
 
     mention: Mention
     match: Match
@@ -51,7 +51,7 @@ def find_hits(
 ) -> list[tuple[int, Hit]]:
     """Return (entity key, hit) for every entity that ``mentions`` may name.
 
-    ``schema_words``: normalised words of ``question`` that speak of the KG's relations.
+    ``schema_words``: normalised words of ``question`` that occur in names of the KG's relations.
     """
     exact = _exact(store, mentions, language=bool(_OF_A_LANGUAGE.match(question.text.casefold())))
     exact += _by_id(store, mentions)
@@ -59,7 +59,7 @@ def find_hits(
 
 
 def named_entities(store: GraphStore, keys: IntArray) -> Entities | None:
-    """Return the ``keys`` of named entities, None without any."""
+    """Return those of ``keys`` that have a name, None without any."""
     if len(keys) == 0:
         return None
     all_of_them = store.entities(keys)
@@ -72,7 +72,7 @@ def named_entities(store: GraphStore, keys: IntArray) -> Entities | None:
 
 
 def _exact(store: GraphStore, mentions: list[Mention], *, language: bool) -> list[tuple[int, Hit]]:
-    """Return hits of every name or alias that is a mention or a form of one."""
+    """Return hits of names and aliases that equal a mention or a variant of one."""
     wanted: dict[str, list[tuple[Mention, float | None]]] = {}
     for mention in mentions:
         wanted.setdefault(mention.form, []).append((mention, None))
@@ -96,9 +96,9 @@ def _exact(store: GraphStore, mentions: list[Mention], *, language: bool) -> lis
 
 
 def _by_id(store: GraphStore, mentions: list[Mention]) -> list[tuple[int, Hit]]:
-    """Return hits of ids that stand in the question as they are: part numbers, codes.
+    """Return hits of ids that the question contains literally: part numbers, codes.
 
-    One of letters alone is a word, one of digits alone a number.
+    An id of letters alone is treated as a word, one of digits alone as a number.
     """
     codes = {
         mention.text: mention
@@ -121,7 +121,7 @@ def _partial(
     exact: list[tuple[int, Hit]],
     schema_words: Container[str],
 ) -> list[tuple[int, Hit]]:
-    """Return hits of names that contain words of the question which no exact name explains."""
+    """Return hits of names that contain words which no exact match explains."""
     explained = _explained(store, exact)
     asked = [
         run
@@ -160,10 +160,10 @@ def _partial(
 def _others(
     question: QuestionWords, run: ContentRun, mention: Mention, schema_words: Container[str]
 ) -> int:
-    """Return the number of words of ``run`` outside ``mention`` that may belong to the name.
+    """Return how many words of ``run`` outside ``mention`` may belong to the same name.
 
-    Beside capitals a word without them does not ("shows that Nora put together"), nor does one
-    that speaks of the KG's relations.
+    Beside capitalised words, a lower-case one does not ("shows that Nora put together"), nor does a
+    word from the KG's relations.
     """
     capital = mention.emphasised and not mention.quoted
     return sum(
@@ -176,9 +176,9 @@ def _others(
 
 
 def _explained(store: GraphStore, exact: list[tuple[int, Hit]]) -> list[tuple[int, int]]:
-    """Return the places of mentions that an exact hit explains well enough to look no further.
+    """Return the spans of mentions that an exact hit explains well enough to search no further.
 
-    A single word that names only a little known entity may be part of a well known one's name.
+    A single word that exactly names only a little known entity may be part of a famous name.
     """
     sure = [(key, hit.mention) for key, hit in exact if not hit.mention.common]
     degrees = store.degrees(keys_array([key for key, _ in sure])).tolist() if sure else []
@@ -190,13 +190,13 @@ def _explained(store: GraphStore, exact: list[tuple[int, Hit]]) -> list[tuple[in
 
 
 def _misspelt(form: str, words: Iterable[Mention]) -> Hit | None:
-    """Return the word that is one long name, but for a letter or two, None if none is."""
+    """Return the hit of a word that misspells a long name of one word, None without one."""
     alike = (word for word in words if not word.common and is_misspelt(word.form, form))
     return next((Hit(word, "partial", 0.5) for word in alike), None)
 
 
 def _best_part(form: str, inside: Iterable[Mention]) -> Hit | None:
-    """Return the longest mention that holds a part of the name ``form``, None if none does."""
+    """Return the hit of the longest mention that holds a part of the name ``form``, or None."""
     for mention in inside:
         if (coverage := partial_coverage(mention.form, form)) > 0.0:
             return Hit(mention, "partial", coverage)

@@ -1,4 +1,4 @@
-"""A question without its topic entity's name: what it asks, whoever it asks about."""
+"""Replaces the topic entity's name in a question, which leaves what is asked about it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _SPELT = 4  # letters of the shortest word that may be spelt otherwise, or be cu
 
 
 def without_name(question: str, names: Iterable[str], stand_in: str) -> str:
-    """Return ``question`` with ``stand_in`` in place of the words that name one of ``names``.
+    """Return ``question`` with ``stand_in`` for the words that name one of ``names``.
 
-    Part of a name suffices, in any case and without accents, with small differences of spelling;
-    of several places the one with most of a name's words counts, best the name as it stands. A
+    Part of a name suffices, in any case and without accents, with small differences of spelling; of
+    several places the one with most of a name's words counts, best the name as it stands. A
     question that names none of them is returned as it is.
 
     >>> without_name("what's inside the B750 pack?", ["Battery pack B750"], "x")
@@ -55,7 +55,7 @@ def without_name(question: str, names: Iterable[str], stand_in: str) -> str:
 def _runs(
     words: list[str], content: list[str], whole: set[str]
 ) -> Iterable[tuple[int, int, list[int]]]:
-    """Yield the first and last word of each place that names something, and the words that do."""
+    """Yield (first word, last word, matching words) of each run that names an entity."""
     run: list[int] = []
     named: set[str] = set()  # words of the name that the run has
     for at, word in enumerate(words):
@@ -79,6 +79,7 @@ def _runs(
 
 @lru_cache(50_000)
 def _same(word: str, other: str) -> bool:
+    """Return whether two words are equal, one a prefix of the other, or similarly spelt."""
     if word == other:
         return True
     if min(len(word), len(other)) < _SPELT:

@@ -1,4 +1,4 @@
-"""The words of a question, found once, and the runs of them that may name an entity.
+"""Splits a question into words, and finds the runs of words that may name an entity.
 
 A word is a run of letters and digits; in scripts written without spaces every character counts as
 one, so that a name inside a sentence is found.
@@ -33,10 +33,9 @@ _WORDS_OF_A_LETTER = ("a", "i")
 class Mention:
     """A run of words of the question: ``question[start:end] == text``.
 
-    ``form`` is the text as names are compared; ``words`` counts its words (characters in a script
-    without spaces), ``content`` those that are not function words; ``common``: its content words
-    are all everyday ones; ``emphasised``: the writer set it off, by quotes or by capitals inside a
-    sentence.
+    ``form``: the normalised text; ``words``: the number of words (characters in a script without
+    spaces), ``content``: without function words; ``common``: all content words are everyday words;
+    ``emphasised``: marked by quotes, or by capitals inside a sentence.
     """
 
     text: str
@@ -56,7 +55,7 @@ class Mention:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word of the question: its place, its normalised form, and what kind of word it is."""
+    """A word of the question: its span, its normalised form, and its kind."""
 
     start: int
     end: int
@@ -67,14 +66,14 @@ class Word:
 
     @property
     def function(self) -> bool:
-        """Whether the word never names anything by itself."""
+        """Whether it is a function word, which never names anything alone."""
         if self.unspaced:
             return self.form in UNSPACED_FUNCTION
         return self.possessive or (self.form in FUNCTION and not self.abbreviation)
 
     @property
     def common(self) -> bool:
-        """Whether the word is one that questions are made of; a bare number or letter is too."""
+        """Whether it is an everyday word of questions, or a bare number or letter."""
         if self.function or self.form in COMMON:
             return True
         return not self.unspaced and (self.form.isdecimal() or len(self.form) == 1)
@@ -96,7 +95,7 @@ class ContentRun:
 
 
 class QuestionWords:
-    """A question's text and its words, in order."""
+    """A question's text with its words, in order."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -158,7 +157,7 @@ class QuestionWords:
         return sorted(spans, key=lambda mention: (-mention.words, mention.start))
 
     def content_runs(self) -> list[ContentRun]:
-        """Return the content phrases of the question in reading order, known to the KG or not."""
+        """Return the longest runs of content words, in reading order."""
         words = self.words
         runs: list[ContentRun] = []
         first = 0
@@ -182,7 +181,7 @@ class QuestionWords:
         return runs
 
     def names(self) -> list[tuple[int, int]]:
-        """Return (start, end) of the content runs with a word that is written as a name."""
+        """Return (start, end) of the content runs that contain a word written as a name."""
         raised = [
             word.start
             for word, capital in zip(self.words, self._capitalised(), strict=True)
@@ -195,11 +194,11 @@ class QuestionWords:
         ]
 
     def between(self, start: int, end: int) -> int:
-        """Return the number of words in ``[start, end)``."""
+        """Return the number of words in the span ``[start, end)``."""
         return sum(start <= word.start and word.end <= end for word in self.words)
 
     def _next_of_run(self, last: int) -> int:
-        """Return the step to the next word of the run: 2 over an initial, 0 at its end.
+        """Return the step to the next word of a content run: 2 over an initial, 0 at its end.
 
         "Stephen R Covey" is one run, though "R" alone names nothing.
         """
@@ -222,14 +221,15 @@ class QuestionWords:
         )
 
     def _is_everyday(self, at: int) -> bool:
+        """Return whether a word is an everyday word, but not a function word."""
         return self.words[at].common and not self.words[at].function
 
     def _joined(self, at: int) -> bool:
-        """Return whether nothing that ends a sentence is between the words ``at`` and the next."""
+        """Return whether no end of a sentence is between the word ``at`` and the next."""
         return not _BREAK.search(self.text, self.words[at].end, self.words[at + 1].start)
 
     def _in_unspaced_run(self, at: int) -> bool:
-        """Return whether a word is one lone character out of an unspaced run."""
+        """Return whether a word is a single character in a run of a script without spaces."""
         if not self.words[at].unspaced:
             return False
         around = self.words[max(at - 1, 0) : at + 2]
@@ -241,8 +241,7 @@ class QuestionWords:
     def _capitalised(self) -> list[bool]:
         """Return for each word whether it may be part of a name: capitalised, or a number.
 
-        A capital says nothing if the whole question is in capitals, nor on an everyday word at the
-        question's beginning.
+        A capital means nothing if the whole question is in capitals, or on an everyday first word.
         """
         text, words = self.text, self.words
         if not any(text[word.start].islower() for word in words):
@@ -253,4 +252,5 @@ class QuestionWords:
 
 
 def _quotes(question: str) -> list[tuple[int, int]]:
+    """Return the spans of quoted text."""
     return [match.span(match.lastindex or 0) for match in _QUOTED.finditer(question)]

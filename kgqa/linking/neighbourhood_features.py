@@ -1,4 +1,4 @@
-"""What the edges at the candidates say about them: what they belong to, and their relations.
+"""Linking features from candidates' edges: related mentions, and matching relation names.
 
 Neighbours are read in one call, of the likeliest candidates, up to a number of edges in all.
 """
@@ -39,7 +39,7 @@ _ENDINGS = ("ing", "ions", "ion", "ors", "ers", "or", "er", "ies", "ed", "es", "
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """``beside`` in 0..1 by (key, start of its mention); ``stems`` of its relations by key."""
+    """Edge features: ``beside`` in 0..1 by (key, start of mention), relation ``stems`` by key."""
 
     beside: Mapping[tuple[int, int], float] = field(default_factory=dict)
     stems: Mapping[int, frozenset[str]] = field(default_factory=dict)
@@ -52,7 +52,10 @@ def look_around(
     degrees: Mapping[int, int],
     likely: Sequence[int],
 ) -> Around:
-    """Return the edge features of ``hits``; ``likely``: their keys, likeliest first."""
+    """Read the edges of ``hits`` and return their features.
+
+    ``likely``: the likeliest keys first.
+    """
     pairs = _pairs(question.text, hits)
     firsts = dict.fromkeys(key for key, _, _ in pairs)
     edges = 0
@@ -77,7 +80,7 @@ def look_around(
 
 @lru_cache(65_536)
 def stems_of(words: str) -> frozenset[str]:
-    """Return the stems of ``words`` (normalised) that say something, one word for synonyms.
+    """Return the stems of the content words in ``words`` (normalised), synonyms unified.
 
     >>> sorted(stems_of("what movies were directed by the director"))
     ['direct', 'film']
@@ -86,9 +89,9 @@ def stems_of(words: str) -> frozenset[str]:
 
 
 def schema_words(store: GraphStore, question: QuestionWords) -> frozenset[str]:
-    """Return the normalised words of ``question`` that occur in the names of the KG's relations.
+    """Return the normalised words of ``question`` that are in names of the KG's relations.
 
-    Of a KG with many relations none: those have nearly every word.
+    Empty for a KG with many relations, whose names have nearly every word.
     """
     names = store.relations().names
     if len(names) > _MOST_RELATIONS:
@@ -99,13 +102,14 @@ def schema_words(store: GraphStore, question: QuestionWords) -> frozenset[str]:
 
 @lru_cache(16)
 def _stems_of_all(names: tuple[str, ...]) -> frozenset[str]:
+    """Return the stems of relation names."""
     return frozenset().union(*(stems_of(relation_phrase(name)) for name in names))
 
 
 def class_words(store: GraphStore) -> frozenset[str]:
-    """Return the stems of the one-word names of the KG's classes: "orders" is not Order 11077.
+    """Return the stems of one-word class names; empty for a KG with many classes.
 
-    Of a KG with many classes none.
+    With them "orders" does not match an entity named "Order 11077".
     """
     if not isinstance(store, PropertyGraph):
         return frozenset()
@@ -119,7 +123,7 @@ def class_words(store: GraphStore) -> frozenset[str]:
 
 
 def property_words(store: GraphStore) -> set[frozenset[str]]:
-    """Return the stems of what the properties of a KG's classes are called; of many classes none.
+    """Return the stems of each property name of the KG's classes; empty for many classes.
 
     Raises GraphError.
     """
@@ -149,7 +153,7 @@ def name_stems(names: Iterable[str]) -> set[frozenset[str]]:
 def stems_outside(
     question: QuestionWords, spans: Iterable[tuple[int, int]]
 ) -> dict[tuple[int, int], frozenset[str]]:
-    """Return for each (start, end) the stems of the question's words that lie outside it."""
+    """Return for each span (start, end) the stems of the question's words outside it."""
     words = [(word.start, word.end, stems_of(word.form)) for word in question.words]
     return {
         (start, end): frozenset().union(
@@ -160,7 +164,7 @@ def stems_outside(
 
 
 def _pairs(question: str, hits: Sequence[tuple[int, Hit]]) -> list[tuple[int, int, set[int]]]:
-    """Return (key, start, keys named right after it) of entities that another one follows."""
+    """Return (key, start, keys named directly after it) for entities that another one follows."""
     sure = [
         (key, hit.mention) for key, hit in hits if hit.match != "partial" and not hit.mention.common
     ]
@@ -178,7 +182,7 @@ def _pairs(question: str, hits: Sequence[tuple[int, Hit]]) -> list[tuple[int, in
 def _stems(
     store: GraphStore, keys: IntArray, rows: IntArray, steps: IntArray
 ) -> dict[int, frozenset[str]]:
-    """Return the stems of the names of the relations at each of ``keys``."""
+    """Return the stems of the relation names at each of ``keys``."""
     names = store.relations().names
     pairs = np.unique(np.stack([rows, steps // 2]), axis=1)
     by_key: dict[int, set[str]] = {key: set() for key in keys.tolist()}
@@ -189,11 +193,13 @@ def _stems(
 
 @lru_cache(maxsize=100_000)
 def _stems_of_relation(name: str) -> frozenset[str]:
+    """Return the stems of a relation's name."""
     return stems_of(f"{normalise(name)} {relation_phrase(name)}")
 
 
 @lru_cache(maxsize=100_000)
 def _stem(word: str) -> str:
+    """Return a word's stem, after replacing synonyms and plurals."""
     word = SYNONYMS.get(word, word)
     word = english()["plurals"].get(word, word)
     for ending in _ENDINGS:

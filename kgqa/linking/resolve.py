@@ -1,4 +1,4 @@
-"""An entity that the user gave, by id or by name → one entity of the KG."""
+"""Resolves an entity that the user gave by id or name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MID = re.compile(r"^(?:<?http://rdf\.freebase\.com/ns/|ns:|fb:|/)?([mg])[./](\w
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """Another entity of the same name."""
+    """Another entity of the same name as the resolved one."""
 
     id: str
     name: str
@@ -31,9 +31,9 @@ class Other:
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """The resolved entity; ``others`` share its name, best connected first.
+    """The resolved entity; ``others`` share its name, those with most edges first.
 
-    ``by`` says what the text was: an ``id``, a ``name`` or an ``alias``.
+    ``by``: whether the text was an ``id``, a ``name`` or an ``alias``.
     """
 
     key: int
@@ -44,11 +44,11 @@ class Resolution:
 
 
 def resolve_entity(store: GraphStore, text: str) -> Resolution:
-    """Return the entity that ``text`` is the id, the name or an alias of.
+    """Return the entity whose id, name or alias is ``text``.
 
-    An id comes before a name (Freebase ids in any usual spelling: ``m.0abc``, ``/m/0abc``,
-    ``ns:m.0abc``). Of several entities of a name the best connected is meant, a name counting more
-    than an alias; the rest are in ``others``. Raises EntityNotFoundError with the nearest names.
+    An id takes precedence over a name (Freebase ids in any usual spelling: ``m.0abc``, ``/m/0abc``,
+    ``ns:m.0abc``). Of several entities with the name, the one with most edges is chosen, names
+    before aliases; the rest are in ``others``. Raises EntityNotFoundError with the nearest names.
     """
     asked = text.strip()
     if not asked:
@@ -79,9 +79,9 @@ def resolve_entity(store: GraphStore, text: str) -> Resolution:
 
 
 def resolve_entities(store: GraphStore, texts: Sequence[str]) -> list[Resolution]:
-    """Return the entity of each text, each entity once, in the order given.
+    """Return the distinct entities of texts, in the order given.
 
-    Raises EntityNotFoundError for the first text that is none.
+    Raises EntityNotFoundError for the first text without one.
     """
     resolutions: dict[int, Resolution] = {}
     for text in texts:
@@ -91,7 +91,7 @@ def resolve_entities(store: GraphStore, texts: Sequence[str]) -> list[Resolution
 
 
 def _spellings(text: str) -> list[str]:
-    """Return the ids that ``text`` may be: itself, and the usual spellings of a Freebase id."""
+    """Return the ids that ``text`` may be: itself, and usual spellings of a Freebase id."""
     match = _MID.match(text)
     if match is None:
         return [text]

@@ -1,4 +1,4 @@
-"""How well an entity fits a mention: named features in 0..1, weighted and summed to one score.
+"""The score of an entity for a mention: features in 0..1, weighted and summed.
 
 A score is the sum of its features' points (not below 0, nor above 1), and so explains itself. The
 weights are fitted on questions with known topic entities (``docs/internals.md`` says how).
@@ -36,18 +36,17 @@ _POPULAR = 10_000  # edges at which popularity is full
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What a score is made of, each in 0..1.
+    """The features of a candidate's score, each in 0..1.
 
-    ``length``: how much the mention says. ``match``: how the name was met, and how much of it.
-    ``spelling``: the question writes the name letter by letter as the KG does. ``popularity``: the
-    logarithm of the entity's edges; ``best_known``: the same against the best connected candidate
-    for the same words. ``emphasis``: quotes or capitals. ``beside``: something it belongs to is
-    named right after it ("Utica, New York"): 1 if the two are neighbours in the KG. ``type``:
-    how many words of the question its relations' names have ("film", "born"), against the other
-    candidates.
+    ``length``: how specific the mention is. ``match``: by which kind of name, and how much of it.
+    ``spelling``: the question spells the name exactly as the KG does. ``popularity``: the logarithm
+    of the entity's edges; ``best_known``: the same relative to the candidate with most edges for
+    the same words. ``emphasis``: quotes or capitals. ``beside``: a related entity is named directly
+    after it ("Utica, New York"): 1 if the two are neighbours in the KG. ``type``: how many words of
+    the question its relations' names have ("film", "born"), relative to other candidates.
 
-    Against it speak: ``everyday``, a lower-case mention of everyday words; ``inside``, a longer
-    mention around this one is an entity too; ``no_edges``, no path can start there.
+    Negative features: ``everyday``, a lower-case mention of everyday words; ``inside``, a longer
+    mention around this one is an entity, too; ``no_edges``, no path can start there.
     """
 
     length: float
@@ -63,11 +62,11 @@ class Features:
     no_edges: float
 
     def values(self) -> dict[str, float]:
-        """Return each feature by name, in 0..1."""
+        """Return the value of each feature by name."""
         return {field.name: round(getattr(self, field.name), 4) for field in fields(self)}
 
     def points(self) -> dict[str, float]:
-        """Return the contribution of each feature to the score."""
+        """Return each feature's weighted contribution to the score."""
         return {
             field.name: round(WEIGHTS[field.name] * getattr(self, field.name), 4) + 0.0  # no -0.0
             for field in fields(self)
@@ -75,7 +74,7 @@ class Features:
 
     @property
     def score(self) -> float:
-        """The sum of the points, no less than 0 and no more than 1."""
+        """The sum of the contributions, clipped to 0..1."""
         total = math.fsum(WEIGHTS[field.name] * getattr(self, field.name) for field in fields(self))
         return round(min(1.0, max(0.0, total)), 6)
 
@@ -94,8 +93,8 @@ def features_of(
 ) -> Features:
     """Return the features of an entity with ``degree`` edges for ``mention``.
 
-    ``coverage`` is the share of the name that the mention holds (1 if all of it), or how likely
-    another form means it; the others are as in :class:`Features`.
+    ``coverage``: the fraction of the name that the mention has (1: all of it), or the likelihood of
+    a variant; the others are as in :class:`Features`.
     """
     everyday = mention.common and not mention.emphasised
     # Function words count a little: "Lord of the Rings" says more than "Lord Rings".
@@ -117,5 +116,5 @@ def features_of(
 
 
 def popularity(degree: int) -> float:
-    """Return the logarithm of ``degree`` as a share of that of a very well connected entity."""
+    """Return log ``degree`` relative to that of a very well connected entity."""
     return min(1.0, math.log1p(degree) / math.log1p(_POPULAR))

@@ -1,4 +1,4 @@
-"""How far what a question writes is a name: look-ups forget signs and symbols, answers do not."""
+"""Signs and symbols in names, which look-ups ignore: C against C++, 26 against -26."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _AROUND = f"{_SIGNS}#%*°"  # what stands against a word and is a part of it
 
 
 def as_written(question: str, start: int, end: int) -> str:
-    """Return a mention with the signs and symbols that stand against it: C becomes C++.
+    """Return a mention with the signs and symbols attached to it: C becomes C++.
 
     >>> as_written("is it -26?", 7, 9), as_written("a C++ team", 2, 3), as_written("in A-26", 5, 7)
     ('-26', 'C++', '26')
@@ -28,7 +28,7 @@ def as_written(question: str, start: int, end: int) -> str:
 
 
 def is_other_value(text: str, name: str, *, partial: bool = False) -> bool:
-    """Return whether ``name`` is a value, and ``text`` is not that one.
+    """Return whether ``name`` is a value, and ``text`` does not equal it.
 
     Signs are not punctuation, and no value is a misspelling of another, or named by its unit, a
     ``partial`` name. One in words may be an alias.
@@ -48,7 +48,7 @@ def is_other_value(text: str, name: str, *, partial: bool = False) -> bool:
 
 
 def is_taken_for(text: str, name: str) -> bool:
-    """Return whether ``text`` is ``name`` only if symbols do not count.
+    """Return whether ``text`` equals ``name`` only if symbols are ignored.
 
     >>> is_taken_for("C", "C++"), is_taken_for("23", "23%"), is_taken_for("check out", "Check-out")
     (True, True, False)
@@ -57,9 +57,11 @@ def is_taken_for(text: str, name: str) -> bool:
 
 
 def _number(text: str) -> int | float | None:
+    """Return a text as a number, None if it is not one."""
     return number_in(text.strip().replace("\u2212", "-").replace(",", ""))
 
 
 def _symbols(text: str) -> list[str]:
+    """Return the symbols in a text, in order."""
     plain = unicodedata.normalize("NFKC", text).replace("\u2212", "-")
     return [sign for sign in plain if sign in "#%*" or unicodedata.category(sign).startswith("S")]

@@ -1,4 +1,4 @@
-"""A question in the wording in which it is read, with the words and names of a KG left as they are.
+"""Puts a question into canonical wording, but keeps the words and names of a KG.
 
 What is the KG's own: the words of its classes, relations and properties (of a KG with very many
 relations none: those have nearly every word), and names that wordings are part of.
@@ -24,9 +24,10 @@ _MOST = 1_000  # names of a schema whose words are taken as the graph's
 
 
 def worded(store: GraphStore, question: str) -> Canonical:
-    """Return ``question`` in the wording in which it is read, with the names of ``store`` kept."""
+    """Return ``question`` in canonical wording, except names and schema words of ``store``."""
 
     def names(texts: Sequence[str]) -> Iterable[str]:
+        """Return the texts that are names in the graph."""
         forms = [normalise(text) for text in texts]
         positions, _ = store.find_names(forms)
         return {texts[position] for position in positions.tolist()}
@@ -41,6 +42,7 @@ def own_words(store: GraphStore) -> frozenset[str]:
 
 
 def _names(store: GraphStore) -> Iterator[str]:
+    """Yield the names of the KG's relations, classes and properties, synonyms included."""
     yield from store.relations().names
     if isinstance(store, PropertyGraph):
         schema = store.schema()
@@ -54,5 +56,6 @@ def _names(store: GraphStore) -> Iterator[str]:
 
 @lru_cache(maxsize=16)
 def _words_of(names: tuple[str, ...]) -> frozenset[str]:
+    """Return the words of names, with plurals."""
     words = {word for name in names for word in relation_phrase(name).split()}
     return frozenset(words | {f"{word}s" for word in words if word[-1:].isalpha()})

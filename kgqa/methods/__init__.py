@@ -1,1 +1,1 @@
-"""From a question and its topic entities to answers with grounded paths; one module a method."""
+"""Methods: from a question and its topic entities to answers with grounded paths."""

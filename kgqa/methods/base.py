@@ -1,4 +1,4 @@
-"""What a method is: questions with their topic entities in, numbered answers out, as they come.
+"""The interface of methods: linked questions in, numbered answers out, as they complete.
 
 A method derives from :class:`Method` and overrides :meth:`Method.answer`, which returns what it
 found out about one question; the base makes the :class:`kgqa.answers.answer.Answer` of it, and lets
@@ -47,13 +47,13 @@ Numbered: TypeAlias = "Generator[tuple[int, Answer | KgqaError], None, None]"
 
 @dataclass(frozen=True, slots=True)
 class LinkedQuestion:
-    """A question with its topic entities, and the seconds that it took to find them.
+    """A question with its topic entities, and the seconds that linking took.
 
-    ``choices``: for multiple choice, what may be answered, by id or name. ``watch`` is called with
-    the name of each stage that the question reaches, and what is known then. ``unlinked``: why it
-    has no topic entity, for a method that can do without. ``stop`` raises KgqaError when nobody
-    waits for the answer any more (:mod:`kgqa.deadline`). ``among``: the ids of
-    what the question asks about, of an earlier answer; empty if that is open.
+    ``choices``: the permitted answers of multiple choice, by id or name. ``watch`` is called with
+    the name of each stage that the question reaches, and what is known then. ``unlinked``: why
+    there is no topic entity, for a method that needs none. ``stop`` raises KgqaError when the
+    caller has gone away (:mod:`kgqa.deadline`). ``among``: the ids of an earlier answer to which
+    this question refers; empty for any entity.
     """
 
     question: str
@@ -66,18 +66,18 @@ class LinkedQuestion:
     among: frozenset[str] = frozenset()
 
     def tell(self, stage: str, **known: Any) -> None:
-        """Report a stage of the question to its watcher."""
+        """Report a stage of the question, with what is known so far, to its watcher."""
         if self.watch is not None:
             self.watch(stage, known)
 
     @property
     def is_yes_no(self) -> bool:
-        """Whether the question is a yes-or-no question about its two topic entities."""
+        """Whether it is a yes-or-no question about its two topic entities."""
         return len(self.topics) == 2 and not self.choices and asks_whether(self.question)
 
 
 class Method(ABC, Generic[OptionsT]):
-    """A way from questions to answers, found by its name in ``kgqa.registry.METHODS``.
+    """A way to answer questions, found by its name in ``kgqa.registry.METHODS``.
 
     How another package adds one: docs/extending.md. ``general``: whether a general LLM that is
     named writes the answers; an ensemble's members leave that to it.
@@ -100,11 +100,11 @@ class Method(ABC, Generic[OptionsT]):
 
     @property
     def form(self) -> PathFormat:
-        """How paths are written as text."""
+        """The format of paths as text."""
         return path_format(self.card)
 
     def walks(self, store: GraphStore) -> WalkRules:
-        """Return the rules of paths in ``store``, by the options and the model's card."""
+        """Return the walk rules for ``store``, from the options and the model's card."""
         options = self.options
         return walk_rules(
             store.info,
@@ -116,12 +116,12 @@ class Method(ABC, Generic[OptionsT]):
         )
 
     def rules(self, store: GraphStore) -> WalkRules:
-        """Return the rules of the method's paths in ``store``."""
+        """Return the walk rules of the method's paths in ``store``."""
         return self.walks(store)
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings that a run's log records; None for those that do not apply."""
+        """The settings that a run's log records; None for one that does not apply."""
         options, store = self.options, self.resources.store
         rules = None if store is None else self.walks(store)
         return {
@@ -137,17 +137,17 @@ class Method(ABC, Generic[OptionsT]):
         }
 
     def own_settings(self) -> dict[str, Any]:
-        """Return the part of :attr:`settings` that only this method has."""
+        """Return the part of :attr:`settings` that is special to this method."""
         return {}
 
     def answer(self, store: GraphStore, question: LinkedQuestion) -> Findings:
-        """Return the findings about one question. Raises KgqaError if it fails."""
+        """Answer one question and return its findings. Raises KgqaError if it fails."""
         raise NotImplementedError(f"{type(self).__name__} overrides neither answer nor findings.")
 
     def findings(self, store: GraphStore, questions: Iterable[LinkedQuestion | KgqaError]) -> Found:
         """Yield each question's number with its findings or its error.
 
-        A method that works on several questions at once overrides this; they may come in any order.
+        A method that batches questions overrides this; they may be yielded in any order.
         """
         for number, question in enumerate(questions):
             if isinstance(question, KgqaError):
@@ -164,13 +164,15 @@ class Method(ABC, Generic[OptionsT]):
     def answers(
         self, store: GraphStore, questions: Iterable[LinkedQuestion | KgqaError]
     ) -> Numbered:
-        """Yield the number of each question once, with its answer or its error, in any order.
+        """Yield each question's number once, with its answer or its error, in any order.
 
-        One question's failure does not end another. Questions are taken when there is room.
+        One question's failure does not end another. Questions are read only as fast as they are
+        processed.
         """
         asked: dict[int, LinkedQuestion] = {}
 
         def noted() -> Iterator[LinkedQuestion | KgqaError]:
+            """Yield the questions, remembering each by number, and report that a search begins."""
             for number, one in enumerate(questions):
                 if not isinstance(one, KgqaError):
                     asked[number] = one
@@ -178,6 +180,7 @@ class Method(ABC, Generic[OptionsT]):
                 yield one
 
         def built() -> Iterator[tuple[int, Answer | KgqaError]]:
+            """Yield each question's answer, made of its findings and described."""
             for number, one in found:
                 if (this := asked.get(number)) is not None and not this.choices:
                     args = (store, this.question, this.topics, self.form)
@@ -208,12 +211,13 @@ class Method(ABC, Generic[OptionsT]):
         answers: Iterator[tuple[int, Answer | KgqaError]],
         asked: Mapping[int, LinkedQuestion],
     ) -> Iterator[tuple[int, Answer | KgqaError]]:
-        """Yield ``answers`` with the choice of the general LLM in place of their own.
+        """Yield ``answers`` with the general LLM's choice in place of their own.
 
         Rows of a plan stay as they are.
         """
 
         def call(item: tuple[int, Answer | KgqaError]) -> Reply | None:
+            """Ask the general LLM about one answer, None for rows of a plan."""
             number, answer = item
             if isinstance(answer, KgqaError):
                 raise answer
@@ -255,9 +259,10 @@ def walk_rules(
     mediators: str | None = None,
     card_decides: bool = False,
 ) -> WalkRules:
-    """Return the rules of paths: the options, then the KG's direction and the card's rules.
+    """Return the walk rules: from the options, the KG's direction and the card's rules.
 
-    Only the card of a preset that was asked for (``card_decides``) overrides the KG's direction.
+    Only the card of a preset that the user selected (``card_decides``) overrides the KG's
+    direction.
     """
     return WalkRules(
         hops=card.hops if hops is None else hops,
@@ -269,15 +274,16 @@ def walk_rules(
 def map_concurrently(
     items: Iterable[T], work: Callable[[T], R], most: int
 ) -> Iterator[tuple[T, R | KgqaError]]:
-    """Yield each item with the result of ``work``, as they complete, ``most`` at a time.
+    """Yield each item with the result of ``work``, as they complete, up to ``most`` at a time.
 
     ``work`` runs in daemon threads; a KgqaError that it raises is its item's result, any other
     error ends all. Items are taken from the iterable in the caller's thread, between results, so
-    that what makes them goes on while calls wait for a server.
+    that the iterable is computed while calls wait for a server.
     """
     done: SimpleQueue[tuple[T, R | KgqaError, BaseException | None]] = SimpleQueue()
 
     def run(item: T) -> None:
+        """Call ``work`` on an item and queue the result or the error."""
         try:
             done.put((item, work(item), None))
         except KgqaError as error:
@@ -286,6 +292,7 @@ def map_concurrently(
             done.put((item, KgqaError(str(error)), error))
 
     def next_result(*, block: bool) -> tuple[T, R | KgqaError]:
+        """Return the next item with its result; raise an error that is no KgqaError."""
         item, result, error = done.get(block=block)
         if error is not None:
             raise error

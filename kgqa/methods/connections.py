@@ -1,4 +1,4 @@
-"""How two named things are connected, whether they are, and what they have in common.
+"""Questions about two entities: how, and whether, they are connected, and what they share.
 
 Such questions are not about a relation but about any: the shortest paths between the two answer
 them, edge by edge, walked in both directions. A graph with a relation that is called so itself
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
     from kgqa.paths.ground import GroundedPath
     from kgqa.paths.walk import PathTable
 
-_FARTHEST = 4  # hops between two things that are called connected
-_MAX_PATHS = 20  # paths
-_PATH_CONFIDENCE = 0.97  # that paths answer it: they are in the graph
-_NEARBY = 0.8  # that no longer one exists, or that none is meant
-_CALLED = ("connect", "link", "common")  # of a relation that such words may mean
+_FARTHEST = 4  # most hops between connected entities
+_MAX_PATHS = 20  # most paths returned
+_PATH_CONFIDENCE = 0.97  # confidence of an answer by paths, which are in the graph
+_NEARBY = 0.8  # confidence that no path answers
+_CALLED = ("connect", "link", "common")  # beginnings of relation names that these words mean
 
 
 def connection_findings(
     store: GraphStore, question: str, topics: Sequence[TopicEntity], form: PathFormat
 ) -> Findings | None:
-    """Return the findings for a question about the connection of two topic entities, else None.
+    """Answer a question about the connection of two topic entities; None for other questions.
 
     Raises GraphError.
     """
@@ -76,7 +76,7 @@ def connection_findings(
     named: list[tuple[str | None, str]] = list(between.items())
     if kind == "whether":
         named = [(None, YES)]
-    elif not named:  # one fact connects them: its relation says how
+    elif not named:  # a single fact connects them: its relation is the answer
         said = (path.edges[0].relation.removeprefix(form.inverse) for path in paths)
         named = [(None, name) for name in dict.fromkeys(said)]
     share = 1 / len(named)
@@ -99,12 +99,12 @@ def _kind_of(store: GraphStore, question: str, topics: Sequence[TopicEntity]) ->
         masked = without_name(masked, [one for one in names if one], "x")
     kind = asks_connection(masked)
     called = {word for name in store.relations().names for word in relation_phrase(name).split()}
-    meant = any(word.startswith(_CALLED) for word in called)  # then one relation is asked for
+    meant = any(word.startswith(_CALLED) for word in called)  # the question asks for that relation
     return "" if meant and kind != "common" else kind
 
 
 def _shortest(store: GraphStore, first: int, second: int, form: PathFormat) -> list[GroundedPath]:
-    """Return the shortest paths between two things, none if the way is too long."""
+    """Return the shortest paths between two entities, none if they are too far apart."""
     for hops in range(1, _FARTHEST + 1):
         rules = WalkRules(hops, "both")
         table, _ = paths_between(store, keys_array([first]), keys_array([second]), rules)
@@ -114,7 +114,7 @@ def _shortest(store: GraphStore, first: int, second: int, form: PathFormat) -> l
 
 
 def _in_common(store: GraphStore, first: int, second: int, form: PathFormat) -> list[GroundedPath]:
-    """Return the paths of two facts between two things; by one relation, if any."""
+    """Return the paths of two facts through a shared entity, by the same relation if possible."""
     rules = WalkRules(2, "both", types=False)
     table, _ = paths_between(store, keys_array([first]), keys_array([second]), rules)
     table = table.take(np.flatnonzero(table.length == 2))
@@ -133,5 +133,6 @@ def _in_common(store: GraphStore, first: int, second: int, form: PathFormat) -> 
 
 
 def _grounded(store: GraphStore, table: PathTable, form: PathFormat) -> list[GroundedPath]:
+    """Return the first paths of ``table`` that are grounded in the store."""
     rows = np.arange(min(len(table), _MAX_PATHS))
     return [path for path in ground(store, table.take(rows), form) if path is not None]

@@ -1,4 +1,4 @@
-"""Several methods asked the same question: their votes put together, or the quick one first.
+"""Ensembles of methods: votes are combined, or a fast method answers alone if it is confident.
 
 Each member's list of entities is brought to sum 1, and the lists are multiplied, each to the power
 of its weight (a logarithmic opinion pool: Genest and Zidek, Statistical Science 1986). A floor
@@ -85,28 +85,28 @@ if TYPE_CHECKING:
 # Chosen on development questions: docs/methods.md.
 WEIGHTS = {"gcr": 1.0, "kg-cot": 1.0, "rank": 1.0}
 EARLY_EXIT_CONFIDENCE = 0.99
-AGREED_CONFIDENCE = 0.8  # of one of two members whose answers are the same: gcr is not asked
-THRESHOLD = 0.5  # of the pooled weight of an answer, beside the first one
+AGREED_CONFIDENCE = 0.8  # confidence from which two agreeing members need no gcr
+THRESHOLD = 0.5  # part of the first answer's pooled weight that makes an answer
 TOGETHER = 16  # questions that each member is given at a time
-FLOOR = 0.01  # what an entity has with a member that has never encountered it
-CALCULATED = 0.5  # confidence of a plan that is believed though the question has a topic entity
-GUESSED = 0.35  # and if it has none
-LIKELY = 0.15  # and if it asks for a number, the best, or a comparison
-SURE_PLAN = 0.8  # if the paths of its topic entity answer nothing
-OF_CLASS = 0.7  # of the score of the first entity of the class asked for, to be an answer, too
-STALE_FRACTION = 0.2  # part of its edges by which a KG has changed much
-_OF_NO_WEIGHT = ("together", "search_options")  # do not say that gcr is meant
-_FEW_RELATIONS = 400  # of a graph whose plans are made of classes
+FLOOR = 0.01  # score of an entity with a member that did not find it
+CALCULATED = 0.5  # least confidence of a plan for a question with a topic entity
+GUESSED = 0.35  # and without a topic entity
+LIKELY = 0.15  # and for a number, a superlative, or a comparison
+SURE_PLAN = 0.8  # least confidence of a plan if paths do not answer
+OF_CLASS = 0.7  # part of the best score of the class that makes an answer
+STALE_FRACTION = 0.2  # part of a KG's edges whose change makes its model stale
+_OF_NO_WEIGHT = ("together", "search_options")  # options that do not select gcr
+_FEW_RELATIONS = 400  # most relations of a graph whose class nouns are trusted
 # Below this pooled confidence one member that finds no answer is believed, as it is if the others
 # do not agree on one.
 VETO_CONFIDENCE = 0.3
 
 
 class Ensemble(Method[EnsembleOptions]):
-    """Gcr and kg-cot, their rankings multiplied.
+    """Combines gcr and kg-cot by the weighted product of their rankings.
 
-    ``members`` are asked in their order; ``weights``: what each member's vote counts, above 0.
-    ``sure``: the confidence from which the first member answers alone; None asks all.
+    ``members`` are asked in order; ``weights``: of each member's vote, above 0. ``sure``: the
+    confidence from which the first member answers alone; None asks all.
     """
 
     name = "ensemble"
@@ -122,7 +122,7 @@ class Ensemble(Method[EnsembleOptions]):
         self.weights: Mapping[str, float] = WEIGHTS
 
     def _members(self) -> list[Callable[[], Method[Any]]]:
-        """Return a factory for each member: a language model is loaded when its vote is needed."""
+        """Return a factory for each member: a model is loaded only when its vote is needed."""
         from kgqa.methods.gcr import Gcr
         from kgqa.methods.kg_cot.method import KgCot
 
@@ -131,10 +131,11 @@ class Ensemble(Method[EnsembleOptions]):
 
     @property
     def members(self) -> list[Method[Any]]:
-        """All members, made if they were not."""
+        """All members, created if necessary."""
         return [self._member(number) for number in range(len(self._makers))]
 
     def _member(self, number: int) -> Method[Any]:
+        """Return a member, created at first use."""
         while len(self._made) <= number:
             self._made.append(self._makers[len(self._made)]())
         return self._made[number]
@@ -144,7 +145,7 @@ class Ensemble(Method[EnsembleOptions]):
         return max((member.rules(store) for member in self.members), key=lambda rules: rules.hops)
 
     def own_settings(self) -> dict[str, Any]:
-        """Return the members' settings, and the settings that combine their votes."""
+        """Return the members' settings, and those of combining their votes."""
         common = ("method", "general_model", "answer_tokens")
         members = sorted(self.members, key=lambda one: one.name, reverse=True)  # gcr's stand
         merged = {name: one for each in members for name, one in each.settings.items()}
@@ -155,7 +156,7 @@ class Ensemble(Method[EnsembleOptions]):
         """Yield each question's number with its findings, in batches.
 
         A member that fails on a question is left out of its pool, with a note; a question on which
-        all fail has the first one's error.
+        all fail has the first member's error.
         """
         numbered = enumerate(questions)
         while taken := list(islice(numbered, TOGETHER)):
@@ -164,6 +165,7 @@ class Ensemble(Method[EnsembleOptions]):
     def _some(
         self, store: GraphStore, taken: Sequence[tuple[int, LinkedQuestion | KgqaError]]
     ) -> Found:
+        """Answer a batch of questions: ask member after member until a question is decided."""
         open_: dict[int, LinkedQuestion] = {}
         for number, question in taken:
             if isinstance(question, KgqaError):
@@ -180,18 +182,19 @@ class Ensemble(Method[EnsembleOptions]):
                 one = asked[place]
                 found[one].append(answer)
                 enough = self._agree(found[one]) if number else self._is_sure(answer)
-                if last or enough:  # the first may answer alone
+                if last or enough:  # the first member may answer alone
                     del open_[one]
                     yield one, self._pooled(found[one])
 
     def _is_sure(self, answer: Answer | KgqaError) -> bool:
+        """Return whether the first member's answer is confident enough to stand alone."""
         if self.sure is None or isinstance(answer, KgqaError) or answer.confidence is None:
             return False
         single = len(answer.topic_entities) == 1
         return single and bool(answer.answers) and answer.confidence >= self.sure
 
     def _agree(self, given: Sequence[Answer | KgqaError]) -> bool:
-        """Return whether these members name the same answers, so that no other is asked."""
+        """Return whether members give the same answers, so that no further one is asked."""
         if self.sure is None or len(given) < 2:
             return False
         good = [one for one in given if not isinstance(one, KgqaError) and one.answers]
@@ -205,6 +208,7 @@ class Ensemble(Method[EnsembleOptions]):
         )
 
     def _pooled(self, given: Sequence[Answer | KgqaError]) -> Findings | KgqaError:
+        """Return the pooled findings of the members that answered, or the first error."""
         good: list[tuple[str, float, Answer]] = []
         notes: list[str] = []
         for member, one in zip(self._made, given, strict=False):
@@ -236,7 +240,7 @@ class Ensemble(Method[EnsembleOptions]):
             confidence = sum(weight * one for weight, one in sure) / sum(one for one, _ in sure)
         first = [answer.best.id or answer.best.name for answer in answers if answer.best]
         apart = len(first) > 1 and len(set(first)) == len(first)
-        if alone:  # its own threshold stands
+        if alone:  # its own threshold applies
             chosen = len(answers[0].answers)
         elif len(first) < len(answers) and (
             not first or apart or (confidence or 0.0) < VETO_CONFIDENCE
@@ -248,12 +252,12 @@ class Ensemble(Method[EnsembleOptions]):
                 ranking = RankingOptions(answer_threshold=THRESHOLD)
                 threshold = ranking.threshold(len(answers[0].topic_entities))
             chosen = near_first([one.score for one in ranked], threshold)
-        if not chosen:  # a member that found nothing does not contradict an answer of the others
+        if not chosen:  # no answer does not contradict an answer
             said = [note for one in answers for note in one.notes]
             lacking = [note for note in said if note.startswith((NOT_HERE, NO_EVIDENCE))]
             notes += sorted(lacking, key=lambda note: not note.startswith(NOT_HERE))[:1]
         used = [answer for answer in answers if answer.kg_llm != NO_KG_LLM]
-        paths: dict[tuple[object, ...], ScoredPath] = {}  # of several equal ones the first
+        paths: dict[tuple[object, ...], ScoredPath] = {}  # the first of equal paths
         for path in (path for answer in answers for path in answer.paths):
             paths.setdefault((path.text, path.groundings), path)
         stages = ("constraint", "decode", "ground", "answer")  # linking is done once, for all
@@ -279,13 +283,13 @@ class Ensemble(Method[EnsembleOptions]):
 
 
 class Auto(Ensemble):
-    """Chooses the method that fits the KG and the question; a note names it.
+    """Chooses the method that suits the KG and the question; a note names it.
 
-    Where a KG-CoT reasoner was trained for the KG: it first; if it is not sure, it and rank; if
-    they do not agree, it, rank and gcr together.
-    Elsewhere relation paths are ranked by their words, by the KG's own ranker if ``kgqa learn``
-    made one: the confidence of a reasoner from another KG says nothing. If an option is set that
-    gcr alone has, or the sentence encoder is not there, gcr answers.
+    A KG with its own KG-CoT reasoner: the reasoner answers; if it is not confident, rank is added;
+    if the two disagree, gcr as well. Any other KG: relation paths are ranked by their words, by the
+    KG's own ranker if ``kgqa learn`` made one, since the confidence of a reasoner from another KG
+    means nothing. If an option is set that only gcr has, or the sentence encoder is missing, gcr
+    answers.
     """
 
     name = "auto"
@@ -294,6 +298,7 @@ class Auto(Ensemble):
     _query: Query | None = None
 
     def _members(self) -> list[Callable[[], Method[Any]]]:
+        """Return factories for the members that suit the KG and the options."""
         options, resources = cast("AutoOptions", self.options), self.resources
         general = self.general is not None
         if options.reasoner is None and (of_gcr := self._of_gcr()):
@@ -311,7 +316,7 @@ class Auto(Ensemble):
             reasoner = KgCot(chosen, resources, general=False)
             beside = options.ranker
             if beside is None and resources.store is None and named in RANKERS.names():
-                beside = named  # a graph of each question's own: what the reasoner is for
+                beside = named  # each question has its own graph, as in the reasoner's training
             ranker = Rank(chosen.model_copy(update={"ranker": beside}), resources, general=False)
         except (AdapterMismatchError, ModelNotFoundError) as error:
             if options.reasoner is not None or options.encoder is not None:
@@ -328,6 +333,7 @@ class Auto(Ensemble):
             return [lambda: reasoner, lambda: ranker]
 
         def last() -> Method[Any]:
+            """Create the member gcr, which needs torch."""
             from kgqa.methods.gcr import Gcr  # with torch, when its vote is needed
 
             return Gcr(options, resources, general=False)
@@ -335,13 +341,14 @@ class Auto(Ensemble):
         return [lambda: reasoner, lambda: ranker, last]
 
     def _gcr(self, *, general: bool) -> list[Callable[[], Method[Any]]]:
+        """Return a factory for gcr as the only member."""
         require_llm_packages("The method gcr")
         from kgqa.methods.gcr import Gcr
 
         return self._by(Gcr(self.options, self.resources, general=general))
 
     def _of_gcr(self) -> str:
-        """Return an option that was set and that gcr alone has, or the KG-LLM of the settings."""
+        """Return an option set by the user that only gcr has, or "" without one."""
         settings = self.resources.settings
         if settings.model or settings.adapter:
             return f"the KG-LLM {settings.model or settings.adapter}"
@@ -351,10 +358,12 @@ class Auto(Ensemble):
         return next((f"`{name}`" for name in names if name in given), "")
 
     def _by(self, member: Method[Any]) -> list[Callable[[], Method[Any]]]:
+        """Return a factory for a single member, whose name the method takes."""
         self.name = member.name
         return [lambda: member]
 
     def _rank(self, *, general: bool) -> Rank:
+        """Create path ranking with the ranker that suits the KG; note if its own is stale."""
         store = self.resources.store
         chosen = cast("AutoOptions", self.options)
         if store is not None and chosen.ranker is None:
@@ -378,7 +387,7 @@ class Auto(Ensemble):
         numbered = enumerate(questions)
         while taken := list(islice(numbered, TOGETHER)):
             left: list[_Pathwise] = []
-            for number, question in taken:  # plans one at a time: they are quick
+            for number, question in taken:  # plans are quick, so they run one at a time
                 planned_once = cache(partial(self._planned, store, question))
                 found = (
                     self._apart(question, planned_once)
@@ -414,26 +423,27 @@ class Auto(Ensemble):
                 yield one.number, each
 
     def _asked_class(self, store: GraphStore, question: LinkedQuestion | KgqaError) -> str | None:
-        """Return the class of the things that a question asks for, if it names one."""
+        """Return the class that a question asks for by name, None without one."""
         if isinstance(question, KgqaError) or question.choices or question.is_yes_no:
             return None
         return asked_class(question.question, store.schema()) if _has_classes(store) else None
 
     @staticmethod
     def _names_nothing(store: GraphStore, question: LinkedQuestion | KgqaError) -> bool:
-        """Return whether all topic entities were found by a word that only says a kind of thing.
+        """Return whether every topic entity was linked from a common noun, part of its name.
 
         Of 45 such questions over nine graphs paths answered none.
         """
         if isinstance(question, KgqaError) or question.choices or question.is_yes_no:
             return False
-        few = len(store.relations().ids) <= _FEW_RELATIONS  # else names are of all kinds
+        few = len(store.relations().ids) <= _FEW_RELATIONS  # with more, names are of all kinds
         topics = question.topics
         return few and bool(topics) and all(named_by_kind(question.question, t) for t in topics)
 
     def _by_paths(
         self, store: GraphStore, questions: Iterable[LinkedQuestion | KgqaError]
     ) -> Found:
+        """Answer questions by the members' paths."""
         if self.alone is not None:
             return self.alone.findings(store, questions)
         return super().findings(store, questions)
@@ -446,10 +456,10 @@ class Auto(Ensemble):
         class_: str | None = None,
         least: float = SURE_PLAN,
     ) -> Findings | None:
-        """Return a plan's findings of at least the confidence ``least`` if no path answers.
+        """Return the findings of a plan with at least the confidence ``least``, else None.
 
-        With ``class_`` only entities of that class. Only of a graph of things of some classes:
-        elsewhere a missing path means no.
+        ``class_``: keep only answers of this class. Only for a graph with few classes: elsewhere a
+        missing path means that there is no answer.
         """
         if isinstance(question, KgqaError) or question.choices:
             return None
@@ -489,7 +499,7 @@ class Auto(Ensemble):
         question: LinkedQuestion | KgqaError,
         planned: Callable[[], Findings | KgqaError],
     ) -> Findings | None:
-        """Return "yes" if rows without names, as tables of events have, join two entities.
+        """Return the findings of a plan in which an unnamed row joins the two entities, else None.
 
         "Does Delta fly to Denver?" asks for a flight with both, not for a relation between them.
         """
@@ -511,10 +521,10 @@ class Auto(Ensemble):
         question: LinkedQuestion | KgqaError,
         planned: Callable[[], Findings | KgqaError],
     ) -> Findings | None:
-        """Return the findings of a sure plan that has a condition for each entity of the question.
+        """Return the findings of a confident plan with a condition on every topic entity.
 
-        Only of things of some classes that say what they are, as tables and databases have them,
-        and not what a path of one fact says with its evidence.
+        None if there is no such plan. Only for graphs with few classes that state them, as tables
+        and databases do, and only for plans beyond one fact, which a path shows with its evidence.
         """
         if isinstance(question, KgqaError) or question.choices or not _has_classes(store):
             return None
@@ -530,7 +540,7 @@ class Auto(Ensemble):
     def _values_of(
         self, store: GraphStore, found: Findings, planned: Callable[[], Findings | KgqaError]
     ) -> Findings | None:
-        """Return a plan's findings if paths end at a nameless node with values."""
+        """Return a plan's findings if paths end at an unnamed node that only holds values."""
         best = found.answers[0]
         if best.id is None or best.name != best.id or not _has_classes(store):
             return None
@@ -545,13 +555,13 @@ class Auto(Ensemble):
         )
 
     def _furthest(self, store: GraphStore) -> int:
-        """Return the maximum number of hops of the paths that are tried before a plan."""
+        """Return the most hops of the paths that are tried before a plan."""
         return (self.alone or self).rules(store).hops
 
     def _planned(
         self, store: GraphStore, question: LinkedQuestion | KgqaError
     ) -> Findings | KgqaError:
-        """Return the findings of the best plan for a question, or the reason why it has none."""
+        """Return the findings of the best plan for a question, or the error if it has none."""
         if isinstance(question, KgqaError):
             return question
         try:
@@ -562,6 +572,7 @@ class Auto(Ensemble):
 
     @property
     def _planner(self) -> Query:
+        """Return the method that answers by plans, created at first use."""
         if self._query is None:
             day = QueryOptions(today=self.options.today, zone=self.options.zone)
             self._query = Query(day, self.resources, general=False)
@@ -569,7 +580,7 @@ class Auto(Ensemble):
 
     @property
     def _whole_graph(self) -> bool:
-        """Whether questions about the whole graph are asked of plans: not if gcr was asked for."""
+        """Whether plans answer questions about the whole graph: not if gcr was requested."""
         return self.resources.store is not None and not self._of_gcr()
 
     def _whole(
@@ -638,7 +649,7 @@ class Auto(Ensemble):
             return found if unsaid and not question.topics else unread
         given = store.keys_of([answer.id for answer in found.answers[:1] if answer.id])
         if (store.entities(given[given >= 0]).kinds == Kind.MEDIATOR).any():
-            return unread  # the content of a fact answers, not the fact
+            return unread  # a fact's content is the answer, not the fact
         result, schema = found.result, queryable(cast("QueryStore", store)).schema()
         plan = None if result is None else result.plan
         about = bool(topics) and (calculated or beyond) and not asks_repeated(question.question)
@@ -663,9 +674,10 @@ class Auto(Ensemble):
         question: LinkedQuestion | KgqaError,
         planned: Callable[[], Findings | KgqaError],
     ) -> Findings | None:
-        """Return the findings of a plan that compares with a topic entity, or denies it.
+        """Return the findings of a plan that compares with a topic entity or excludes it.
 
-        No path leads to what is older than a thing, or is not of it.
+        None for other questions. No path leads to what is older than an entity, or is not related
+        to it.
         """
         if isinstance(question, KgqaError) or question.choices or question.is_yes_no:
             return None
@@ -677,7 +689,7 @@ class Auto(Ensemble):
         return found
 
     def _compared(self, store: GraphStore, question: LinkedQuestion) -> Findings | None:
-        """Return whether the first of two things has more of a property, if that is asked."""
+        """Answer whether the first of two entities has more of a property; None if not asked."""
         choice = as_choice(question.question)
         found = self._planned(store, replace(question, question=choice)) if choice else None
         if not isinstance(found, Findings) or not found.result or not found.answers:
@@ -691,12 +703,13 @@ class Auto(Ensemble):
 
     @property
     def _nouns(self) -> Mapping[str, str]:
+        """Return the everyday names of the planner's classes."""
         return {} if self._query is None else self._query.nouns
 
     def _some(
         self, store: GraphStore, taken: Sequence[tuple[int, LinkedQuestion | KgqaError]]
     ) -> Found:
-        """Yield findings in batches; yes-or-no questions about two entities go to rank alone."""
+        """Yield findings of a batch; rank alone answers yes-or-no questions about two entities."""
         whether: dict[int, LinkedQuestion] = {}
         for member in map(self._member, range(2)):  # the third may not be needed
             if isinstance(member, Rank):
@@ -711,23 +724,23 @@ class Auto(Ensemble):
                 if isinstance(store, EndpointStore):
                     for number, one in taken:
                         if isinstance(one, LinkedQuestion) and number not in whether:
-                            with suppress(KgqaError):  # the members meet it, too
+                            with suppress(KgqaError):  # the members raise it again
                                 member.look_ahead(store, one)
         yield from super()._some(store, [one for one in taken if one[0] not in whether])
 
     def own_settings(self) -> dict[str, Any]:
-        """Return the members' settings, and the settings that combine their votes."""
+        """Return the members' settings, and those of combining their votes."""
         return self.alone.own_settings() if self.alone is not None else super().own_settings()
 
 
 class _Pathwise(NamedTuple):
-    """A question that no plan answered at once."""
+    """A question that goes to paths because no plan answered it at once."""
 
     number: int
     question: LinkedQuestion | KgqaError
-    plan: Callable[[], Findings | KgqaError]  # its best one, made when it is asked for
-    class_: str | None  # of the things that are asked for
-    planned: Findings | None  # such things, if a plan gives some
+    plan: Callable[[], Findings | KgqaError]  # computes its best plan on demand
+    class_: str | None  # the requested class
+    planned: Findings | None  # findings of that class by a plan, if any
 
 
 def pool(votes: Sequence[tuple[float, Findings]]) -> list[RankedAnswer]:
@@ -768,13 +781,13 @@ def pool(votes: Sequence[tuple[float, Findings]]) -> list[RankedAnswer]:
 
 
 def _is_frequency(question: str, topic: TopicEntity) -> bool:
-    """Return whether a topic entity was found by the "common" of "most common"."""
+    """Return whether a topic entity was linked from the "common" of "most common"."""
     said = FREQUENT.search(question)
     return said is not None and topic.mention.islower() and topic.mention in said[0]
 
 
 def _is_named(topic: TopicEntity) -> bool:
-    """Return whether a question calls an entity by its whole name, not by a word of it."""
+    """Return whether a question mentions an entity by its whole name, not by one word of it."""
     words = [stem(one) for one in normalise(topic.mention or topic.name).split()]
     return topic.mention[:1].isdigit() is False and words == [
         stem(one) for one in normalise(topic.name).split()
@@ -782,9 +795,9 @@ def _is_named(topic: TopicEntity) -> bool:
 
 
 def _stands_apart(question: str, mention: str) -> bool:
-    """Return whether a question compares with a mentioned thing, denies it, or counts its class.
+    """Return whether a question compares with a mentioned entity, denies it, or counts its class.
 
-    "How many robots are there?" is about what is a robot, not about a thing called so.
+    "How many robots are there?" is about all robots, not about an entity of that name.
     """
     kind = kind_asked(question)
     if kind and HOW_MANY.match(question) and stems(kind) == stems(mention):
@@ -794,7 +807,7 @@ def _stands_apart(question: str, mention: str) -> bool:
 
 
 def _classes_named(store: GraphStore) -> set[frozenset[str]]:
-    """Return the stems of a graph's class names."""
+    """Return the stems of each class name of a graph."""
     if not isinstance(store, PropertyGraph):
         return set()
     types = queryable(cast("QueryStore", store)).schema().types
@@ -802,18 +815,19 @@ def _classes_named(store: GraphStore) -> set[frozenset[str]]:
 
 
 def _compares(found: Findings, topics: Sequence[TopicEntity]) -> bool:
-    """Return whether a plan uses each of the entities."""
+    """Return whether a plan has a condition on every topic entity."""
     return found.result is not None and all(
         topic.id in found.covers or topic.name in found.covers for topic in topics
     )
 
 
 def _has_classes(store: GraphStore) -> TypeGuard[PropertyGraph]:
-    """Return whether a graph has classes, and not very many."""
+    """Return whether a graph has classes, but not very many."""
     return isinstance(store, PropertyGraph) and 0 < len(store.schema().types) <= MOST_CLASSES
 
 
 def _together(used: Sequence[KgLlmUse]) -> KgLlmUse:
+    """Return the use of several KG-LLMs as one: names joined, counts added."""
     if not used:
         return NO_KG_LLM
     adapters = dict.fromkeys(one.adapter for one in used if one.adapter)
@@ -827,9 +841,9 @@ def _together(used: Sequence[KgLlmUse]) -> KgLlmUse:
 
 
 def staleness_note(learnt: Mapping[str, Any], info: KGInfo) -> str:
-    """Return a note if the KG has changed much since a model of its own was made, else nothing.
+    """Return a note if the KG has changed much since its own model was trained, else "".
 
-    ``learnt``: how much had changed and how many relations there were then.
+    ``learnt``: the number of changes and of relations when it was trained.
     """
     changed = info.changed - int(learnt.get("changed", info.changed))
     new = info.next_relation - int(learnt.get("relations", info.next_relation))
@@ -848,10 +862,10 @@ def _count_of(
     planned: Callable[[], Findings | KgqaError],
     planner: Query,
 ) -> Findings | None:
-    """Return a plan's findings if it counts the things that the paths lead to.
+    """Return a plan's findings if it counts the entities that the paths lead to, else None.
 
-    Or if the question's kind of thing is itself a topic entity, of which paths count nothing:
-    "How many motorcycles do we sell?" of the product line Motorcycles. Or if it is surer
+    Also if the counted kind is itself a topic entity, which paths do not count ("How many
+    motorcycles do we sell?" about the product line Motorcycles), or if the plan is more confident
     than the paths: a number of cars is not that of their cylinders.
     """
     if isinstance(question, KgqaError) or not asks_calculated(question.question):
@@ -867,7 +881,7 @@ def _count_of(
 
 
 def _counts_kind(result: QueryResult, question: LinkedQuestion) -> bool:
-    """Return whether a plan counts other things although "how many" names the topic entity."""
+    """Return whether "how many" names a topic entity, and the plan counts other entities."""
     kind = asked_kind(question.question)
     named = [one.id for one in question.topics if kind and kind == stems_of(normalise(one.mention))]
     ids = _counted(result, len(question.topics) + 1) if named else set()
@@ -875,9 +889,9 @@ def _counts_kind(result: QueryResult, question: LinkedQuestion) -> bool:
 
 
 def _counts_for(found: Findings, question: LinkedQuestion, rows: str) -> bool:
-    """Return whether a plan counts the requested things, with a condition for each topic entity.
+    """Return whether a plan counts the requested class with a condition on every topic entity.
 
-    ``rows``: the class of a lone table's rows, whose name may say nothing of them.
+    ``rows``: the class of a lone table's rows, whose name the question need not have.
     """
     topics = {topic.id for topic in question.topics}
     ids = _counted(found.result, len(topics) + 1) if found.result else set()
@@ -889,29 +903,29 @@ def _counts_for(found: Findings, question: LinkedQuestion, rows: str) -> bool:
 
 
 def _counted(result: QueryResult, most: int) -> set[str | None]:
-    """Return up to ``most`` of the things that a plan counts, None if it counts values."""
+    """Return up to ``most`` ids of the entities that a plan counts, None for counted values."""
     if not result.rows or not any(_counts(item) for item in result.plan.give):
         return set()
     return set(result.counted_ids(most))
 
 
 def _counted_classes(result: QueryResult) -> list[str]:
-    """Return the classes of the things that a plan counts."""
+    """Return the classes of the nodes that a plan counts."""
     plan = result.plan
     return [plan.nodes[cast("NodeRef", one.of).node] for one in plan.give if _counts(one)]
 
 
 def _counts(item: object) -> TypeGuard[Aggregate]:
-    """Return whether a given item is a count of nodes."""
+    """Return whether an output item is a count of nodes."""
     counts = isinstance(item, Aggregate) and item.kind == "count"
     return counts and isinstance(cast("Aggregate", item).of, NodeRef)
 
 
 def _counts_other(result: QueryResult, question: LinkedQuestion, schema: GraphSchema) -> bool:
-    """Return whether a count is of other things than the requested ones.
+    """Return whether a plan counts other entities than the question asks for.
 
-    It is if it counts nothing but what the question names, or things of a class while a property
-    has the requested name: "How many pages has Emma?" is not about a number of books.
+    It does if it counts only named entities, or a class while a property has the requested name:
+    "How many pages has Emma?" is not about a number of books.
     """
     topics = {topic.id for topic in question.topics}
     ids = _counted(result, len(topics) + 1)

@@ -1,4 +1,4 @@
-"""Graph-constrained reasoning (GCR, arXiv 2410.13080): decode K paths under the KG-Trie, answer.
+"""Graph-constrained reasoning (GCR, arXiv 2410.13080): decodes K paths constrained by the KG-Trie.
 
 Every path is grounded by id and checked edge by edge, and only then do the paths together, or a
 general LLM, become answers.
@@ -6,8 +6,8 @@ general LLM, become answers.
 In multiple choice each choice has its own constraint and its own search, so that none is without a
 score, and part of a path's log-probability without the question is subtracted, so that none wins
 for its words (domain-conditional pointwise mutual information: Holtzman et al., EMNLP 2021, section
-3; figures: docs/results.md). Both are over the whole vocabulary: renormalised over what leads to
-a choice, a path that has no rival is sure, whatever it says.
+3; figures: docs/results.md). Both are over the whole vocabulary: renormalised over what leads to a
+choice, a path that has no rival is sure, whatever it says.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ PRIOR = 0.6  # the part of a path's log-probability without the question that is
 
 @dataclass(frozen=True, slots=True)
 class _Decoding:
-    """A question that is being decoded, and the seconds that its constraint took."""
+    """A question that is being decoded, and the seconds that building its constraint took."""
 
     number: int
     question: LinkedQuestion
@@ -73,12 +73,12 @@ class _Decoding:
 
     @property
     def from_index(self) -> bool:
-        """Whether its constraint is that of the index."""
+        """Whether its constraint comes from the trie index."""
         return any(use.source == "shard" for use in self.chosen.uses)
 
 
 class KgLlmMethod(Method[OptionsT]):
-    """A method with a KG-LLM; its options are :class:`kgqa.methods.options.KgLlmOptions`."""
+    """Base of methods that use a KG-LLM (:class:`kgqa.methods.options.KgLlmOptions`)."""
 
     def __init__(self, options: OptionsT, resources: Resources, *, general: bool = True) -> None:
         super().__init__(options, resources, general=general)
@@ -93,12 +93,12 @@ class KgLlmMethod(Method[OptionsT]):
         self.lexicon = PathLexicon(self.kg_llm.encoder, self.form)
 
     def use(self, calls: int, prompt_tokens: int, generated_tokens: int) -> KgLlmUse:
-        """Return the cost of the KG-LLM."""
+        """Return the record of the KG-LLM's use, with calls and tokens."""
         name, adapter = self.kg_llm.name, self.kg_llm.adapter
         return KgLlmUse(name, adapter, calls, prompt_tokens, generated_tokens)
 
     def own_settings(self) -> dict[str, Any]:
-        """Return the model, its adapter and its loading options."""
+        """Return the settings of the model, its adapter and its loading."""
         return {
             "model": self.kg_llm.name,
             "adapter": self.kg_llm.adapter,
@@ -107,7 +107,7 @@ class KgLlmMethod(Method[OptionsT]):
 
 
 class Gcr(KgLlmMethod[GcrOptions]):
-    """Graph-constrained reasoning; questions share the engine's forward passes."""
+    """Graph-constrained reasoning; several questions share the engine's forward passes."""
 
     name = "gcr"
     Options = GcrOptions
@@ -140,7 +140,7 @@ class Gcr(KgLlmMethod[GcrOptions]):
         )
 
     def own_settings(self) -> dict[str, Any]:
-        """Return the model, the search with its options, and the options of ranking answers."""
+        """Return the settings of the model, the search and the ranking of answers."""
         return {
             **super().own_settings(),
             "score_rule": self.score_rule,
@@ -153,11 +153,12 @@ class Gcr(KgLlmMethod[GcrOptions]):
     def findings(self, store: GraphStore, questions: Iterable[LinkedQuestion | KgqaError]) -> Found:
         """Yield each question's number with its findings, as they complete.
 
-        The seconds of ``decode`` are a question's part of the forward passes by tokens, the
-        engine's own work between them not counted.
+        The time of ``decode`` is a question's part of the forward passes, by tokens, without the
+        engine's work between them.
         """
 
         def has_choices(numbered: tuple[int, LinkedQuestion | KgqaError]) -> bool:
+            """Return whether a question is multiple choice."""
             return isinstance(numbered[1], LinkedQuestion) and bool(numbered[1].choices)
 
         rules = self.walks(store)
@@ -182,7 +183,7 @@ class Gcr(KgLlmMethod[GcrOptions]):
         index: TrieIndex | None,
         said: Mapping[int, str] = MappingProxyType({}),
     ) -> Found:
-        """Answer questions; retry without the index the ones whose shard is damaged.
+        """Decode questions; retry without the index those whose shard is damaged.
 
         ``said``: what to note with the answer to a question, by its number.
         """
@@ -191,6 +192,7 @@ class Gcr(KgLlmMethod[GcrOptions]):
         again: dict[int, tuple[LinkedQuestion, str]] = {}
 
         def requests() -> Iterator[DecodingRequest]:
+            """Yield a decoding request for each question whose constraint can be built."""
             for number, question in questions:
                 if isinstance(question, KgqaError):
                     failed.append((number, question))
@@ -240,18 +242,20 @@ class Gcr(KgLlmMethod[GcrOptions]):
             yield from self._decoded(store, more, rules, None, notes)
 
     def _index_of(self, store: GraphStore) -> TrieIndex | None:
-        """Return the index if it is of this graph."""
+        """Return the trie index if it belongs to this graph, else None."""
         if self.index is None:
             return None
         key, info = self.index.manifest.key, store.info
         return self.index if (key.kg, key.kg_version) == (info.name, info.version) else None
 
     def _prompt(self, text: str, question: LinkedQuestion) -> list[int]:
+        """Return the prompt's token ids for a question's text and topic entities."""
         return self.kg_llm.prompt_ids(text, [topic.name for topic in question.topics])
 
     def _finished(
         self, store: GraphStore, rules: WalkRules, active: _Decoding, outcome: DecodingOutcome
     ) -> Findings:
+        """Return the findings of a finished search: grounded paths, ranked answers, notes."""
         result = _result(outcome)
         hypotheses = result.hypotheses
         written = None
@@ -301,6 +305,7 @@ class Gcr(KgLlmMethod[GcrOptions]):
     # ── multiple choice ─────────────────────────────────────────────────────────────────────
 
     def _choice(self, store: GraphStore, question: LinkedQuestion, rules: WalkRules) -> Findings:
+        """Answer a multiple-choice question by decoding paths to each choice."""
         # K paths in all, and at least one of each choice that a path leads to
         began = time.perf_counter()
         choices = find_choices(store, question.choices)
@@ -372,16 +377,17 @@ class Gcr(KgLlmMethod[GcrOptions]):
         )
 
     def _run(self, requests: Iterable[DecodingRequest]) -> list[DecodingOutcome]:
+        """Run decoding requests and return their outcomes in order."""
         return [outcome for _, outcome in sorted(self.engine.run(requests), key=itemgetter(0))]
 
 
 def ranking_options(
     options: GcrOptions, card: AdapterCard, score_rule: str, store: GraphStore | None = None
 ) -> RankingOptions | None:
-    """Return the options of ranking answers; None: a vote over the decoded paths alone.
+    """Return the options of ranking answers; None for a plain vote of the decoded paths.
 
-    Confidences are for the score rule "allowed" and hold for no other; the card's least one holds
-    for KGs with the relations that it was measured on.
+    Calibrated confidences hold only for the score rule "allowed"; the card's minimum only for KGs
+    with the relations that it was measured on.
     """
     if not options.expand:
         return None
@@ -403,7 +409,7 @@ def ranking_options(
 
 
 def search_of(options: GcrOptions, k: int | None = None) -> SearchStrategy[Any]:
-    """Return the search that ``options`` name; of fewer paths ``k`` than they ask for, if set."""
+    """Return the search that ``options`` select; ``k``: a smaller number of paths, if given."""
     own = options.search_options
     if k is not None and own is not None and getattr(own, "groups", None) is not None:
         own = own.model_copy(update={"groups": None})
@@ -411,18 +417,20 @@ def search_of(options: GcrOptions, k: int | None = None) -> SearchStrategy[Any]:
 
 
 def _strategy(name: str, own: Any = None) -> SearchStrategy[Any]:
+    """Return the search strategy with this name and options."""
     strategy: SearchStrategy[Any] = SEARCHES.entry(name).load()(own or SEARCHES.options(name, {}))
     return strategy
 
 
 def _build_options(options: GcrOptions) -> dict[str, Any]:
+    """Return the options, as set, that a matching index must be built with."""
     names = ["model", "adapter", "preset", "hops", "direction", "mediators"]
     given = {name: getattr(options, name) for name in names}
     return {name: value for name, value in given.items() if value is not None}
 
 
 def _result(outcome: DecodingOutcome) -> SearchResult:
-    """Return a search's result. Raises the error that ended it; TimeLimitError without a path."""
+    """Return a search's result; raise its error, or TimeLimitError if it has no path."""
     result = outcome.found()
     certificate = result.certificate
     if not result.hypotheses and certificate is not None and not certificate.proven:
@@ -434,6 +442,7 @@ def _result(outcome: DecodingOutcome) -> SearchResult:
 
 
 def _nothing_grounded() -> EmptyLanguageError:
+    """Return the error for decoded paths of which none is in the graph."""
     return EmptyLanguageError(
         "No decoded path could be found in the graph again, so none is shown.",
         "Build the index again: kgqa precompute-tries --rebuild",

@@ -1,4 +1,4 @@
-"""From topic entities to the constraint that decodes their paths, and from hypotheses back to them.
+"""From topic entities to the constraint of their paths, and from decoded paths back to the graph.
 
 The constraint is that of the index if it serves, else one composed on the fly: both accept the same
 language. A decoded path is shown only if the store has each of its edges, by id.
@@ -47,7 +47,7 @@ _TOGETHER = 32  # paths that are continued in one forward pass
 
 
 class ChosenConstraint(NamedTuple):
-    """The constraint, its form for each topic entity, and messages for the user."""
+    """A constraint, how it was built for each topic entity, and notes for the user."""
 
     constraint: Constraint
     uses: tuple[ConstraintUse, ...]
@@ -61,7 +61,7 @@ def choose_constraint(
     lexicon: PathLexicon,
     index: TrieIndex | None,
 ) -> ChosenConstraint:
-    """Return the constraint whose language is every path out of ``topics``.
+    """Return the constraint that allows exactly the paths out of ``topics``.
 
     ``index`` fits the KG, the tokenizer, the format and the rules, or is None. Raises
     EmptyLanguageError if no topic entity has a path.
@@ -81,14 +81,17 @@ def choose_constraint(
 
 
 def composed(topics: Sequence[TopicEntity]) -> tuple[ConstraintUse, ...]:
-    """Return the uses of a constraint that was composed on the fly."""
+    """Return the record that each topic's constraint was composed on the fly."""
     return tuple(ConstraintUse(topic.id, "composed", None) for topic in topics)
 
 
 def _of_index(
     topics: Sequence[TopicEntity], index: TrieIndex, notes: list[str]
 ) -> tuple[Constraint, list[StoredTrie]] | None:
-    """Return the constraint of stored tries, as arrays, or on the tries themselves if large."""
+    """Return the constraint of the topics' stored tries, None if the index lacks one.
+
+    Small tries become arrays; large ones are decoded as they are stored.
+    """
     stored = []
     try:
         for topic in topics:
@@ -122,13 +125,13 @@ def ground_all(
     written: Sequence[str] = (),
     covered: Sequence[Sequence[float]] = (),
 ) -> tuple[list[ScoredPath], list[str]]:
-    """Return the hypotheses whose every edge is in the store as paths, and the refused ones.
+    """Return the decoded hypotheses as verified paths, and messages about refused ones.
 
-    ``topics``: keys of the topic entities. ``written``: the answer that the model wrote after each,
-    if it writes any; the path's last entity stands for a blank one. ``covered``: the log-coverage
-    at each token of each, if it was measured. A path is shown only if it starts at a
-    topic entity, its ids are in the store *and* its tokens are those of its ids: an index that says
-    something else than the graph is caught here.
+    ``topics``: keys of the topic entities. ``written``: the answer that the model wrote after each
+    hypothesis, if it writes any; a blank one is replaced by the path's last entity. ``covered``:
+    the log-coverage at each token, if measured. A path is accepted only if it starts at a topic
+    entity, its ids are in the store *and* its tokens are those of its ids: an index that
+    contradicts the graph is detected here.
     """
     paths: list[ScoredPath] = []
     notes: list[str] = []
@@ -163,21 +166,21 @@ def ground_all(
 def evidence_of(
     parts: Sequence[Sequence[int]], link: int, covered: Sequence[float]
 ) -> tuple[float, float]:
-    """Return the coverage of a path's relations by the graph, and the weight lost by it.
+    """Return the coverage of a path's relations by the graph, and the log-weight lost by it.
 
-    ``parts``: the path's tokens as :meth:`kgqa.trie.lexicon.PathLexicon.parts` gives them;
-    ``link``: how many tokens the link has that stands on both sides of a relation; ``covered``: the
-    logarithm of the part of the model's probability that was allowed, at each token of the path
+    ``parts``: the path's tokens from :meth:`kgqa.trie.lexicon.PathLexicon.parts`; ``link``: the
+    number of tokens of the separator on each side of a relation; ``covered``: the log-probability
+    that the model gave to allowed tokens, at each token of the path
     (:class:`kgqa.decoding.engine.DecodingOutcome`).
 
-    The first, in 0..1, is the geometric mean of that part over the tokens of relations, so that
-    long relations are not taken for unlikely ones.
+    The coverage, in 0..1, is the geometric mean of that probability over the tokens of relations,
+    so that long relations do not appear improbable.
 
-    The second, at most 0, is the sum of ``covered`` at the tokens of relations, the links around
-    them and the closing token: the logarithm of what renormalising over the graph took from the
-    words that the model preferred. If an entity has one relation, its renormalised probability is 1
-    however little the question asks for it (label bias: Lafferty et al. 2001, sec. 2); added to the
-    score, this undoes it.
+    The lost weight, at most 0, is the sum of ``covered`` at the tokens of relations, their
+    separators and the closing token: the logarithm of what renormalising over the graph took from
+    the words that the model preferred. If an entity has one relation, its renormalised probability
+    is 1 however little the question asks for it (label bias: Lafferty et al. 2001, sec. 2); added
+    to the score, the lost weight undoes it.
     """
     opening, head, *hops, _ = map(len, parts)
     at = opening + head
@@ -193,9 +196,9 @@ def evidence_of(
 
 
 class Hypotheses(NamedTuple):
-    """The texts written after paths: ``texts`` in the paths' order, stripped.
+    """The answers that the model wrote after each path, stripped, with their cost.
 
-    ``tokens``: those that were written; ``forward_passes`` and ``seconds``: what it took.
+    ``tokens``: number of tokens written; ``forward_passes`` and ``seconds``: the cost.
     """
 
     texts: tuple[str, ...]
@@ -211,7 +214,7 @@ def write_hypotheses(
     paths: Sequence[Sequence[int]],
     most_tokens: int = MOST_TOKENS,
 ) -> Hypotheses:
-    """Return the text that the model writes after each of ``paths``, decoded greedily.
+    """Let the model write greedily after each of ``paths``, and return the texts.
 
     ``prompt`` and ``paths`` are token ids; a path has its closing marker. All share the cache of
     the prompt. Raises ModelError if the model gives no numbers, or memory runs out for one path.
@@ -279,6 +282,6 @@ def _written(
 
 
 def end_tokens(kg_llm: KgLLM) -> frozenset[int]:
-    """Return the tokens that end a text: the end of sequence and every other special token."""
+    """Return the tokens that end a text: all special tokens, end of sequence included."""
     known = kg_llm.tokenizer.added_tokens_decoder.items()
     return frozenset({number for number, token in known if token.special}) | {kg_llm.encoder.eos_id}

@@ -172,6 +172,7 @@ class GcrOptions(KgLlmOptions):
 
     @model_validator(mode="after")
     def _fit(self) -> Self:
+        """Raise UsageError for ranking options without ``expand``."""
         idle = [
             name
             for name in ("answer_threshold", "min_confidence", "max_tails")
@@ -246,6 +247,7 @@ class DogOptions(KgLlmOptions):
 
     @model_validator(mode="after")
     def _fit(self) -> Self:
+        """Raise UsageError for the direction "in", which chains do not have."""
         if self.direction == "in":
             raise UsageError(
                 "Triplets are written as they are stored, so `direction` cannot be 'in'.",

@@ -1,9 +1,9 @@
-"""Questions about a whole graph: a plan is chosen among those that the schema allows, and run.
+"""Questions about a whole graph: the best plan that fits the schema is run.
 
 The plan scorer (:mod:`kgqa.models.plan_scorer`) reads the question with the parts of the schema,
-:mod:`kgqa.planning.search` puts the best plans together, and what they give decides among
-them: of two plans the one that finds something is meant. Rows are the answers; what a number counts
-is always given with it.
+:mod:`kgqa.planning.search` puts the best plans together, and what they give decides among them: of
+two plans the one that finds something is meant. Rows are the answers; what a number counts is
+always given with it.
 """
 
 from __future__ import annotations
@@ -105,25 +105,25 @@ if TYPE_CHECKING:
     from kgqa.understanding.literals import Stated, Stating
 
 _ENDING = re.compile(r"(?:or|er|ed|ing)$")
-UNKNOWN = 0.15  # of the confidence, if the question names what is not in the graph
-RANKED = 0.8  # if it asks for the top few, and not by what
-PASSED = 0.3  # if it states a value that its plan does not compare with, or asks for more
-VAIN = -12.0  # from which words ask for what a plan leaves out
-ALL_OF = 0.95  # at least, of all things of a class, if nothing else is asked
-UNEXPLAINED = 0.9  # and if it has words that its plan does not account for
-LOST = 0.5  # and for each further one of them that asks for something
-NOTHING_FOUND = 4.0  # off the score of a plan that finds nothing
-_TOGETHER = 12  # plans that an endpoint is asked at once
-_OFFERED, _OFFERED_AMONG = 2, 6  # readings to choose from, and plans that are tried for them
-NOTHING_THERE = 1.0  # and says every word of the question
-_NEAR, _COMPARED = 3.0, 6  # temperatures, and readings, that rows are compared of
-OTHERWISE = 0.35  # cosine below which a noun is not what a property or relation is called
-ABOUT = 0.55  # cosine from which a noun is a class in other words: film and movie, town and city
-OF_ROWS = 0.58  # sum of a noun's mean cosines to columns and to names of rows, if it means the rows
-_NAMED_ROWS = 8  # rows of a lone table whose names say what it is about
-_MOST_ROWS = 100_000  # of one whose rows are listed for that
-IDLE = 5.0  # and of a superlative that tells nothing apart
-FAILED = 8.0  # off the score of one that exceeds the limits
+UNKNOWN = 0.15  # factor of confidence for a name that is not in the graph
+RANKED = 0.8  # factor for "top few" without a criterion
+PASSED = 0.3  # factor for a value or a column that the plan ignores
+VAIN = -12.0  # penalty from which a plan ignores cues
+ALL_OF = 0.95  # least confidence for all members of a class
+UNEXPLAINED = 0.9  # factor for words that the plan does not explain
+LOST = 0.5  # factor for each further content word among them
+NOTHING_FOUND = 4.0  # off the score of a plan without a result
+_TOGETHER = 12  # plans prefetched from an endpoint at once
+_OFFERED, _OFFERED_AMONG = 2, 6  # readings offered, and plans tried for them
+NOTHING_THERE = 1.0  # the same, if the plan explains every word
+_NEAR, _COMPARED = 3.0, 6  # score distance, in temperatures, and number of plans to compare
+OTHERWISE = 0.35  # cosine below which a noun is no name of a property
+ABOUT = 0.55  # cosine from which a noun is a class's synonym: film and movie
+OF_ROWS = 0.58  # least sum of a noun's mean cosines to columns and row names
+_NAMED_ROWS = 8  # rows sampled for a lone table's subject
+_MOST_ROWS = 100_000  # most rows of a table that is sampled
+IDLE = 5.0  # off the score of a trivial superlative
+FAILED = 8.0  # off the score of a plan that exceeds the limits
 UNSAID = "The question cannot be said as one query over this graph's schema."
 NOT_SURE = "No reading of the question fits well enough"
 NOT_CHOSEN = "The general LLM's reply was not of the form asked for; the first reading is answered."
@@ -145,43 +145,45 @@ _ASKED = re.compile(
     r"\W*(?:which|what|list|show me)(?: all)?(?: the)? (?!is |was )([a-z]+s)\b", re.IGNORECASE
 )
 _HAVING = re.compile(r"\b(?:ha(?:s|ve|ving)|with)\b", re.IGNORECASE)
-_MOST_MENTIONED = 4  # classes, of which it is read whether they have things in common
+_MOST_MENTIONED = 4  # most classes tested for shared entities
 _ASKS_VALUE = re.compile(
     r"\W*(when|how (?:old|tall|long|far|heavy|big|large|high|deep|much|fast|hot|wide))\b", re.I
 )
-_LISTED = 8  # things that a sentence names
-_NOUN_WORDS = 3  # from the noun asked for that may be a part of it
+_LISTED = 8  # most entities named in a sentence
+_NOUN_WORDS = 3  # most words of the requested noun phrase
 
 
 class Read(NamedTuple):
     """The plans of a question, best first, each with its result.
 
-    None if it failed, or was not run, since a better one gave something.
+    A result is None if the plan failed or was not run, since a better one had a result.
     """
 
     plans: list[tuple[Candidate, QueryResult | None]]
     unknown: list[str]  # names in the question that nothing in the graph has
     confidence: float
-    seconds: tuple[float, float]  # of choosing, of running
-    strange: str = ""  # the kind of thing asked for, if the best plan has nothing called alike
+    seconds: tuple[float, float]  # seconds of planning, of execution
+    strange: str = ""  # the requested class, if the best plan has none of that name
     general_llm: GeneralLlmUse | None = None
-    said: str = ""  # a note on what the general LLM chose
-    unsaid: str = ""  # what no plan says
-    readings: tuple[PlanReading, ...] = ()  # what is offered to choose from
-    passed: tuple[str, ...] = ()  # words and values that the best plan has no use for
-    bounds: tuple[Bound, ...] = ()  # things that the best plan compares with
+    said: str = ""  # a note on the general LLM's choice
+    unsaid: str = ""  # the phrase that no plan can express
+    readings: tuple[PlanReading, ...] = ()  # alternative readings offered to the user
+    passed: tuple[str, ...] = ()  # words and values that the best plan ignores
+    bounds: tuple[Bound, ...] = ()  # entities whose values the best plan compares with
 
 
 class _Asked(NamedTuple):
+    """A question's literals, stored values and requested columns, with the schema's parts."""
+
     asked: Asked
     literals: Stated
-    named: tuple[Stating, ...]  # numbers that say which property is meant
+    named: tuple[Stating, ...]  # numbers that belong to a property's name
     found: list[FoundValue]
     parts: SchemaParts
 
 
 class Query(Method[QueryOptions]):
-    """Plans over the schema; see the module."""
+    """Answers questions by plans over the schema; see the module."""
 
     name = "query"
     Options = QueryOptions
@@ -189,7 +191,7 @@ class Query(Method[QueryOptions]):
     _parts: SchemaParts | None = None
     _values: ValueIndex | None = None
     _version: str = ""
-    _rows: NDArray[np.float32] | None = None  # what the rows of a lone table are about
+    _rows: NDArray[np.float32] | None = None  # the vector of a lone table's subject
     _last: tuple[tuple[str, str], _Asked] | None = None
 
     def __init__(
@@ -197,10 +199,10 @@ class Query(Method[QueryOptions]):
     ) -> None:
         super().__init__(options, resources, general=general)
         self._chooses: GeneralLLM | None = self.general
-        self.general = None  # it chooses a plan, and writes nothing
+        self.general = None  # it only chooses a plan
 
     def own_settings(self) -> dict[str, Any]:
-        """Return the plan scorer, and the general LLM, if any."""
+        """Return the settings of the plan scorer and of the general LLM, if any."""
         chooser: dict[str, Any] = {"scorer": self.options.scorer or "universal"}
         if self._chooses is not None:
             chooser["general_model"] = self._chooses.model
@@ -217,11 +219,11 @@ class Query(Method[QueryOptions]):
         )
 
     def asks_listed(self, store: Any, question: str) -> bool:
-        """Return whether a question lists the properties to give."""
+        """Return whether a question lists several properties to output."""
         graph: Any = queryable(cast("Any", store)) if isinstance(store, PropertyGraph) else None
         if graph is None or not 0 < len(graph.schema().types) <= MOST_CLASSES:
             return False
-        items = self._asked(graph, question)[0].items  # of plain triples one is a path's end
+        items = self._asked(graph, question)[0].items  # in plain triples one column is a path's end
         return bool(SHOWN_WITH.search(question)) or len(items) > bool(self.nouns)
 
     def read(
@@ -231,15 +233,14 @@ class Query(Method[QueryOptions]):
         among: frozenset[str] = frozenset(),
         topics: Sequence[TopicEntity] = (),
     ) -> Read:
-        """Return the plans that ``question`` may mean, of ``among`` if that has ids.
+        """Return the plans that ``question`` may mean, restricted to the ids ``among`` if any.
 
-        ``topics``: entities that it names, also by a part of their names.
-
-        Raises GraphError, UsageError.
+        ``topics``: entities that the question names, also by a part of their names. Raises
+        GraphError, UsageError.
         """
         began, question = time.perf_counter(), as_of(as_superlative(question))
         graph = queryable(_property_graph(store))
-        stored = SchemaIndex(_property_graph(store).schema())  # the classes that the store knows
+        stored = SchemaIndex(_property_graph(store).schema())  # the store's own classes
         _, values = self._of(graph)
         (question, items), literals, named, found, parts = self._asked(graph, question)
         mentions = {
@@ -272,8 +273,9 @@ class Query(Method[QueryOptions]):
         chosen = time.perf_counter()
         limits = QueryLimits(seconds=self.options.time_limit, first=MOST_ANSWERS)
 
-        @cache  # candidates are run for what they give, and compared: an endpoint is asked once
+        @cache  # results of candidates are compared: each runs once
         def run(plan: Plan) -> QueryResult | None:
+            """Run a plan; return None if it fails."""
             result = None
             with suppress(PlanError, TimeLimitError):
                 result = run_shown(plan, graph, parts.index, limits, stored=stored)
@@ -284,7 +286,7 @@ class Query(Method[QueryOptions]):
         best = -math.inf
         for one in plans:
             check_deadline()
-            if one.score <= best:  # what it gives can only take from its score
+            if one.score <= best:  # its result can only lower its score
                 worth.append((one.score, one, None))
                 continue
             result = run(one.plan)
@@ -299,7 +301,7 @@ class Query(Method[QueryOptions]):
         worth.sort(key=lambda one: (-one[0], one[2] is None))
         near = [one for one in worth[1:] if one[0] > worth[0][0] - _NEAR * temperature][:_COMPARED]
         same = [True, *(False for _ in worth[1:])]
-        if worth and (best_ := worth[0][2]) is not None:  # the same rows do not contradict it
+        if worth and (best_ := worth[0][2]) is not None:  # readings with the same rows agree
             for place, (score, one, result) in enumerate(near, 1):
                 other = result or run(one.plan)
                 worth[place] = score, one, other
@@ -352,7 +354,7 @@ class Query(Method[QueryOptions]):
         )  # fmt: skip
 
     def _planned(self, reading: Reading) -> list[Candidate]:
-        """Return the plans that are run, the best first; the ranker knows only named classes."""
+        """Return the plans to run, the best first; the ranker is used only for named classes."""
         most = self.options.plans
         if self.options.plan_ranker is None or reading.plain:
             return PlanSearch(reading).plans(most)
@@ -370,10 +372,10 @@ class Query(Method[QueryOptions]):
         literals: Stated,
         parts: SchemaParts,
     ) -> tuple[float, list[str], list[str]]:
-        """Return a plan's loss of confidence by ignored words of the question, and these words.
+        """Return the penalty for words that a plan ignores, the unknown names, and these words.
 
-        First names that nothing in the graph has, then values and words that the plan has no use
-        for. ``bare``: the question without the values that were found.
+        Unknown names are in nothing of the graph; ignored are values and words that the plan lacks.
+        ``bare``: the question without stored values.
         """
         plan = best.plan
         unknown = unknown_names(question, [*found, *literals.literals], parts)
@@ -398,17 +400,17 @@ class Query(Method[QueryOptions]):
         things = plan.is_bare and not any(isinstance(one, PropertyRef) for one in plan.give)
         known = set() if self.nouns or _HAVING.search(question) else _known(parts)
         if things and known & {word[:5] for word in words}:
-            part *= PASSED  # all of a class, though the graph knows more of the words
+            part *= PASSED  # a whole class, although the graph has more of the words
         if plan.order and isinstance(plan.order[0].by, PropertyRef) and not self.nouns:
             part *= RANKED ** ranks_by_nothing(question)
         return part, unknown, [*stray, *words]
 
     def _same_noun(self, graph: Any, question: str, plan: Plan, words: Sequence[str]) -> str:
-        """Return the noun asked for if it calls a plan's class in other words, else "".
+        """Return the requested noun if it is a synonym of the plan's class, else "".
 
-        ``words``: those that no name of the plan accounts for: of a film, "movies". The rows of a
-        lone table, which may be called after a file, are what its columns and names are about:
-        cars have cylinders and horsepower, and one is a Datsun 610.
+        ``words``: those that no name of the plan explains: of a film, "movies". A lone table may be
+        named after a file; its rows are then compared by columns and names: cars have cylinders and
+        horsepower, and one is a Datsun 610.
         """
         noun = stem((asked_noun(question) or question).partition(" ")[0].lower())
         if noun not in words or not plan.nodes or not plan.nodes[0]:
@@ -425,7 +427,7 @@ class Query(Method[QueryOptions]):
 
     @staticmethod
     def _guesses(bare: str, plan: Plan, literals: Stated, parts: SchemaParts) -> bool:
-        """Return whether a plan looks for a quoted text in an unnamed property."""
+        """Return whether a plan searches for a quoted text in a property that is not mentioned."""
         mentions = Mentions(
             blanked(bare, ((literal.start, literal.end) for literal in literals.literals))
         )
@@ -444,7 +446,7 @@ class Query(Method[QueryOptions]):
         return False
 
     def _asked(self, graph: Any, question: str) -> _Asked:
-        """Return the planner's reading of a question: its literals and the graph's values."""
+        """Read a question for planning: its literals, stored values and requested columns."""
         parts, values = self._of(graph)
         last, key = self._last, (self._version, question)
         if last is None or last[0] != key:
@@ -462,7 +464,7 @@ class Query(Method[QueryOptions]):
     def _unmeasured(self, question: str, best: Candidate, words: Sequence[str]) -> list[str]:
         """Return the measure that a question sums or maximises, if the schema has no name like it.
 
-        ``words``: those of the question that no name of the plan accounts for.
+        ``words``: those of the question that no name of the plan explains.
         """
         plan = best.plan
         counted = [item.of for item in plan.items() if isinstance(item, Aggregate)]
@@ -473,7 +475,7 @@ class Query(Method[QueryOptions]):
         if any(isinstance(item, Arithmetic) for item in [*plan.items(), *counted]):
             return []
         if self.nouns and ("" in best.nouns or any(isinstance(one, NodeRef) for one in counted)):
-            return []  # what classes without types are called is not said
+            return []  # the names of inferred classes are unknown
         known = _known(self._parts) if self._parts else set()
         known |= {_ENDING.sub("", one) for one in known}  # actors, of what is "acted in"
         nouns = [one for one in map(stem, measures(question))
@@ -488,17 +490,17 @@ class Query(Method[QueryOptions]):
     def _strange(
         self, question: str, best: Candidate, result: QueryResult | None, parts: SchemaParts
     ) -> str:
-        """Return the kind of thing that a question asks for, if a plan has nothing called alike.
+        """Return the requested class, as said, if the plan has none of that name, else "".
 
-        "Which movies are there?" of a graph without movies has a best plan, too: another class. So
-        has "Which movies have no director?", where nothing is found.
+        "Which movies are there?" about a graph without movies has a best plan, too: for another
+        class. So has "Which movies have no director?", which finds nothing.
         """
         plan, kind = best.plan, kind_asked(question)
         if any(name and names_class(question, name) for name in plan.nodes):
             return ""
         if not kind or has_words_of(plan, question, parts.index.schema, self.nouns):
             asked = _ASKED.match(question)
-            without = plan.without and not self.nouns  # what has none of it, always finds something
+            without = plan.without and not self.nouns  # a negated pattern nearly always has matches
             if result is None or (result.rows and not without) or not asked:
                 return ""
             kind = asked[1].lower()
@@ -511,10 +513,10 @@ class Query(Method[QueryOptions]):
     def _lacking(
         self, bare: str, best: Candidate, found: Sequence[FoundValue], parts: SchemaParts
     ) -> str:
-        """Return the requested property of a named thing if a plan gives something else, else "".
+        """Return a named entity's requested property if the plan outputs something else, else "".
 
-        "What is Bo's salary?" is never answered with Bo, nor with the most similar property of Bo.
-        ``bare``: the question without the values that were found.
+        "What is Bo's salary?" is never answered with Bo, nor with Bo's most similar property.
+        ``bare``: the question without stored values.
         """
         plan = best.plan
         noun = asked_of_one(bare, [(one.start, one.end) for one in found])
@@ -533,13 +535,13 @@ class Query(Method[QueryOptions]):
 
     @staticmethod
     def _reads_noun(noun: str, best: Candidate, parts: SchemaParts) -> bool:
-        """Return whether the names of a plan account for the last word of ``noun``."""
+        """Return whether the names of a plan explain the last word of ``noun``."""
         types = [parts.index.types[node] for node in best.plan.nodes if node]
         called = [name for type_ in types for name in type_.names]
         return not unexplained(noun.split()[-1], [*_names(best.plan), *best.nouns, *called])
 
     def findings_of(self, read: Read) -> Findings:
-        """Return the findings of the best plan."""
+        """Return the findings of the best plan that was run."""
         timings = Timings(decode=read.seconds[0], ground=read.seconds[1])
         cost: dict[str, Any] = {
             "forward_passes": 1,
@@ -593,7 +595,7 @@ class Query(Method[QueryOptions]):
                 + ": name what it asks for as the graph does, or run the nearest (kgqa query).",
             )
             answers, others_, readings = (), answers, read.readings
-            result = result if rows else None  # an empty result answers nothing, either
+            result = result if rows else None  # an empty result is no answer, either
         else:
             others_ = ()
         return Findings(
@@ -617,15 +619,16 @@ class Query(Method[QueryOptions]):
 
     @property
     def rows(self) -> str:
-        """The class of the rows of a lone table, "" of other graphs and before a question."""
+        """The class of a lone table's rows, "" for other graphs and before the first question."""
         return self._parts.rows if self._parts else ""
 
     @property
     def nouns(self) -> Mapping[str, str]:
-        """What the classes of plain triples are called; none of a graph that has classes."""
+        """The everyday names of inferred classes; empty for a graph that states its classes."""
         return {} if self._parts is None else self._parts.called.nouns
 
     def _of(self, store: Any) -> tuple[SchemaParts, ValueIndex]:
+        """Return the schema's parts and the value index of a store, computed once a version."""
         version = f"{store.url}\0{store.info.name}\0{store.info.version}"
         if self._parts is None or self._values is None or version != self._version:
             schema = store.schema()
@@ -642,7 +645,7 @@ class Query(Method[QueryOptions]):
 
 
 def _names_of_rows(store: Any, rows: EntityType) -> list[str]:
-    """Return names of a few rows of a lone table; none if they are called by numbers."""
+    """Return the names of a few rows of a lone table, without those that are numbers."""
     if rows.count > _MOST_ROWS:
         return []
     keys = store.instances(rows.name)
@@ -652,7 +655,7 @@ def _names_of_rows(store: Any, rows: EntityType) -> list[str]:
 
 
 def _about_rows(store: Any, parts: SchemaParts, encoder: SentenceEncoder) -> NDArray[np.float32]:
-    """Return the sum of the mean vectors of a lone table's columns and of names of its rows."""
+    """Return a vector of a lone table's subject: mean of its columns plus mean of row names."""
     rows = parts.index.types[parts.rows]
     columns = [rows.name, *(one.name for one in rows.properties)]
     columns += [one.relation for one in parts.index.schema.relations if one.head == rows.name]
@@ -664,7 +667,7 @@ def _about_rows(store: Any, parts: SchemaParts, encoder: SentenceEncoder) -> NDA
 
 
 def within(plan: Plan, ids: Set[str], types: Set[str]) -> Plan | None:
-    """Return a plan restricted to the entities ``ids``; None if it has none of their types.
+    """Restrict a plan to the entities ``ids``; None if none of its nodes has one of ``types``.
 
     >>> print(within(Plan(("Book",)), {"Book/1"}, {"Book"}))
     Book | Book in "Book/1" | give Book
@@ -678,7 +681,7 @@ def within(plan: Plan, ids: Set[str], types: Set[str]) -> Plan | None:
 
 
 def _of_two_classes(graph: Any, question: str, parts: SchemaParts) -> frozenset[str]:
-    """Return the classes that a question mentions and that have things of another one, or none."""
+    """Return the classes that the question mentions and that share entities with each other."""
     mentions = Mentions(question)
     said = [type_ for type_ in parts.index.types if mentions.share(type_) == 1]
     if len(said) < 2 or len(said) > _MOST_MENTIONED or isinstance(graph, PlainGraph):
@@ -695,9 +698,9 @@ def readings_of(
     ranked: Sequence[tuple[Candidate, QueryResult | None]],
     run: Callable[[Plan], QueryResult | None],
 ) -> tuple[PlanReading, ...]:
-    """Return the first two plans that give something, and not the same.
+    """Return the first two plans whose results are not empty and differ.
 
-    ``ranked``: the best first, each with what it gives, or None if it is still to ``run``.
+    ``ranked``: the best first, each with its result, or None if it is still to ``run``.
     """
     found: list[PlanReading] = []
     given: list[tuple[int, set[object]]] = []
@@ -714,9 +717,9 @@ def readings_of(
 
 
 def as_read(answer: Answer, number: int, run: Callable[[Plan], QueryResult]) -> Answer:
-    """Return an answer in its reading number ``reading``, counted from 1.
+    """Return an answer according to its alternative reading ``number``, counted from 1.
 
-    ``run`` gives the rows of a plan. Raises UsageError for a number of no reading, PlanError.
+    ``run`` runs a plan. Raises UsageError for a number of no reading, PlanError.
     """
     readings = answer.readings
     if not 0 < number <= len(readings):
@@ -742,7 +745,7 @@ def as_read(answer: Answer, number: int, run: Callable[[Plan], QueryResult]) -> 
 
 
 def units_of(question: str, literals: Stated) -> list[tuple[int, int]]:
-    """Return where the units of a question's numbers stand."""
+    """Return the spans of the units behind a question's numbers."""
     found = []
     for literal in literals.literals:
         rest = question[literal.end :].split()
@@ -754,7 +757,7 @@ def units_of(question: str, literals: Stated) -> list[tuple[int, int]]:
 
 
 def _named_in(plan: Plan) -> frozenset[str]:
-    """Return the texts that a plan names things by: ids, names."""
+    """Return the texts, names or ids, in all conditions of a plan."""
     where = [*plan.where, *(one for part in plan.without for one in part.where)]
     if plan.first is not None:
         where += plan.first.where
@@ -763,7 +766,7 @@ def _named_in(plan: Plan) -> frozenset[str]:
 
 
 def _texts_of(plan: Plan) -> list[str]:
-    """Return the texts that a plan compares with."""
+    """Return the texts in a plan's own conditions."""
     found = [one.right for one in plan.where if isinstance(one.right, tuple)]
     return [value for right in found for value in right if isinstance(value, str)]
 
@@ -771,7 +774,7 @@ def _texts_of(plan: Plan) -> list[str]:
 def unknown_names(
     question: str, values: Sequence[FoundValue | Stating], parts: SchemaParts
 ) -> list[str]:
-    """Return the names in a question, by their capital letters, that nothing in the graph has."""
+    """Return the capitalised names in a question that nothing in the graph has."""
     known, found = _known(parts), []
     for match in re.finditer(r"(?<=[\w,;:] )[A-Z][\w.'-]*(?: [A-Z][\w.'-]*)*", question):
         inside = any(value.start < match.end() and match.start() < value.end for value in values)
@@ -789,9 +792,9 @@ def _known(parts: SchemaParts) -> set[str]:
 def unused(
     question: str, plan: Plan, found: Sequence[FoundValue], literals: Stated, names: Set[str]
 ) -> list[str]:
-    """Return the values and numbers of a question that a plan has no use for, as they stand.
+    """Return the values and numbers in a question that the plan does not use, as written.
 
-    ``names``: what the schema calls its parts, which a question may quote.
+    ``names``: the schema's names, which a question may quote.
     """
     held: set[str] = set()
     limits: set[str] = set()
@@ -822,7 +825,7 @@ def unused(
 
 
 def passed_over(question: str, plan: Plan, nouns: Sequence[str] = ()) -> str:
-    """Return the word before the noun asked for, if a plan does not account for it, else "".
+    """Return the word before the requested noun if the plan does not explain it, else "".
 
     ``nouns``: other names of the plan's classes.
 
@@ -838,19 +841,19 @@ def passed_over(question: str, plan: Plan, nouns: Sequence[str] = ()) -> str:
 def has_words_of(
     plan: Plan, question: str, schema: GraphSchema, nouns: Mapping[str, str], *, about: bool = False
 ) -> bool:
-    """Return whether a plan compares something, or one of its names is in the question.
+    """Return whether a question contains a name of the plan, or the plan compares something.
 
-    What people call a class or a relation is a name of it, too. ``nouns``: what classes that have
-    no name are called; of those the words say less, so that an order or a number will do.
-    ``about``: whether the question names what it is about, which compares nothing.
+    Synonyms of classes and relations count as names. ``nouns``: of unnamed classes, whose words say
+    less, so that an order or a number is enough. ``about``: a condition on the named topic entity
+    does not count as comparison.
     """
     if not about and (plan.where or (nouns and (plan.order or plan.grouped or plan.without))):
         return True
     if any(isinstance(one, Aggregate) and isinstance(one.of, Arithmetic) for one in plan.give):
-        return True  # what it is called, no name says
+        return True  # its name is unknown
     items = [*plan.give, *plan.group, *(sort.by for sort in plan.order)]
     names = [*plan.nodes, *(hop.relation for hop in plan.all_hops)]
-    if nouns:  # a plan over plain triples leaves out what its hops say
+    if nouns:  # a plan over plain triples omits classes implied by hops
         ends = {end for relation in schema.relations if relation.relation in names
                 for end in (relation.head, relation.tail)}  # fmt: skip
         if ends & nameless(schema, nouns):
@@ -871,7 +874,7 @@ def has_words_of(
 
 
 def is_all_of(question: str, plan: Plan) -> bool:
-    """Return whether a question asks for all things of a class, and a plan gives or counts them.
+    """Return whether a question asks for all members of a class, and a plan lists or counts them.
 
     >>> is_all_of("List the ship cities", Plan(("ShipCity",))), is_all_of("Ships?", Plan(("Ship",)))
     (True, False)
@@ -883,12 +886,12 @@ def is_all_of(question: str, plan: Plan) -> bool:
 
 
 def is_count(item: object) -> bool:
-    """Return whether something that a plan gives is a number of things."""
+    """Return whether an output item is a number of entities."""
     return isinstance(item, Aggregate) and item.kind == "count" and isinstance(item.of, NodeRef)
 
 
 def kind_asked(question: str) -> str:
-    """Return the class that a question lists or counts as a whole; "" for other questions.
+    """Return the class that a question lists or counts as a whole, "" for other questions.
 
     >>> kind_asked("Which movies are there?"), kind_asked("List all the ship cities")
     ('movies', 'ship cities')
@@ -900,9 +903,9 @@ def kind_asked(question: str) -> str:
 
 
 def confidence_of(worth: Sequence[float], temperature: float, same: Sequence[bool]) -> float:
-    """Return the probability of the first of several plans, by a softmax over their scores.
+    """Return the softmax probability of the first plan among several, from their scores.
 
-    ``same``: whether each gives what the first does.
+    ``same``: which plans have the same result as the first; their probabilities are added.
     """
     if not worth:
         return 0.0
@@ -912,10 +915,10 @@ def confidence_of(worth: Sequence[float], temperature: float, same: Sequence[boo
 
 
 def named_by_kind(question: str, topic: TopicEntity) -> bool:
-    """Return whether a topic entity was found by one common noun that is a part of its name.
+    """Return whether a topic entity was linked from a single common noun in its name.
 
-    It is the noun that the question asks for, or a plural: in "Which trials are running?"
-    "Pinnacle Trial Monitoring" is not meant, and of "email of bo" Bo Berg is.
+    The noun is the requested class, or a plural: in "Which trials are running?" "Pinnacle Trial
+    Monitoring" is not meant; in "email of bo" Bo Berg is.
     """
     said, mention = normalise(topic.mention).split(), topic.mention
     if len(said) != 1 or not mention[:1].islower():
@@ -930,7 +933,7 @@ def named_by_kind(question: str, topic: TopicEntity) -> bool:
 
 
 def given_itself(question: str, plan: Plan) -> str:
-    """Return "when" or "how old" if a plan gives the thing that the question names, else "".
+    """Return "when" or "how old" if a plan outputs the named entity instead of a value, else "".
 
     >>> of_ann = Comparison(PropertyRef(NodeRef(0), "name"), "=", ("Ann",))
     >>> given_itself("How old is Ann?", Plan(("Guest",), where=(of_ann,), give=(NodeRef(0),)))
@@ -941,7 +944,7 @@ def given_itself(question: str, plan: Plan) -> str:
 
 
 def _gives_named(plan: Plan) -> bool:
-    """Return whether a plan gives first the things that it has a condition for."""
+    """Return whether a plan's first output is a node that it has a condition on."""
     given = plan.give[0]
     return isinstance(given, NodeRef) and any(
         ref == given for one in plan.where for ref in owners(one.left)
@@ -949,7 +952,7 @@ def _gives_named(plan: Plan) -> bool:
 
 
 def overview(schema: GraphSchema) -> Findings:
-    """Return an overview of a graph: its types with their counts, and example questions."""
+    """Return an overview of a graph: its types with counts, and example questions."""
     answers = [
         RankedAnswer(None, f"{one.name} ({one.count:,})", 1.0, grounded=True)
         for one in schema.types
@@ -976,7 +979,7 @@ def overview(schema: GraphSchema) -> Findings:
 
 
 def counted_words(result: QueryResult) -> str:
-    """Return the counted things of the first row in words: "12 films: A, B, … and 4 more"."""
+    """Return the counted entities of the first row in words: "12 films: A, B, … and 4 more"."""
     if result.source is None or not len(result) or not result.plan.grouped:
         return ""
     for one in result.evidence(0, _LISTED).counted:
@@ -992,6 +995,7 @@ def counted_words(result: QueryResult) -> str:
 
 
 def _answer(row: tuple[Cell, ...], result: QueryResult) -> RankedAnswer:
+    """Return the first cell of a row as an answer."""
     first = row[0]
     if isinstance(first, Node):
         return RankedAnswer(first.id, first.name, 1.0, grounded=True)
@@ -1000,12 +1004,13 @@ def _answer(row: tuple[Cell, ...], result: QueryResult) -> RankedAnswer:
 
 
 def _first_column(result: QueryResult) -> tuple[int, set[object]]:
+    """Return the number of rows, and the distinct values of the first column."""
     rows = [*result.rows, *result.tied]
     return result.rows_in_all, {row[0].id if isinstance(row[0], Node) else row[0] for row in rows}
 
 
 def is_idle(result: QueryResult, run: Callable[[Plan], QueryResult | None]) -> bool:
-    """Return whether a superlative is trivial: only one thing competes, or all counts are 1."""
+    """Return whether a superlative is trivial: only one candidate, or all counts are 1."""
     plan = result.plan
     if not plan.order or plan.limit != 1 or plan.skip or plan.first is not None:
         return False
@@ -1018,6 +1023,7 @@ def is_idle(result: QueryResult, run: Callable[[Plan], QueryResult | None]) -> b
 
 
 def _shown(value: object) -> str:
+    """Return a value as text."""
     if value is None:
         return "no value"
     if isinstance(value, bool):
@@ -1026,18 +1032,18 @@ def _shown(value: object) -> str:
 
 
 def _joins(plan: Plan) -> bool:
-    """Return whether two things of a plan have something in common: a node, or a property."""
+    """Return whether a plan requires two nodes to share a node or a property value."""
     ends = [hop.target for hop in plan.hops]
     compared = any(isinstance(one.right, PropertyRef) for one in plan.where)
     turned = {(hop.source, hop.relation, hop.inverse) for hop in plan.hops}
     common = any(
         (hop.target, hop.relation, not hop.inverse) in turned for hop in plan.hops
-    )  # by one relation to a node and back
+    )  # to a node and back by one relation
     return compared or common or len(ends) > len({*ends})
 
 
 def _names(plan: Plan) -> list[str]:
-    """Return the names and values that a plan speaks of."""
+    """Return the names and values that a plan's text contains."""
     lasting = any(
         isinstance(value, str) and length(value) is not None
         for one in plan.where
@@ -1057,11 +1063,11 @@ def _names(plan: Plan) -> list[str]:
 
 
 def _gives(result: QueryResult) -> bool:
-    """Return whether a result has a value other than zero counts and missing values."""
+    """Return whether a result has a value besides zero counts and missing values."""
     best = [at for at, item in enumerate(result.plan.give)
             if any(item == sort.by for sort in result.plan.order[:1])]  # fmt: skip
     if best and all(row[best[0]] is None for row in result.rows):
-        return False  # "the lowest" of things that have no such value
+        return False  # "the lowest" of entities without the value
     numbers = [at for at, item in enumerate(result.plan.give) if isinstance(item, Aggregate)]
     if numbers:
         return any(row[at] not in (None, 0) for row in result.rows for at in numbers)
@@ -1069,6 +1075,7 @@ def _gives(result: QueryResult) -> bool:
 
 
 def _property_graph(store: GraphStore) -> Any:
+    """Return the store if it has a schema. Raises UsageError."""
     if not isinstance(store, PropertyGraph):
         raise UsageError(
             f"The KG {store.info.name} cannot be asked as a whole: its store gives no schema.",

@@ -1,7 +1,7 @@
-"""Path ranking: every relation path out of the topic entity, ranked by its words.
+"""Path ranking: scores every relation path out of the topic entities by its words.
 
-On a KG of a user's own a few dozen relation paths leave a topic entity: choosing among them is
-all there is to do. A path ranker (:mod:`kgqa.models.path_ranker`) gives each a probability, beside
+On a KG of a user's own a few dozen relation paths leave a topic entity: choosing among them is all
+there is to do. A path ranker (:mod:`kgqa.models.path_ranker`) gives each a probability, beside
 "none of them"; an entity's is that of the likeliest one that leads to it, and of several topic
 entities the product. If a relation that the topic has not fits better, one that entities of its
 kind usually have or, much better, any other of the KG or one that other KGs have, the answer is
@@ -88,30 +88,30 @@ if TYPE_CHECKING:
     from kgqa.paths.schema import Hop
 
 ANSWER_THRESHOLD = 0.7  # chosen on the graphs of scripts/bench_own
-_NAMED_FIRST = 1_000  # answers of a database whose ties are ordered by name
-MOST_EXPLAINED = 10  # relation paths of a topic entity that an answer keeps
+_NAMED_FIRST = 1_000  # answers of a database among which ties are ordered by name
+MOST_EXPLAINED = 10  # relation paths of a topic entity kept in an answer
 # of "yes", fitted on the 104 questions of tests/data/own*/*/yes_no.jsonl
 YES_CALIBRATION, LEAST_YES = (0.6, 2.4), 1e-4
-_AHEAD, _PATHS_AHEAD = 500, 20_000  # edges and paths of a topic entity of which one looks ahead
-_LIKELY_AHEAD, _ROWS_AHEAD = 100, 50  # relation paths, and paths of each, looked up ahead
-MOST_OTHER_RELATIONS = 1_000  # relations that are read once a session
+_AHEAD, _PATHS_AHEAD = 500, 20_000  # most edges and paths of a topic entity for prefetching
+_LIKELY_AHEAD, _ROWS_AHEAD = 100, 50  # relation paths, and paths of each, to prefetch
+MOST_OTHER_RELATIONS = 1_000  # most other relations to compare with
 OTHER_KG_PENALTY = (
     3.5  # less of a logit, if entities of other kinds or other KGs have it; chosen there
 )
-_BETTER, _WORSE, _SURELY = 6.0, 3.0, 30.0  # differences of logits, at most
+_BETTER, _WORSE, _SURELY = 6.0, 3.0, 30.0  # bounds of differences of logits
 _NO_LOGIT = -1_000.0
-_NO_KIN = -2.0  # if others of its kind have nothing that the topic lacks
-OTHER_ROLE_ODDS = 1.5  # that there is none, if what is likeliest is of another kind
-FIRST_STEP = 0.5  # probability of a relation from which a question's first step is that
-SAID_BY_ANY = 0.7  # probability that a fact between two things is what "have" asks for
+_NO_KIN = -2.0  # if similar entities have no relation that the topic lacks
+OTHER_ROLE_ODDS = 1.5  # log-odds of no answer, if the best one has another role
+FIRST_STEP = 0.5  # probability from which a relation is a question's first step
+SAID_BY_ANY = 0.7  # probability that any fact between two entities confirms "have"
 _HAS, _HAVING = re.compile(r"\b(?:have|has|had)\b", re.IGNORECASE), stems_of("have has had got")
-_ENDS = 3  # entities that a first step leads to, of which the rest is asked
-OTHER_STEP = 3.0  # less of a logit, for relation paths that begin with another one
-_NUMBER = re.compile(r"\W*\d[\d.,]*(\s*\S{1,6})?")  # with a unit, perhaps
+_ENDS = 3  # entities of a first step from which the second one is tried
+OTHER_STEP = 3.0  # off the logit of relation paths with another first step
+_NUMBER = re.compile(r"\W*\d[\d.,]*(\s*\S{1,6})?")  # and perhaps a unit
 
 
 class Rank(Method[RankOptions]):
-    """Answers from relation paths ranked by their words. Not for use by several threads."""
+    """Answers from relation paths ranked by their words; for one thread."""
 
     name = "rank"
     Options = RankOptions
@@ -121,7 +121,7 @@ class Rank(Method[RankOptions]):
         self.ranker: PathRanker = resources.path_ranker(options.ranker, options.encoder)
         # A head is fitted to questions most of which have an answer, and finds one everywhere.
         bare = () if self.ranker.head is None else (replace(self.ranker, head=None),)
-        self._judges = (*bare, self.ranker)  # the last names what is missing
+        self._judges = (*bare, self.ranker)  # the last one finds the missing relation
         self.card = AdapterCard(hops=self.ranker.card.hops)
         threshold, refuse = options.answer_threshold, options.refuse_above
         self.answer_threshold = ANSWER_THRESHOLD if threshold is None else threshold
@@ -129,7 +129,7 @@ class Rank(Method[RankOptions]):
         self._words: RankWords | None = None
 
     def own_settings(self) -> dict[str, Any]:
-        """Return the ranker, and the threshold of answers."""
+        """Return the settings of the ranker, and the answer threshold."""
         return {
             "ranker": self.ranker.name,
             "answer_threshold": self.answer_threshold,
@@ -139,9 +139,9 @@ class Rank(Method[RankOptions]):
     def foreseen(
         self, store: GraphStore, question: LinkedQuestion
     ) -> tuple[Mapping[int, Sequence[str]], Sequence[Candidate]]:
-        """Return the names of the topic entities, and what a question names beside them.
+        """Return the names of the topic entities, and other entities that the question names.
 
-        An endpoint reads with these what is around the topic entities. Raises GraphError.
+        An endpoint prefetches the neighbourhoods of both. Raises GraphError.
         """
         words = self._in(store)
         topics = keys_array([topic.key for topic in question.topics])
@@ -153,7 +153,7 @@ class Rank(Method[RankOptions]):
         return names, named_beside(store, words.question(question.question, -1, names), names)
 
     def look_ahead(self, store: GraphStore, question: LinkedQuestion) -> None:
-        """Let an endpoint read with another method's requests what this one will ask.
+        """Have an endpoint prefetch, with another method's requests, the data for this question.
 
         Raises GraphError.
         """
@@ -162,7 +162,7 @@ class Rank(Method[RankOptions]):
         rules, words = self.walks(store), self._in(store)
         for topic in question.topics:
             if len(hops_out_of(store, keys_array([topic.key]), rules).row) > _AHEAD:
-                continue  # another method may not read what is around all of these
+                continue  # too many: another method may not read their neighbourhoods
             paths = few_paths(store, topic.key, rules, _PATHS_AHEAD)
             if paths is None or not paths.steps:
                 continue
@@ -174,7 +174,7 @@ class Rank(Method[RankOptions]):
                 foresee_edges(store, *stored_edges(paths.table.take(rows))[1:])
 
     def answer(self, store: GraphStore, question: LinkedQuestion) -> Findings:
-        """Return the entities that the likeliest relation paths lead to, or the choices."""
+        """Return the entities, or the choices, that the most probable relation paths lead to."""
         began = time.perf_counter()
         rules, notes = self.walks(store), list[str]()
         words, question = self._in(store), affirmed(question)
@@ -201,7 +201,7 @@ class Rank(Method[RankOptions]):
         ]
         notes += self._left_out(words, question.topics, found, weighed)
         if question.is_yes_no:
-            bare = words.question(question.question, -1, names)  # without both names
+            bare = words.question(question.question, -1, names)  # the question without both names
             any_fact = bool(_HAS.search(bare)) and not stems_of(normalise(bare)) - _HAVING
             return self._yes_or_no(
                 store, question, found, weighed, notes, walked - began, any_fact=any_fact
@@ -243,7 +243,7 @@ class Rank(Method[RankOptions]):
         evidence = self._evidence(
             store, found, weighed, order[: max(chosen, self.options.k)], narrowed.rows
         )
-        absent = math.prod(one.absent for one in weighed)  # any topic may lead to the answer
+        absent = math.prod(one.absent for one in weighed)  # any topic may have the answer
         answers: Sequence[RankedAnswer]
         if choices:
             called = {
@@ -331,7 +331,7 @@ class Rank(Method[RankOptions]):
         )
 
     def _vectors(self, texts: list[str]) -> NDArray[np.float32]:
-        """Return vectors by the bare encoder, which few questions need: a second model."""
+        """Return text vectors by the encoder without the head, loaded at first use."""
         return self.resources.sentence_encoder(None).encode(texts)
 
     def _yes_or_no(
@@ -345,9 +345,9 @@ class Rank(Method[RankOptions]):
         *,
         any_fact: bool,
     ) -> Findings:
-        """Return "yes" with the paths between the two topic entities that say it, or no answer.
+        """Return "yes" with the confirming paths between the two topic entities, or no answer.
 
-        ``any_fact``: whether any fact between them does: "Does the shop have it?".
+        ``any_fact``: accept any fact between them: "Does the shop have it?".
         """
         began = time.perf_counter()
         first, second = question.topics
@@ -405,9 +405,11 @@ class Rank(Method[RankOptions]):
     def _weigh_steps(
         self, words: RankWords, asked: str, topic: TopicEntity, paths: RelationPaths
     ) -> Weighed:
-        """Weigh the relation paths of a topic; of a question in two steps, by both.
+        """Return the scores of a topic's relation paths, also for a question in two steps.
 
-        If the topic lacks the first, or what that leads to the second, the answer is not there.
+        1. Score the first step from the topic entity. If the topic lacks it, there is no answer.
+        2. Score the whole question on relation paths that begin with the best first step.
+        3. If that step itself scores best, test whether its tails have the second step.
         """
         things = [words.hop(step[-1]) for step in paths.steps if not words.is_value(step[-1])]
         asked = which_of_them(asked, things)
@@ -431,7 +433,7 @@ class Rank(Method[RankOptions]):
         ends = in_id_order(words.store, np.unique(paths.table.ends()[paths.of == best]))[:_ENDS]
         entities = words.store.entities(keys_array(ends.tolist()))
         absent = 1.0
-        for row, key in enumerate(entities.keys.tolist()):  # what that leads to may lack the rest
+        for row, key in enumerate(entities.keys.tolist()):  # which may lack the rest
             tail = TopicEntity(key, entities.ids[row], entities.label(row), 1.0)
             beyond, _ = relation_paths(words.store, key, replace(words.rules, hops=1))
             absent = min(absent, self._weigh(words, steps.rest, tail, beyond).absent)
@@ -449,7 +451,7 @@ class Rank(Method[RankOptions]):
         paths: RelationPaths,
         more: NDArray[np.float64] | float = 0.0,
     ) -> Weighed:
-        """Weigh the relation paths of a topic; ``more`` is added to their logits."""
+        """Return the scores of a topic's relation paths; ``more`` is added to their logits."""
         own = {step[0] for step in paths.steps if len(step) == 1}
         every = [*paths.steps, *((hop,) for hop in words.schema.missing(own))]
         count = len(paths.steps)
@@ -457,7 +459,7 @@ class Rank(Method[RankOptions]):
         added[:count] += adjustment(words, self.ranker, asked, paths) + more
         logits = words.logits(self.ranker, asked, every)
         best = int(np.argmax(logits[:count] + added[:count])) if count else -1
-        if count and len(every[best]) == 1 and added[best] <= 0:  # not yet of the kind asked for
+        if count and len(every[best]) == 1 and added[best] <= 0:  # not of the requested type
             after = next_said(asked, words, every[:count], every[best][0])
             alone = words.logits(self.ranker, asked, [every[at][1:] for at in after])
             for at, logit in zip(after, alone.tolist(), strict=True):
@@ -491,31 +493,31 @@ class Rank(Method[RankOptions]):
     ) -> tuple[float, str]:
         """Return the probability that the graph has no answer, and the missing relation in words.
 
-        Of ``every`` relation path the topic has the first ``count``, and others of its kind the
-        rest; ``logits`` are the ranker's own, with what was ``added``. What it may lack is a
-        relation of the KG, in words, or "".
+        Of the relation paths ``every`` the topic has the first ``count``, and similar entities the
+        rest. ``logits``: of the ranker alone; ``added``: the adjustments. The relation is "" if
+        unknown.
         """
         own = {one[0] for one in every[:count] if len(one) == 1}
         common = words.schema.common(MOST_OTHER_RELATIONS)
         elsewhere = [hop for hop in common if hop not in own]
-        few = len(common) < MOST_OTHER_RELATIONS  # else the KG itself says what there is to ask for
+        few = len(common) < MOST_OTHER_RELATIONS  # else the KG has most of them
         fit = [one for one, more in zip(every[:count], added, strict=False) if more >= 0]
         singles = [words.path(one) for one in fit if len(one) == 1]
-        signs = []  # of each judge
+        signs = []  # evidence of each ranker
         for ranker in self._judges:
             fits = logits if ranker is self.ranker else words.logits(ranker, asked, every) + added
             beyond = words.logits(ranker, asked, [(hop,) for hop in elsewhere])
             unknown = ranker.logit_elsewhere(asked, singles) if few else -math.inf
             there, kin = (one.max(initial=_NO_LOGIT) for one in (fits[:count], fits[count:]))
             other = beyond.max(initial=_NO_LOGIT)
-            least = max(other, unknown) - OTHER_KG_PENALTY  # the likeliest: many are not likelier
+            least = max(other, unknown) - OTHER_KG_PENALTY  # the best one alone counts
             absent = np.logaddexp.reduce([ranker.none, least, *fits[count:]])
             better = min(max(kin - there, -_WORSE), _BETTER) if len(fits) > count else _NO_KIN
             signs.append([min(absent - there, _SURELY), better])
         best = int(np.argmax(fits[:count])) if count else None
         unsaid = best is not None and not says_kind(asked, words.path(every[best]))
         odds = lacking_odds([*np.mean(signs, axis=0), unsaid, 1.0], self.ranker.card.lacking)
-        missing = ""  # as the last judge sees it
+        missing = ""  # by the last ranker
         if best is not None and (role := other_role(words, self.ranker, asked, every[best][-1])):
             odds, missing = max(odds, OTHER_ROLE_ODDS), f"has no {role}"
         elif kin >= least and len(fits) > count:
@@ -532,7 +534,7 @@ class Rank(Method[RankOptions]):
         found: Sequence[RelationPaths],
         weighed: Sequence[Weighed],
     ) -> Iterator[str]:
-        """Yield a note for each topic whose likely relation paths were cut."""
+        """Yield a note for each topic whose likely relation paths were not walked completely."""
         for topic, paths, one in zip(topics, found, weighed, strict=True):
             likely = self.answer_threshold * one.probability.max(initial=0.0)
             if left := [at for at in paths.closed if one.probability[at] >= likely]:
@@ -543,9 +545,11 @@ class Rank(Method[RankOptions]):
                 )
 
     def _today(self) -> date:
+        """Return the date of today by the options."""
         return today_of(self.options.today, self.options.zone)[0]
 
     def _in(self, store: GraphStore) -> RankWords:
+        """Return the cached words and schema of a store."""
         known = self._words
         if known is None or known.store is not store or known.version != schema_version(store):
             folder = self.resources.settings.kg_folder(store.info.name)
@@ -562,9 +566,8 @@ class Rank(Method[RankOptions]):
     ) -> dict[int, list[tuple[float, GroundedPath]]]:
         """Return the best path from each topic to each of ``keys``, with its log-probability.
 
-        Ties go to ``preferred`` (rows of each topic's table), then to the first row.
-
-        Every path was checked in the store; the entities stay in their order.
+        Ties go to ``preferred`` (rows of each topic's table), then to the first row. Every path is
+        verified in the store; the entities keep their order.
         """
         by_key: dict[int, list[tuple[float, GroundedPath]]] = {key: [] for key in keys}
         wanted = np.array(sorted(by_key), np.int64)
@@ -587,7 +590,7 @@ class Rank(Method[RankOptions]):
 def _shown(
     evidence: dict[int, list[tuple[float, GroundedPath]]], k: int
 ) -> tuple[list[ScoredPath], list[ExpandedPath]]:
-    """Return the paths of the first ``k`` entities, and others of the same relation paths."""
+    """Return the paths to the first ``k`` entities, and other tails of their relation paths."""
     by_text: dict[str, list[tuple[float, GroundedPath]]] = {}
     source: dict[tuple[str, tuple[str, ...]], str] = {}
     expanded: list[ExpandedPath] = []
@@ -609,17 +612,17 @@ def _shown(
 
 
 def sureness(signs: Sequence[float], weights: Sequence[float]) -> float:
-    """Return the probability that an answer is right."""
+    """Return the logistic probability that an answer is right, from its evidence ``signs``."""
     return float(1.0 / (1.0 + np.exp(-np.dot(signs, weights))))
 
 
 def lacking_odds(signs: Sequence[float], weights: Sequence[float]) -> float:
-    """Return the log-odds that a topic has no answer."""
+    """Return the log-odds that a topic has no answer, from its evidence ``signs``."""
     return float(np.dot(signs, weights))
 
 
 def _best_first(store: GraphStore, scores: Mapping[int, float]) -> list[int]:
-    """Return the keys of answers, the best first; of equals the one whose name comes first.
+    """Return the keys of answers by descending score; ties are ordered by id, or by name.
 
     Loaded KGs and endpoints have ids of the graph's own, whose order stands in place of names. Keys
     of a database are places that it gives to new nodes when old ones are gone: the same graph
@@ -638,6 +641,7 @@ def _best_first(store: GraphStore, scores: Mapping[int, float]) -> list[int]:
 
 
 def _not_there(topics: Sequence[TopicEntity], weighed: Sequence[Weighed]) -> str:
+    """Return the message that the graph has no answer, with what is missing."""
     named = " and ".join(said_name(topic.name) for topic in topics)
     most = max(weighed, key=lambda one: one.absent)
     if most.lacking:
@@ -646,6 +650,7 @@ def _not_there(topics: Sequence[TopicEntity], weighed: Sequence[Weighed]) -> str
 
 
 def _without(words: RankWords, hop: Hop) -> str:
+    """Return the phrase that a topic lacks a relation."""
     said = said_name(words.hop(hop))
     return f"is not the {said} of anything" if hop[0] % 2 else f"does not have {said}"
 
@@ -656,4 +661,5 @@ def _is_count(question: str, answers: Sequence[RankedAnswer]) -> bool:
 
 
 def _log(probability: float) -> float:
+    """Return the logarithm of a probability, bounded below."""
     return math.log(max(float(probability), 1e-30))

@@ -1,4 +1,4 @@
-"""What a question's words ask for beside how like a relation path they are: English.
+"""Cues of an English question for relation paths: steps, type of answer, direction, kinship.
 
 The kind of thing ("which court …"), a sister and not a brother, and the step before the last one
 ("where was the director of x born"). An entity's kinds are its types, the nouns in its name, and
@@ -42,19 +42,19 @@ if TYPE_CHECKING:
     from kgqa.paths.relation_paths import RelationPaths
     from kgqa.paths.schema import Hop
 
-NEXT_STEP = 2.0  # of a logit, by which a relation said fits better than the one before it
+NEXT_STEP = 2.0  # bonus of a mentioned second relation over the first one
 SAME_KIND = 0.78  # cosine of "x is a tribunal" and "x is a court"
-OTHER_ROLE = 0.6  # below that "x is a king" and "x is an author" mean different things
-OTHER_VALUE = 0.35  # below that a noun is not what a number is called
-OF_KIND = 1.5  # more of a logit, for paths to what is of the kind asked for
-OTHER_KIN = 6.0  # less of a logit, for a brother where a sister is asked for, a date for "where"
-TURNED = 4.0  # less of a logit, for a relation walked the other way
-_MOST_READ = 400  # relation paths whose tails are looked at
-_TAILS = 3  # of each
-_FEW_WORDS = 60  # in the names of these, each of which may say a kind
-_MOST_OF_TYPE = 100_000  # entities of a type that are looked among
-_LEAST = 1e-6  # of a probability
-_MOST_EDGES = 500  # of a tail whose relations are read
+OTHER_ROLE = 0.6  # cosine below which "x is a king" differs from "x is an author"
+OTHER_VALUE = 0.35  # cosine below which a noun is no name of a number
+OF_KIND = 1.5  # bonus of a logit for paths to the requested type
+OTHER_KIN = 6.0  # off a logit for a brother instead of a sister, a date for "where"
+TURNED = 4.0  # off a logit for a relation walked the wrong way
+_MOST_READ = 400  # most relation paths whose tails are tested
+_TAILS = 3  # tails tested of each
+_FEW_WORDS = 60  # most words in their names that may be types
+_MOST_OF_TYPE = 100_000  # most entities of a type that is tested
+_LEAST = 1e-6  # least probability
+_MOST_EDGES = 500  # most edges of a tail whose relations are read
 
 _BEFORE_HEAD = r"(?:(?:is|are|was|were|the|all|other|any)\s+)*"
 _HEAD = re.compile(
@@ -91,7 +91,8 @@ _ANY = stems_of(" ".join(english_words("anything")))
 class Steps:
     """A question in two steps: ``first`` about the topic entity, ``rest`` about its answer.
 
-    ``noun``: what that is to the topic entity. Both have ``x`` for what they are about.
+    ``noun``: the relation of the first step's answer to the topic entity. Both questions have ``x``
+    for the entity that they are about.
     """
 
     noun: str
@@ -100,7 +101,7 @@ class Steps:
 
 
 def two_steps(asked: str) -> Steps | None:
-    """Return the steps of a question with ``x`` for its topic entity, None if it names only one.
+    """Split a question, with ``x`` for its topic entity, into two steps; None if it has one.
 
     >>> two_steps("Where was the director of x born?").rest
     'Where was x born?'
@@ -131,12 +132,12 @@ def asked_noun(asked: str) -> str:
 
 
 def asked_kind(asked: str) -> frozenset[str]:
-    """Return the stem of the noun that a question asks for, if it has one."""
+    """Return the stems of the noun of the answer's type, empty without one."""
     return stems_of(asked_noun(asked))
 
 
 def which_of_them(asked: str, relations: Sequence[str]) -> str:
-    """Rewrite "how many children …" as "which children …", if a relation leads to such things.
+    """Rewrite "how many children …" as "which children …" if a relation leads to children.
 
     >>> which_of_them("How many children did x have?", ["children"])
     'Which children did x have?'
@@ -152,7 +153,7 @@ def which_of_them(asked: str, relations: Sequence[str]) -> str:
 def evidence_of(
     score: float, share: NDArray[np.float64], asked: str, relations: Sequence[str]
 ) -> tuple[float, float, float]:
-    """Return the evidence for an answer: its log-odds, its lead, and its share of the words.
+    """Return an answer's evidence: its log-odds, its lead, and the fraction of words explained.
 
     The lead is that of the first relation path's ``share``, as a logarithm; the words are the part
     of the question's that the ``relations`` of the answer's path say, 0..1.
@@ -169,9 +170,9 @@ def evidence_of(
 
 
 def says_a_part(asked: str, words: RankWords, steps: Sequence[Hop]) -> bool:
-    """Return whether a relation path says only a part of a question, or something else.
+    """Return whether a relation path answers only a part of a question, or something else.
 
-    It is walked the wrong way, is the first of two steps, or is of another measure: "how tall".
+    It is walked the wrong way, is the first of two steps, or is of another dimension: "how tall".
     """
     said = words.hop(steps[-1])
     step = two_steps(asked)
@@ -180,9 +181,9 @@ def says_a_part(asked: str, words: RankWords, steps: Sequence[Hop]) -> bool:
 
 
 def is_other_kind(asked: str, words: RankWords, steps: Sequence[Hop], key: int) -> bool:
-    """Return whether a graph has things of the requested type, and an answer is not one.
+    """Return whether the graph has entities of the requested type, and an answer is not one.
 
-    A graph with nurses says of a receptionist what it is. Raises GraphError.
+    A graph with nurses says what a receptionist is. Raises GraphError.
     """
     kind = asked_kind(asked) & stems_of(" ".join(words.kinds)) - _LITTLE - _ANY
     said = stems_of(normalise(words.hop(steps[-1])))
@@ -217,9 +218,9 @@ def adjustment(
 def next_said(
     asked: str, words: RankWords, every: Sequence[Sequence[Hop]], first: Hop
 ) -> list[int]:
-    """Return the relation paths that go on from ``first`` by a relation that the question says.
+    """Return the relation paths that continue ``first`` by a fully mentioned relation.
 
-    That is in all its words, "used to treat" of what a brand is of; what ``first`` is, is not said.
+    They count only if ``first`` itself is not mentioned: "used to treat" of what a brand contains.
     """
     said = _content(asked)
     mine = _content(words.hop(first))
@@ -230,18 +231,19 @@ def next_said(
         at
         for at, hop in after
         if hop[0] % 2 == 0
-        and hop[0] // 2 != first[0] // 2  # at its tail: what it is called after
+        and hop[0] // 2 != first[0] // 2  # a relation that its tail is named after
         and (more := _content(words.hop(hop)))
         and more <= said
     ]
 
 
 def _content(text: str) -> frozenset[str]:
+    """Return the stems of a text's content words."""
     return stems_of(" ".join({*normalise(text).split()} - FUNCTION - {TOPIC}))
 
 
 def turned(asked: str, words: RankWords, every: Sequence[Sequence[Hop]]) -> list[bool]:
-    """Return which relations run against the requested direction.
+    """Return for each relation path whether it runs against the requested direction.
 
     Where the wording does not decide, only those that ``every`` has in both directions.
     """
@@ -254,19 +256,19 @@ def turned(asked: str, words: RankWords, every: Sequence[Sequence[Hop]]) -> list
 
 
 def is_turned(asked: str, words: RankWords, steps: Sequence[Hop]) -> bool:
-    """Return whether a relation goes the way not asked for.
+    """Return whether a relation path runs against the direction that the question asks for.
 
-    Where the wording does not decide, only one that things have at both ends can.
+    Where the wording does not decide, only a relation that entities have in both directions can.
     """
     said = said_turned(asked, words, steps)
     if said is not None or len(steps) != 1 or not words.schema.both_ways(steps[0]):
         return bool(said)
-    side = turn(asked, words.hop(steps[0]))  # above 0: at the tail
+    side = turn(asked, words.hop(steps[0]))  # above 0: the answer is the tail
     return side > 0 if steps[0][0] % 2 else side < 0
 
 
 def said_turned(asked: str, words: RankWords, steps: Sequence[Hop]) -> bool | None:
-    """Return whether a question's wording says that a relation goes the other way, None if not."""
+    """Return whether the wording says that a relation runs the other way, None if undecided."""
     step, second = steps[0]
     if len(steps) != 1 or second not in (-1, step) or words.is_value(steps[0]):
         return None
@@ -275,10 +277,11 @@ def said_turned(asked: str, words: RankWords, steps: Sequence[Hop]) -> bool | No
 
 
 def surely_turned(asked: str, words: RankWords, steps: Sequence[Hop]) -> bool:
-    """Return whether a relation goes the way not asked for, and can mean nothing else.
+    """Return whether a relation runs against the requested direction beyond doubt.
 
-    A plural is spelt as a verb ("hosts"), and who made a graph may have written either: only where
-    things have the relation at both ends, or no noun is meant, the wording decides.
+    A plural is spelt like a verb ("hosts"), so that the author of a graph may have meant either.
+    The wording decides only if entities have the relation in both directions, or it is surely a
+    verb.
     """
     if not said_turned(asked, words, steps):
         return False
@@ -287,9 +290,9 @@ def surely_turned(asked: str, words: RankWords, steps: Sequence[Hop]) -> bool:
 
 
 def says_another(asked: str, words: RankWords, steps: Sequence[Hop]) -> bool:
-    """Return whether a question says a relation of the graph, and none of a relation path.
+    """Return whether a question mentions another relation of the graph, and none of this path.
 
-    "Who leases x?" is not answered by who owns it, where the graph knows what leases are.
+    "Who leases x?" is not answered by who owns it, if the graph has leases.
     """
     own = {words.phrases[step // 2] for hop in steps for step in hop if step >= 0}
     every = {*words.phrases} - own
@@ -299,13 +302,14 @@ def says_another(asked: str, words: RankWords, steps: Sequence[Hop]) -> bool:
 
 
 def _says(asked: str, relation: str) -> bool:
+    """Return whether a question uses a relation as its verb or noun, in either direction."""
     return answer_is_head(asked, relation) is not None
 
 
 def _other_kin(asked: str, words: RankWords, every: Sequence[Sequence[Hop]]) -> list[bool]:
-    """Return which relation paths end in other kin than the question's: a brother for a sister.
+    """Return which relation paths end in other kin than requested: a brother for a sister.
 
-    A relation that is walked backwards says nothing of what it leads to.
+    A relation walked backwards says nothing about its tail.
     """
     wanted = _kin(asked)
     if not wanted:
@@ -323,11 +327,11 @@ def _kin(text: str) -> set[tuple[str, str]]:
 def _of_kind(
     words: RankWords, ranker: PathRanker, noun: str, paths: RelationPaths
 ) -> NDArray[np.float32]:
-    """Mark the relation paths that lead mostly to things called ``noun``; none if all do."""
+    """Mark relation paths that lead mostly to entities called ``noun``; none if all do."""
     tails = _tails(paths)
     keys = keys_array(sorted({key for each in tails for key in each}))
     fits = _fits(words.store, stems_of(noun), keys)
-    if not any(fits):  # perhaps in another word, of very many those that several names share
+    if not any(fits):  # perhaps by a synonym, such as a word in several names
         names = words.store.entities(keys).names
         often = Counter(word for name in names for word in {*normalise(name or "").split()})
         more = [word for word, count in often.items() if count > 1 or len(often) <= _FEW_WORDS]
@@ -338,7 +342,7 @@ def _of_kind(
 
 
 def _tails(paths: RelationPaths) -> list[list[int]]:
-    """Return some of the entities that each relation path leads to."""
+    """Return a sample of the entities that each relation path leads to."""
     tails: list[list[int]] = [[] for _ in paths.steps]
     for place, end in zip(paths.of.tolist(), paths.table.ends().tolist(), strict=True):
         if len(tails[place]) < _TAILS and end not in tails[place]:
@@ -347,7 +351,7 @@ def _tails(paths: RelationPaths) -> list[list[int]]:
 
 
 def foresee_kinds(store: GraphStore, asked: str, paths: RelationPaths) -> None:
-    """Let an endpoint read with its next request what :func:`adjustment` asks of the tails."""
+    """Have an endpoint prefetch the tails' data that :func:`adjustment` reads."""
     steps = two_steps(asked)
     asks = asked_kind(asked) or (steps is not None and asked_kind(steps.first))
     if asks and len(paths.steps) <= _MOST_READ:
@@ -359,7 +363,7 @@ def meaning(
 ) -> frozenset[str]:
     """Return the stems of a noun and of its near synonyms in a graph: court, tribunal.
 
-    That is among its types, what its relations lead to, and ``more`` words.
+    Synonyms are searched among types, relations' nouns, and ``more`` words.
     """
     every = [kind for kind in dict.fromkeys([*words.kinds, *more]) if kind.isalpha()]
     if not every:
@@ -371,9 +375,9 @@ def meaning(
 
 
 def other_role(words: RankWords, ranker: PathRanker, asked: str, hop: Hop) -> str:
-    """Return the role in "the king of x", if a relation leads to x from things of other types.
+    """Return the role in "the king of x" if ``hop`` leads to x from entities of other types.
 
-    That authors have the country x makes none of them its king. "" if it may be so.
+    That authors have the country x makes none of them its king. "" if the role may fit.
     """
     store, found = words.store, _ROLE.search(asked)
     if found is None or hop[0] % 2 == 0 or hop[1] >= 0 or not isinstance(store, PropertyGraph):
@@ -388,10 +392,10 @@ def other_role(words: RankWords, ranker: PathRanker, asked: str, hop: Hop) -> st
 def other_value(
     words: RankWords, encode: Callable[[list[str]], NDArray[np.float32]], asked: str, hop: Hop
 ) -> str:
-    """Return "has no noun" for a question about "the noun of x" if ``hop`` gives another measure.
+    """Return "has no noun" for "the noun of x" if ``hop`` leads to another measure, else "".
 
-    A film's length is not its budget, nor a job its salary. "" if the two may be the same, or if
-    neither ``hop`` nor the question is about numbers. ``encode`` gives vectors of texts.
+    A film's length is not its budget, nor a job its salary. "" also if the two may be the same, or
+    neither is a number. ``encode`` returns vectors of texts.
     """
     said = words.hop(hop)
     examples = words.schema.examples(hop)
@@ -422,16 +426,18 @@ def other_value(
 
 
 def _has_digit(text: str) -> bool:
+    """Return whether a text has a digit."""
     return any(map(str.isdigit, text))
 
 
 @lru_cache(16)
 def _last_stems(relations: tuple[str, ...]) -> list[frozenset[str]]:
+    """Return the stems of each relation's last word."""
     return [stems_of(relation_phrase(name).split()[-1]) for name in relations]
 
 
 def _fits(store: GraphStore, kind: frozenset[str], keys: IntArray) -> list[bool]:
-    """Return which entities are of a type: by name, by type, or by the relation to them."""
+    """Return which entities are of a type: by their name, class, or a relation to them."""
     foresee(store, keys, "in")
     names = store.entities(keys).names
     fits = [bool(kind & stems_of(normalise(name or ""))) for name in names]

@@ -1,4 +1,4 @@
-"""What a question asks of its answers beside a relation path, as path ranking takes it.
+"""Conditions of a question on its answers, for path ranking: other entities, dates, numbers.
 
 Which entities the question names beside its topic entities, which relation paths lead only to a
 condition, and how well a relation fits one; :mod:`kgqa.answers.conditions` chooses.
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from kgqa.paths.relation_paths import RelationPaths
     from kgqa.paths.schema import Hop
 
-NAMED_MATCH = 0.449  # how well an entity matches words that name it beside the topic entity
+NAMED_MATCH = 0.449  # least match of another entity that the question names
 _WORD = re.compile(r"\w+")
-_NAMED = 30  # entities that may be named so
+_NAMED = 30  # most such candidates
 _OF_A_VALUE = re.compile(
     r"\b(when|how (?!many)\w+|what (year|date|day|time|price))\b", re.IGNORECASE
 )
@@ -65,11 +65,11 @@ def narrowed_by_question(
     scores: dict[int, float],
     today: Callable[[], date],
 ) -> tuple[Sequence[Weighed], Narrowed]:
-    """Return the ``scores`` that meet the conditions of ``question``, and their relation paths.
+    """Filter the answers ``scores`` by the conditions of ``question``, with their relation paths.
 
-    ``names``: of the topic entities, which ``found`` and ``weighed`` follow; ``named``: what is
-    named beside them. If no condition is met
-    all stays as it is. Raises GraphError.
+    ``names``: of the topic entities, in the order of ``found`` and ``weighed``; ``named``: other
+    entities in the question. If no condition is met, everything is returned unchanged. Raises
+    GraphError.
     """
     asked = words.question(question, next(iter(names)), names)
     likeliest = {
@@ -79,7 +79,7 @@ def narrowed_by_question(
         for hop in paths.steps[int(np.argmax(one.probability))]
         for word in words.hop(hop).split()
     }
-    values = [  # words of the relation itself are not a condition: "first appearance"
+    values = [  # the relation's own words are no condition: "first appearance"
         condition
         for condition in value_conditions(asked)
         if condition.operator or condition.words.casefold().split()[0] not in likeliest
@@ -103,6 +103,7 @@ def narrowed_by_question(
     ]
 
     def fits(about: Candidate | str, steps: Sequence[Hop]) -> Sequence[float]:
+        """Return the probability of each step for a question about an entity, or a text."""
         if not isinstance(about, str):
             about = words.question(question, about.key, {**names, **words.names([about])})
         logits = words.logits(ranker, about, [[step] for step in steps])
@@ -139,17 +140,18 @@ def _denied(asked: str, named: Sequence[Candidate]) -> dict[str, Candidate | str
 
 
 def _ends(words: RankWords) -> list[int]:
-    """Return the relations, as steps, to the day on which a fact ended."""
+    """Return the relations, as steps, that hold the end date of a fact."""
     return [2 * number for number, text in enumerate(words.phrases) if _END.search(text)]
 
 
 def _folded(
     paths: RelationPaths, weighed: Weighed, words: RankWords, named: IntArray, values: bool
 ) -> Weighed:
-    """Return the scores without relation paths that end at a condition.
+    """Return the scores with relation paths that end at a condition merged into shorter ones.
 
-    That is an entity of ``named``, and a value, if ``values`` are compared. Its probability is that
-    of the relation path before its last hop: "which of x's papers appeared in y" is not about y.
+    A condition is an entity of ``named``, or any value if ``values`` are compared. The probability
+    moves to the relation path without its last hop: "which of x's papers appeared in y" is not
+    about y.
     """
     ends = paths.table.ends()
     ending = set(paths.of[np.isin(ends, named)].tolist())
@@ -177,9 +179,9 @@ def affirmed(question: LinkedQuestion) -> LinkedQuestion:
 
 
 def named_beside(store: GraphStore, question: str, topics: Container[int]) -> list[Candidate]:
-    """Return the entities, other than ``topics``, that the rest of a question surely names.
+    """Return the entities, other than ``topics``, that the question certainly names.
 
-    A sister is a sibling that is female: such a noun names the gender, if the KG has it.
+    A sister is a female sibling: such a noun names the gender, if the KG has it.
     """
     found = [
         one
@@ -200,6 +202,7 @@ def named_beside(store: GraphStore, question: str, topics: Container[int]) -> li
 
 
 def _linked(store: GraphStore, question: str) -> list[Candidate]:
+    """Return the candidates of entity linking, empty if there are none."""
     try:
         return link(store, question, _NAMED)
     except LinkingError:

@@ -1,4 +1,4 @@
-"""What a path ranker reads of questions and relation paths, and what it says of them."""
+"""The words of questions and relation paths for the path ranker, and the scores from them."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from kgqa.paths.schema import Hop
     from kgqa.paths.walk import WalkRules
 
-_MOST_KINDS = 500  # relations whose last word may say what they lead to
-_MOST_TEXTS = 50_000  # of relation paths that are kept
-MOST_RANKED = 400  # relation paths of a topic entity whose words are read as a whole
+_MOST_KINDS = 500  # most relations whose last words are read as types
+_MOST_TEXTS = 50_000  # most texts of relation paths in memory
+MOST_RANKED = 400  # most relation paths of a topic entity that are encoded
 
 
 class RankWords:
-    """Questions and relation paths of one KG as the ranker reads them. Raises GraphError.
+    """Puts questions and relation paths of one KG into words, and scores them with a ranker.
 
     ``folder``: the KG's, which may hold phrases of its relations.
     """
@@ -56,16 +56,17 @@ class RankWords:
         types = store.schema().types if isinstance(store, PropertyGraph) else ()
         named = [relation_phrase(type_.name) for type_ in types[:MOST_CLASSES]]
         last = [text.rpartition(" ")[2] for text in (*self.phrases[:_MOST_KINDS], *named) if text]
-        self.kinds = list(dict.fromkeys(map(str.casefold, last)))  # words for what things are
+        self.kinds = list(dict.fromkeys(map(str.casefold, last)))  # nouns for entities
         self._folder = folder
-        self._kept: dict[int, KeptVectors] = {}  # by the encoder
-        self._texts: dict[tuple[Hop, ...], str] = {}  # of relation paths
+        self._kept: dict[int, KeptVectors] = {}  # by encoder id
+        self._texts: dict[tuple[Hop, ...], str] = {}  # texts of relation paths
 
     def vectors(self, ranker: PathRanker, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the kept vectors of the KG's own words."""
+        """Return text vectors, cached in the KG's folder."""
         return ranker.vectors(texts, self._kept_of(ranker))
 
     def _kept_of(self, ranker: PathRanker) -> KeptVectors | None:
+        """Return the vector cache of a ranker's encoder in the KG's folder, None without one."""
         if self._folder is None or not self._folder.is_dir():
             return None
         place = id(ranker.encoder)
@@ -75,15 +76,15 @@ class RankWords:
 
     @cached_property
     def both_ways(self) -> frozenset[int]:
-        """The relations that hold both ways, by their names."""
+        """The relations that are symmetric, judging by their names."""
         return frozenset(at for at, one in enumerate(self.phrases) if holds_both_ways(one))
 
     def either_way(
         self, share: NDArray[np.float64], every: Sequence[Sequence[Hop]]
     ) -> NDArray[np.float64]:
-        """Return the probabilities of relation paths, where a direction means nothing, together.
+        """Return the probabilities with those of symmetric relation paths added up.
 
-        "Adjacent to" and its inverse say the same, so that each has the sum of both.
+        "Adjacent to" and its inverse mean the same, so each gets the sum of both.
         """
         if not self.both_ways:
             return share
@@ -97,10 +98,11 @@ class RankWords:
         return share
 
     def _undirected(self, step: int) -> int:
+        """Return a step without its direction if its relation is symmetric."""
         return step - step % 2 if step >= 0 and step // 2 in self.both_ways else step
 
     def said_both_ways(self, steps: Sequence[Hop]) -> str:
-        """Return a note if a relation path has a relation that holds both ways, else nothing."""
+        """Return a note if a relation path has a symmetric relation, else ""."""
         both = [self.phrases[step // 2] for hop in steps for step in hop
                 if step >= 0 and step // 2 in self.both_ways]  # fmt: skip
         return f'"{both[0]}" holds both ways: facts of either direction count.' if both else ""
@@ -116,20 +118,20 @@ class RankWords:
         return text
 
     def bare(self, steps: Sequence[Hop]) -> str:
-        """Return a relation path in words alone."""
+        """Return a relation path in words, without examples."""
         return relation_path_text(steps, self.phrases)
 
     def is_value(self, hop: Hop) -> bool:
-        """Return whether a relation leads to values."""
+        """Return whether a hop leads to values."""
         examples = self.schema.examples(hop)
         return bool(examples) and all(map(read_value, examples))
 
     def hop(self, hop: Hop) -> str:
-        """Return the words of a relation."""
+        """Return a hop's relation in words."""
         return " ".join(self.phrases[step // 2] for step in hop if step >= 0)
 
     def shares(self, ranker: PathRanker, logits: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Return the probability of relation paths with ``logits`` and, last, of "none of them"."""
+        """Return probabilities from ``logits``: of each relation path, and last that none fits."""
         whole = np.append(logits, ranker.none).astype(np.float64)
         share: NDArray[np.float64] = np.exp(whole - whole.max())
         share /= share.sum()
@@ -140,7 +142,7 @@ class RankWords:
     ) -> NDArray[np.float32]:
         """Return the logit of each relation path for the question ``asked``.
 
-        Of very many, all but ``MOST_RANKED`` have none, -inf.
+        Of very many, all but the ``MOST_RANKED`` nearest get -inf.
         """
         logits = np.full(len(every), -np.inf, np.float32)
         read: Sequence[int] = range(len(every))
@@ -154,9 +156,9 @@ class RankWords:
     def nearest(
         self, ranker: PathRanker, asked: str, every: Sequence[Sequence[Hop]]
     ) -> Sequence[int]:
-        """Return the indices of ``every`` relation path, likeliest first.
+        """Return the indices of the relation paths ``every``, the nearest to the question first.
 
-        That is seen from the vectors of their hops alone, added up.
+        Each is compared by the sum of its hops' vectors.
         """
         single = list(dict.fromkeys(hop for one in every for hop in one))
         place = {hop: row for row, hop in enumerate(single)}
@@ -173,10 +175,10 @@ class RankWords:
     def names(
         self, entities: Iterable[TopicEntity | Candidate | Resolution]
     ) -> dict[int, tuple[str, ...]]:
-        """Return the names, ids and aliases of entities by key.
+        """Return the names, ids and aliases of entities, by key.
 
-        An id that was made of a type and a key, ``Author/7``, is none where there is a name: the
-        question's "author" belongs to none.
+        An id made of a type and a key, such as ``Author/7``, is left out if there is a name: the
+        question's "author" does not mean it.
         """
         called: dict[int, tuple[str, ...]] = {}
         for entity in entities:
@@ -186,9 +188,9 @@ class RankWords:
         return called
 
     def question(self, text: str, topic: int, names: Mapping[int, Sequence[str]]) -> str:
-        """Return a question with ``x`` in place of ``topic``, without the other topic entities.
+        """Return a question with ``x`` for the entity ``topic``, and other topic entities removed.
 
-        ``names``: those of each of them (:meth:`names`).
+        ``names``: those of each topic entity (:meth:`names`).
         """
         for key, called in names.items():
             text = without_name(text, called, TOPIC if key == topic else "")
@@ -197,11 +199,11 @@ class RankWords:
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """What the ranker says of one topic's relation paths.
+    """The scores of one topic's relation paths.
 
-    ``probability`` of each; ``absent``: the probability that the graph has no answer, against
-    the most probable of them; ``missing``: what the topic lacks, "does not have …", if known.
-    ``likeliest``: the most probable ones; ``lacking``: the missing one of two steps, if known.
+    ``probability`` of each; ``absent``: the probability that the graph has no answer, relative to
+    the most probable path; ``missing``: what the topic lacks, "does not have …", if known.
+    ``likeliest``: the most probable paths; ``lacking``: the missing step of two, if known.
     """
 
     probability: NDArray[np.float64]
@@ -214,7 +216,7 @@ class Weighed:
 def entity_scores(
     found: Sequence[RelationPaths], weighed: Sequence[Weighed], topics: Iterable[int]
 ) -> dict[int, float]:
-    """Score each entity by its most probable relation path; the scores of topics are multiplied.
+    """Score each entity by its most probable relation path; topics' scores are multiplied.
 
     A sum over relation paths would prefer well connected entities to the requested ones.
 
@@ -237,15 +239,15 @@ def entity_scores(
 def of_one_fact(
     store: GraphStore, found: Sequence[RelationPaths], scores: dict[int, float]
 ) -> dict[int, float]:
-    """Lower the scores of values from unrelated facts if the topics share a fact with a value.
+    """Lower the scores of values from other facts if the topics share a fact that has a value.
 
-    "What quantity of tea did the order have" means the fact between both, if there is one: other
-    orders of tea, and other goods of the order, have quantities of their own.
+    "What quantity of tea did the order have" asks for the fact that joins both: other orders of
+    tea, and other goods of the order, have their own quantities.
     """
     if len(found) < 2:
         return scores
-    own: list[set[tuple[int, int]]] = []  # fact and what it leads to, of the topics' own facts
-    ends: list[set[int]] = []  # what facts lead to
+    own: list[set[tuple[int, int]]] = []  # (fact, tail) of each topic's facts
+    ends: list[set[int]] = []  # tails of facts
     for paths in found:
         table = paths.table
         last = table.hops[np.arange(len(table)), table.length - 1]

@@ -1,4 +1,4 @@
-"""What methods are made with, loaded when it is first asked for and kept."""
+"""The models, indexes and settings that methods use, loaded on demand and cached."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _KG_LLM = "kg_llm"  # begins the name of a KG-LLM among the models
 
 
 class Models:
-    """Loaded models by name, for the sessions of one thread.
+    """Loaded models by name, shared by the sessions of one thread.
 
-    Each is kept while a session holds it. ``before_kg_llm`` is called before a KG-LLM is loaded:
-    a server makes room then.
+    Each is kept while a session holds it. ``before_kg_llm`` is called before a KG-LLM is loaded: a
+    server makes room then.
     """
 
     def __init__(self, before_kg_llm: Callable[[], None] = lambda: None) -> None:
@@ -46,7 +46,7 @@ class Models:
         self._before_kg_llm = before_kg_llm
 
     def get(self, key: tuple[object, ...], load: Callable[[], T]) -> T:
-        """Return the model named ``key``, which is loaded if no session holds it."""
+        """Return the model named ``key``, loading it unless a session holds it."""
         found: T | None = self._loaded.get(key)
         if found is None:
             if key[0] == _KG_LLM:
@@ -55,9 +55,9 @@ class Models:
         return found
 
     def kg_independent(self) -> list[Any]:
-        """Return the loaded models that do not belong to one KG, without KG-LLMs.
+        """Return the loaded models that belong to no KG, except KG-LLMs.
 
-        The list keeps them loaded. A model that belongs to a KG is named by its folder.
+        The list keeps them loaded. A model of a KG is named by its folder.
         """
         return [
             model
@@ -73,10 +73,10 @@ def model_and_adapter(
     adapter: str | None = None,
     preset: str | None = None,
 ) -> tuple[str | None, str | None]:
-    """Return the model and the adapter that are meant for a KG; None stands for the offline one's.
+    """Return the names of model and adapter for a KG; None stands for the offline one's.
 
-    If nothing names an adapter, the KG's own is meant, or the bundled one that was trained on such
-    a KG. Raises GraphError.
+    Without a named adapter it is the KG's own, or a bundled one trained on such a KG. Raises
+    GraphError.
     """
     from kgqa.models.adapter import UNTUNED
     from kgqa.models.kg_llm import NO_ADAPTER, suited_adapter
@@ -93,11 +93,10 @@ def model_and_adapter(
 class Resources:
     """The KG, the settings, and models by name, each loaded once.
 
-    ``store`` is None if every question has a graph of its own. ``open_index`` returns the index
-    that fits a key, or raises IndexFault; None has none at all. ``build_command`` makes the command
-    that builds an index of the options for it, which a note shows. ``models`` are shared with
-    other sessions of the same thread. Closing it closes what was
-    opened. Not for use by several threads.
+    ``store`` is None if every question has its own graph. ``open_index`` returns the index that
+    fits a key, or raises IndexFault; None: no index is used. ``build_command`` returns the command
+    that builds an index with given options, for notes. ``models`` are shared with other sessions of
+    the same thread. Closing it closes what was opened. Not for use by several threads.
     """
 
     def __init__(
@@ -126,12 +125,12 @@ class Resources:
         self.close()
 
     def close(self) -> None:
-        """Close the general LLM and the indexes; models are forgotten."""
+        """Close the general LLM and the indexes, and forget the models."""
         self._kept.clear()
         self._opened.close()
 
     def note(self, text: str) -> None:
-        """Tell the user one line."""
+        """Show the user one line."""
         self.progress.note(text)
 
     def kg_llm(
@@ -141,10 +140,10 @@ class Resources:
         preset: str | None = None,
         quantize: Quantize | None = None,
     ) -> KgLLM:
-        """Return the KG-LLM; None: the one of the settings, otherwise the offline one.
+        """Load the KG-LLM; None: that of the settings, otherwise the offline one.
 
-        An adapter goes with a preset only if it is named and the preset was not made for models
-        without one.
+        A preset is combined with an adapter only if the adapter is named and the preset was not
+        made for models without one.
         """
         from kgqa.models.adapter import preset as card_of
 
@@ -160,13 +159,13 @@ class Resources:
         return loaded.with_card(card) if card else loaded
 
     def sentence_encoder(self, name: str | None) -> SentenceEncoder:
-        """Return a sentence encoder; None is the offline one."""
+        """Load a sentence encoder; None is the offline one."""
         from kgqa.models.sentences import load_sentence_encoder
 
         return self._model(("encoder", name), lambda: load_sentence_encoder(name, **self._where()))
 
     def reasoner(self, name: str, encoder: str | None = None) -> LoadedReasoner:
-        """Return the graph reasoner of a folder or a bundled name, with an encoder or its own."""
+        """Load a graph reasoner from a folder or by a bundled name, with ``encoder`` or its own."""
         from kgqa.models.graph_reasoner import load_reasoner
 
         return self._model(
@@ -175,7 +174,7 @@ class Resources:
         )
 
     def suited_reasoner(self) -> tuple[str, str]:
-        """Return the bundled reasoner that fits the KG best, and a note."""
+        """Return the bundled reasoner that suits the KG best, and a note."""
         from kgqa.models.graph_reasoner_card import suited_reasoner
 
         if self.store is None:  # every question has a graph of its own
@@ -183,9 +182,9 @@ class Resources:
         return suited_reasoner(self.store.info.name, self.store.relations().known)
 
     def path_ranker(self, name: str | None = None, encoder: str | None = None) -> PathRanker:
-        """Return the path ranker of a folder or a bundled name, with an encoder or its own.
+        """Load a path ranker from a folder or by a bundled name, with ``encoder`` or its own.
 
-        Without a name it is the one that suits the KG.
+        Without a name, the one that suits the KG.
         """
         from kgqa.models.path_ranker import load_path_ranker, suited_ranker, universal_ranker
 
@@ -200,23 +199,23 @@ class Resources:
         )
 
     def plan_scorer(self, folder: str | None = None) -> PlanScorer:
-        """Return the plan scorer of a folder, None for the bundled one."""
+        """Load a plan scorer from a folder; None is the bundled one."""
         from kgqa.models.plan_scorer import UNIVERSAL, load_plan_scorer
 
         name = folder or UNIVERSAL
         return self._model(("planner", name), lambda: load_plan_scorer(name))
 
     def plan_ranker(self, folder: str) -> PlanRanker:
-        """Return the ranker of whole plans in a folder."""
+        """Load the plan ranker in a folder."""
         from kgqa.models.plan_ranker import load_plan_ranker
 
         return self._model(("plans", folder), lambda: load_plan_ranker(folder))
 
     def general_llm(self, name: str | None, *, cache_calls: bool = True) -> GeneralLLM | None:
-        """Return the general LLM that is named here or in the settings, None if none is.
+        """Return the general LLM named here or in the settings, None if neither names one.
 
-        A key in the environment alone names none. With ``cache_calls`` replies are kept in the
-        cache folder.
+        An API key in the environment alone selects none. ``cache_calls``: keep replies in the cache
+        folder.
         """
         model = name or self.settings.general_model
         if not model:
@@ -226,6 +225,7 @@ class Resources:
         )
 
     def _general(self, model: str, *, cache_calls: bool) -> GeneralLLM:
+        """Create the client of a general LLM."""
         from kgqa.models.general import FILE_NAME, CallCache, GeneralLLM
 
         settings = self.settings
@@ -262,6 +262,7 @@ class Resources:
             return None
 
     def _where(self) -> dict[str, Any]:
+        """Return the device, cache folder and progress arguments of loaders."""
         return {
             "device": self.settings.device,
             "cache": self.settings.cache_folder,
@@ -270,13 +271,15 @@ class Resources:
 
     @property
     def kg_llms(self) -> frozenset[tuple[object, ...]]:
-        """The loaded KG-LLMs by name."""
+        """The names of the loaded KG-LLMs."""
         return frozenset(key for key in self._kept if key[0] == _KG_LLM)
 
     def _model(self, key: tuple[object, ...], load: Callable[[], T]) -> T:
+        """Return a model from this session or the shared ones, loading it at first use."""
         return self._once(key, lambda: self._models.get(key, load))
 
     def _once(self, key: tuple[object, ...], load: Callable[[], T]) -> T:
+        """Return the value of ``key``, loaded at first use."""
         if key not in self._kept:
             self._kept[key] = load()
         found: T = self._kept[key]

@@ -1,4 +1,4 @@
-"""What kind of thing an entity is: as an answer, and beside one.
+"""Questions about an entity's type ("What is X?"), and the types shown beside answers.
 
 The edges that say so, which no path passes through, answer "What is X?".
 """
@@ -41,9 +41,9 @@ _FILLER = frozenset(
     | _KINDS
 )
 _WHETHER = frozenset({"is", "are", "was", "were"})
-_MOST_TYPES = 5  # of a thing, to be what it is
-DESCRIBED = 10  # answers that are shown with what is known of them
-_TYPE_CONFIDENCE = 0.97  # that the edge says what is asked; the edge itself is in the graph
+_MOST_TYPES = 5  # most types of an entity that answer "what is"
+DESCRIBED = 10  # answers described with types and properties
+_TYPE_CONFIDENCE = 0.97  # confidence that the type edge is the answer
 
 
 def kind_findings(
@@ -54,23 +54,23 @@ def kind_findings(
     *,
     whether: bool,
 ) -> Findings | None:
-    """Return the findings for "What is X?" or "Is X a town?", by X's types; else None.
+    """Answer "What is X?" or "Is X a town?" by X's types; None for other questions.
 
-    ``whether``: whether it asks if its two topic entities are connected.
+    ``whether``: the question asks if its two topic entities are connected.
     """
     by_edges = _by_edges(store, question, topics, form, whether=whether)
     return by_edges or (None if whether else _by_types(store, question, topics))
 
 
 def _by_types(store: GraphStore, question: str, topics: Sequence[TopicEntity]) -> Findings | None:
-    """Return the answer that the types of a thing itself give: labels, tables."""
+    """Return the answer from an entity's own types, such as labels and tables."""
     words, left = _asked(question, topics)
     whether = bool(left)
     if not words or words[0] not in (_WHETHER if whether else _ASKING):
         return None
     called = normalise(topics[0].mention)
     if not whether and "are" in words and called not in ("", normalise(topics[0].name)):
-        return None  # "who are the tenors?" asks for those that are one
+        return None  # "who are the tenors?" asks for the members of a class
     of = store.details(topics[0].key)
     names = of.types
     if not whether and _is_relation(store, _KINDS.intersection(words), topics[0].key):
@@ -103,7 +103,7 @@ def _by_types(store: GraphStore, question: str, topics: Sequence[TopicEntity]) -
 
 
 def _is_relation(store: GraphStore, kinds: frozenset[str], key: int) -> bool:
-    """Return whether a fact or a property of an entity is called as a word for kinds is."""
+    """Return whether an entity has a relation whose name contains one of the type words."""
     names = store.relations().names
     steps = store.neighbours(keys_array([key]), "out").step if kinds else ()
     called = {names[int(step) // 2] for step in steps}
@@ -118,7 +118,7 @@ def _by_edges(
     *,
     whether: bool,
 ) -> Findings | None:
-    """Return the answer from the edges to classes, which paths do not pass."""
+    """Return the answer from an entity's type edges, which walks do not follow."""
     words, left = _asked(question, topics)
     what = not left and words[:1] and words[0] in _ASKING
     if not store.info.type_relations or not (whether or what):
@@ -155,7 +155,7 @@ def _by_edges(
 def asked_class(question: str, schema: GraphSchema) -> str | None:
     """Return the class that a question's first noun names: "Which customers …" → Customer.
 
-    Or the people that its verb does: "Who drives …" → Driver.
+    For "who" it is the class of agents that the verb names: "Who drives …" → Driver.
     """
     named = (
         type_.name
@@ -169,7 +169,7 @@ def asked_class(question: str, schema: GraphSchema) -> str | None:
 
 
 def asks_number(question: str, schema: GraphSchema) -> bool:
-    """Return whether a numeric relation has the requested noun: "How many units …"."""
+    """Return whether the requested noun is a numeric relation: "How many units …"."""
     held = [type_.properties for type_ in schema.types] + [
         relation.properties for relation in schema.relations
     ]
@@ -183,9 +183,9 @@ def asks_number(question: str, schema: GraphSchema) -> bool:
 
 
 def only_of_class(store: GraphStore, found: Findings, class_: str, least: float) -> Findings | None:
-    """Return findings whose answers are of a class; None if no entity found is.
+    """Return the findings with only answers of a class; None if there are none.
 
-    Of these the ones with ``least`` times the first one's score or more are the answers.
+    Those with at least ``least`` times the first one's score are the answers.
     """
     every = [answer for answer in (*found.answers, *found.others) if answer.id is not None]
     keys = store.keys_of([str(one.id) for one in every])
@@ -215,7 +215,7 @@ def only_of_class(store: GraphStore, found: Findings, class_: str, least: float)
 
 
 def described(store: GraphStore, answer: Answer) -> Answer:
-    """Return an answer with the types and (short) properties of its first entities."""
+    """Return an answer with the types and (short) properties of its first entities added."""
     ids = [one.id for one in answer.answers[:DESCRIBED] if one.id is not None]
     if not ids:
         return answer
@@ -238,9 +238,9 @@ def described(store: GraphStore, answer: Answer) -> Answer:
 
 
 def _with_rows(store: GraphStore, answer: Answer) -> Answer:
-    """Return an answer whose facts name their table and row.
+    """Return an answer whose facts state the table and row that they come from.
 
-    A fact that is a row of its own says so itself; others are of their head's row.
+    A fact that is a row itself states its own; others those of their head's row.
     """
     best = {id(one.paths[0]): one.paths[0] for one in answer.answers[:DESCRIBED] if one.paths}
     edges = [edge for path in best.values() for edge in path.edges]
@@ -251,6 +251,7 @@ def _with_rows(store: GraphStore, answer: Answer) -> Answer:
         rows[id_] = {name: held[name] for name in ROW if name in held}
 
     def sourced(edge: PathEdge) -> PathEdge:
+        """Return an edge with the source rows of its facts."""
         facts = [replace(one, properties=rows.get(one.head) or None) for one in edge.facts]
         return edge if edge.meant else replace(edge, facts=tuple(facts))
 
@@ -266,7 +267,7 @@ def _with_rows(store: GraphStore, answer: Answer) -> Answer:
 def _asked(question: str, topics: Sequence[TopicEntity]) -> tuple[list[str], set[str]]:
     """Return a question's words, and its content words without the topic entity's name.
 
-    Both are empty if the question is not about exactly one topic entity.
+    Both are empty if the question has not exactly one topic entity.
     """
     words = normalise(question).split()
     if len({topic.key for topic in topics}) != 1:

@@ -1,4 +1,4 @@
-"""Whether two entities are connected as a question says: yes, or not in this graph.
+"""Yes-or-no questions about two entities: whether a path between them confirms the question.
 
 Out of each of the two its relation paths are ranked by the question without both names, as for any
 question. The ones that lead to the other entity say what is asked if they have enough of the
@@ -37,8 +37,7 @@ YES_THRESHOLD = (
 class Connection:
     """The probability that paths between two entities confirm the question.
 
-    ``rows``: of the table of the topic number ``side``, those that lead to the other entity, the
-    likeliest first.
+    ``rows``: the confirming paths in the table of the topic number ``side``, the likeliest first.
     """
 
     probability: float
@@ -53,12 +52,11 @@ def connection(
     probability: Sequence[NDArray[np.float64]],
     turned: Sequence[BoolArray],
 ) -> Connection:
-    """Return the connection of two topic entities, by the paths from each to the other.
+    """Return how probably the paths between two topic entities confirm the question.
 
-    ``tables``: the paths out of each; ``of``: which relation path each has; ``probability``: of
-    each relation path; ``turned``: which paths say something else
-    (:func:`pair_turned`). A side that no path leads out of to the other does not count, unless both
-    are such.
+    ``tables``: the paths out of each; ``of``: each path's relation path; ``probability``: of each
+    relation path; ``turned``: paths that run the wrong way (:func:`pair_turned`). A side without a
+    path to the other one is ignored, unless both lack it.
     """
     best = Connection(0.0, 0, np.zeros(0, np.int64))
     sides = []
@@ -85,8 +83,8 @@ def pair_turned(
 ) -> list[BoolArray]:
     """Return for each of two topics which of its paths run against the question's direction.
 
-    Those of one fact that has the two the other way round than the question says. ``names``: of
-    the topics, by key; ``phrases``: of the relations.
+    They are single facts whose ends are swapped against the question. ``names``: of the topics, by
+    key; ``phrases``: of the relations.
     """
     masked = question
     for key, mark in zip(keys, _MARKS, strict=True):
@@ -112,6 +110,7 @@ def _turned(
     *,
     swapped: bool,
 ) -> BoolArray:
+    """Return which paths of one topic are facts with swapped ends."""
     turned = np.zeros(len(table), np.bool_)
     single = (table.length == 1) & (table.hops[:, 0, SECOND] < 0) & (table.ends() == other)
     for step in np.unique(table.hops[single, 0, FIRST]).tolist():

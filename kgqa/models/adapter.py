@@ -1,4 +1,4 @@
-"""The card of an adapter, ``kgqa.json``: what a KG-LLM was trained to read and to write.
+"""The card of an adapter, ``kgqa.json``: which prompts and paths a KG-LLM was trained on.
 
 A model without an adapter has one by preset.
 
@@ -41,10 +41,10 @@ DEFAULT_PROMPT = "Question: {question}\nTopic: {topics}\nPath:"
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CONFIG)
 class AdapterCard:
-    """The prompt of a model and the form of its paths.
+    """The prompt of a model and the format of its paths.
 
-    A path's tokens follow the prompt at once: ``start`` (if any), the path, ``end``.
-    Raises pydantic's ValidationError if a field has no meaning.
+    A path's tokens follow the prompt directly: ``start`` (if any), the path, ``end``. Raises
+    pydantic's ValidationError for an invalid field.
     """
 
     base_model: str = ""  # name of the model it was trained on; "" fits any
@@ -76,6 +76,7 @@ class AdapterCard:
     @field_validator("prompt")
     @classmethod
     def _has_places(cls, prompt: str) -> str:
+        """Check that the prompt has each placeholder exactly once."""
         for place in ("{question}", "{topics}"):
             if (count := prompt.count(place)) != 1:
                 raise ValueError(f"it must hold {place} exactly once, and does {count} times")
@@ -84,27 +85,29 @@ class AdapterCard:
     @field_validator("added_tokens")
     @classmethod
     def _are_different(cls, tokens: tuple[str, ...]) -> tuple[str, ...]:
+        """Check that no token is empty or repeated."""
         if not all(tokens) or len(set(tokens)) != len(tokens):
             raise ValueError("it holds an empty token, or one of them twice")
         return tokens
 
     @model_validator(mode="after")
     def _path_ends_before_answer(self) -> AdapterCard:
+        """Check that a card with an answer after the path has an end marker."""
         if self.answer and not self.end:
             raise ValueError("with an answer after the path, a marker must end the path")
         return self
 
     @property
     def fingerprint(self) -> str:
-        """Hex SHA-256 of all fields: two cards with the same one mean the same."""
+        """Hex SHA-256 of all fields, for the comparison of cards."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()
 
     def suits(self, relations: Sequence[str]) -> bool:
-        """Return whether most of these relations are among the ones that the card lists."""
+        """Return whether the card lists most of these relations."""
         return suits(self.calibrated_on, relations)
 
     def to_json(self) -> str:
-        """Return the card as it stands in ``kgqa.json``."""
+        """Return the content of the card's ``kgqa.json``."""
         return json.dumps(card_content(self), indent=2, sort_keys=True) + "\n"
 
     def write(self, folder: Path) -> None:
@@ -113,6 +116,7 @@ class AdapterCard:
 
 
 def _of_version_1(content: dict[str, Any]) -> dict[str, Any]:
+    """Convert the fields of a version 1 card to those of version 2."""
     names = {
         "doubt": "min_confidence",
         "slope": "calibration_slope",

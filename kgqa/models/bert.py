@@ -29,6 +29,8 @@ _AT_ONCE = 1 << 14  # numbers of an activation that stay in the CPU's nearest ca
 
 
 class _Layer(NamedTuple):
+    """The weights and biases of one transformer layer."""
+
     mixing: tuple[tuple[Array, Array], ...]  # query (by the root of a head's size), key, value
     mixed: tuple[Array, Array]
     mixed_norm: tuple[Array, Array]
@@ -38,10 +40,9 @@ class _Layer(NamedTuple):
 
 
 class Bert:
-    """A BERT that gives the states of its last layer.
+    """A BERT encoder that returns the hidden states of its last layer.
 
-    Models of its family override what differs: names of weights, positions, and what is added to
-    the scores of attention.
+    Subclasses for related models override the names of weights, positions, and the attention bias.
     """
 
     kind: ClassVar[str] = "bert"  # the model_type in a config.json
@@ -66,7 +67,7 @@ class Bert:
 
     @classmethod
     def reads(cls, config: Mapping[str, Any], file: Path) -> bool:
-        """Whether a model of this ``config.json`` in this one file is read here."""
+        """Return whether this class can run the model of this ``config.json`` and weights file."""
         return (
             config.get("model_type") == cls.kind
             and config.get("hidden_act", "gelu") == "gelu"
@@ -77,7 +78,10 @@ class Bert:
 
     @classmethod
     def load(cls, config: Mapping[str, Any], file: Path) -> Self:
-        """Load the weights. Raises SafetensorError, OSError, KeyError, TypeError, ValueError."""
+        """Load the weights from ``file``.
+
+        Raises SafetensorError, OSError, KeyError, TypeError, ValueError.
+        """
         from safetensors import safe_open
 
         with safe_open(file, framework="numpy") as stored:
@@ -96,7 +100,10 @@ class Bert:
         return cls(config, weights)
 
     def change(self, changes: Mapping[str, Array]) -> None:
-        """Add to weights, by name. Raises ValueError if there is none of that name and shape."""
+        """Add ``changes`` to the weights with these names.
+
+        Raises ValueError for another name or shape.
+        """
         for name, change in changes.items():
             if name not in self._weights or self._weights[name].shape != change.shape:
                 raise ValueError(f"{name} is not a weight here, or has another shape")
@@ -110,7 +117,7 @@ class Bert:
 
     @np.errstate(all="ignore")  # of damaged weights: the caller checks the results
     def states(self, rows: Sequence[Sequence[int]]) -> Array:
-        """Return the states of all tokens of ``rows``, joined: ``[tokens, width]``.
+        """Return the last hidden states of all tokens of ``rows``, joined: ``[tokens, width]``.
 
         Rows of one length that follow each other are read together.
         """
@@ -120,7 +127,7 @@ class Bert:
         state = self._normed(state, self._pair("embeddings.LayerNorm"))
         for layer in self._layers:
             made = [_linear(state, pair) for pair in layer.mixing]
-            mixed = self._mixed(made[0] if len(made) == 1 else np.concatenate(made, 1), lengths)
+            mixed = self._attended(made[0] if len(made) == 1 else np.concatenate(made, 1), lengths)
             state = self._normed(state + _linear(mixed, layer.mixed), layer.mixed_norm)
             wide = _linear(state, layer.wide)
             gelu(wide)
@@ -130,24 +137,23 @@ class Bert:
     def _placed(
         self, state: Array, rows: Sequence[Sequence[int]], lengths: Sequence[tuple[int, int]]
     ) -> Array:
-        """Return the sum of word and position vectors."""
+        """Return the sum of word and position embeddings."""
         position = np.concatenate([np.tile(np.arange(size), count) for size, count in lengths])
         state = state + self._weights[self._positions][position]
         state += self._weights["embeddings.token_type_embeddings.weight"][0]
         return state
 
     def _relative(self, length: int) -> Array | None:
-        """Return the position bias of attention scores, ``[heads, length, length]``.
-
-        None adds nothing.
-        """
+        """Return the position bias of attention, ``[heads, length, length]``, None for no bias."""
         return None
 
     def _pair(self, name: str) -> tuple[Array, Array]:
+        """Return the weight and the bias with this name."""
         return self._weights[f"{name}.weight"], self._weights[f"{name}.bias"]
 
     @cached_property
     def _layers(self) -> list[_Layer]:
+        """Return the weights of all layers, queries scaled for attention."""
         layers = []
         scale = np.float32((self.width / self._heads) ** -0.5)
         for number in range(self._layer_count):
@@ -170,7 +176,11 @@ class Bert:
             )
         return layers
 
-    def _mixed(self, made: Array, lengths: Sequence[tuple[int, int]]) -> Array:
+    def _attended(self, made: Array, lengths: Sequence[tuple[int, int]]) -> Array:
+        """Return the attention output of ``made``, joined query, key and value vectors.
+
+        ``lengths``: (row length, number of rows) of each batch of equal rows.
+        """
         mixed = np.empty((len(made), self.width), np.float32)
         start = 0
         for length, count in lengths:
@@ -191,6 +201,7 @@ class Bert:
         return mixed
 
     def _normed(self, state: Array, by: tuple[Array, Array]) -> Array:
+        """Apply layer normalisation in place."""
         state -= state.mean(-1, keepdims=True)
         spread = np.einsum("tw,tw->t", state, state)[:, None] / np.float32(self.width)
         state /= np.sqrt(spread + np.float32(self._epsilon))
@@ -200,6 +211,7 @@ class Bert:
 
 
 def _linear(state: Array, by: tuple[Array, Array]) -> Array:
+    """Apply a linear layer of weight and bias to ``state``."""
     weight, few = by[0], len(state) < _FEW
     # the same sums: of a product the second factor takes longer to be arranged
     made: Array = np.ascontiguousarray((weight @ state.T).T) if few else state @ weight.T
@@ -213,7 +225,7 @@ _A = [np.float32(a) for a in (1.061405429, -1.453152027, 1.421413741, -0.2844967
 
 
 def gelu(values: Array) -> None:
-    """Put ``x * (1 + erf(x / sqrt(2))) / 2`` for each x, in place."""
+    """Apply the exact GELU, ``x * (1 + erf(x / sqrt(2))) / 2``, in place."""
     flat = values.reshape(-1)
     size, t, rest, tail = np.empty((4, min(_AT_ONCE, len(flat))), np.float32)
     for start in range(0, len(flat), _AT_ONCE):

@@ -41,10 +41,11 @@ _MAX_LISTED_FAULTS = 3  # faults of a card that one message names
 
 @dataclass
 class ModelKind(Generic[CardT]):
-    """A kind of models: its name in messages, its card, and the folder of the bundled ones.
+    """A kind of model folder: its name in messages, its card type, and its bundled models.
 
-    ``version`` is the ``format_version`` that is read; ``older`` makes of a card of an earlier one
-    the next. ``again`` says what to do with one that cannot be used, ``files`` what a folder holds.
+    ``version``: the ``format_version`` that is supported; ``older``: converts a card of each
+    earlier version to the next. ``again``: the hint of errors for an unusable model; ``files``: the
+    files of a folder.
     """
 
     what: str
@@ -114,7 +115,7 @@ class ModelKind(Generic[CardT]):
             raise ModelError(f"The {what} card {file} is not usable: {faults}.", again) from None
 
     def weights(self, folder: Path, name: str) -> dict[str, NDArray[np.float32]]:
-        """Return the tensors of the file ``name`` in a folder, which its card names.
+        """Read the tensors of the weights file ``name`` in a folder.
 
         Raises ModelNotFoundError, ModelError.
         """
@@ -135,7 +136,7 @@ class ModelKind(Generic[CardT]):
         return state
 
     def read(self, folder: Path) -> tuple[CardT, dict[str, Array], Changes]:
-        """Return the card in a folder, the tensors that it names, and low-rank changes of others.
+        """Read a folder's card, its tensors, and its low-rank changes of the encoder's weights.
 
         Errors of :meth:`card` and :meth:`weights` propagate.
         """
@@ -153,14 +154,13 @@ class ModelKind(Generic[CardT]):
     def save(
         self, folder: Path, card: CardT, tensors: Mapping[str, NDArray[Any]], changes: Changes = _NO
     ) -> None:
-        """Write ``card`` and its weights, float16 but for integers, into ``folder``, which is made.
+        """Write ``card`` and its weights, as float16 except integers, into ``folder``, creating it.
 
         ``changes``: for the name of each changed weight ``[out, in]`` of an encoder the factors
         ``[rank, in]`` and ``[out, rank]`` (LoRA) whose product is added to it.
 
-        Whoever reads sees the model that was there or this one, whenever that is: the card changes
-        in one step, and the weights that it named until then stay beside the new ones, until the
-        next. Raises ModelError.
+        The card is replaced atomically, and the old weights stay until the next save: a reader sees
+        either the old model or the new one. Raises ModelError.
         """
         import numpy as np
         from safetensors.numpy import save
@@ -200,6 +200,7 @@ def card_content(card: Any) -> dict[str, Any]:
 
 
 def _fault(error: Any) -> str:
+    """Return a validation error of pydantic as a sentence about a card's field."""
     message = str(error["msg"]).removeprefix("Value error, ")
     if error["type"] == "unexpected_keyword_argument":
         message = "it is not known"
@@ -210,9 +211,9 @@ def _fault(error: Any) -> str:
 
 
 def known_part(known: Collection[str], relations: Sequence[str]) -> float:
-    """Return the part of a KG's ``relations`` (ids, not edges) that a model knows; of none 1.
+    """Return the fraction of a KG's ``relations`` (ids) that a model knows; 1 for no relations.
 
-    ``known``: ids of relations, or what stands before their first dot ("people").
+    ``known``: ids of relations, or their part before the first dot ("people").
     """
     ids = frozenset(known)
     count = sum(relation in ids or relation.partition(".")[0] in ids for relation in relations)
@@ -220,8 +221,8 @@ def known_part(known: Collection[str], relations: Sequence[str]) -> float:
 
 
 def suits(known: Collection[str], relations: Sequence[str]) -> bool:
-    """Return whether a model knows most of a KG's ``relations``; one of no KG in particular does.
+    """Return whether a model knows most of a KG's ``relations``, or was trained for no special KG.
 
-    What a model knows is as in :func:`known_part`.
+    ``known`` as in :func:`known_part`.
     """
     return not known or known_part(known, relations) >= MOSTLY

@@ -1,4 +1,4 @@
-"""The general LLM: any server that speaks OpenAI's chat completions.
+"""The general LLM: a client of any server with OpenAI's chat completions interface.
 
 Calls and tokens are counted, and a call that the cache knows, one SQLite file that several threads
 and processes may use, is not made again. It never forgets, and holds no key or credentials of the
@@ -59,9 +59,9 @@ CREATE TABLE IF NOT EXISTS calls (
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a :class:`GeneralLLM` has used so far. A server that reports no tokens counts none.
+    """Calls and tokens that a :class:`GeneralLLM` has used. Servers may report no tokens.
 
-    ``cached``: calls that were answered from the cache; they are not calls and cost nothing.
+    ``cached``: replies from the cache, which are not counted as calls.
     """
 
     calls: int
@@ -88,9 +88,9 @@ def call_key(
 
 
 class CallCache:
-    """The answers of earlier calls. Use it in ``with``, or close it.
+    """A file of replies to earlier calls. Use it in ``with``, or close it.
 
-    Raises GeneralModelError if the file cannot be used, now or later.
+    Raises GeneralModelError, at any time, if the file cannot be used.
     """
 
     def __init__(self, path: Path) -> None:
@@ -118,7 +118,7 @@ class CallCache:
         return None if row is None else Completion(*row)
 
     def put(self, key: str, model: str, answer: Completion) -> None:
-        """Keep the answer to a call; it is on disk when this returns. The first one stays."""
+        """Store the reply to a call durably; an earlier reply to the same call is kept."""
         self._run(
             "INSERT OR IGNORE INTO calls (key, model, text, prompt_tokens, completion_tokens) "
             "VALUES (?, ?, ?, ?, ?)",
@@ -129,6 +129,7 @@ class CallCache:
         return int(self._run("SELECT count(*) FROM calls", ())[0])
 
     def _run(self, query: str, values: tuple[str | int, ...]) -> Any:
+        """Run one SQL statement and return its first row."""
         with self._lock:
             try:
                 return self._file.execute(query, values).fetchone()
@@ -149,6 +150,7 @@ class CallCache:
         self.close()
 
     def _unusable(self, error: Exception) -> GeneralModelError:
+        """Return the error for a cache file that cannot be used."""
         return GeneralModelError(
             f"The file of the general model's earlier calls, {self.path}, cannot be used: {error}.",
             "Remove it, check that the disk has room, or set `cache_calls` to false.",
@@ -156,16 +158,17 @@ class CallCache:
 
 
 class _TooLong(Exception):  # noqa: N818 - named for what the reply is
-    """A reply has more than MOST_BYTES, or is compressed and could become any length."""
+    """Raised for a reply of more than MOST_BYTES, or a compressed one of unknown length."""
 
 
 async def _bound(response: Any) -> None:
-    """Bound the length of a response: reading more fails."""
+    """Make reading ``response`` fail after MOST_BYTES."""
     if response.headers.get("Content-Encoding", "identity") != "identity":
         raise _TooLong
     read = response.aiter_raw
 
     async def bounded(chunk_size: int | None = None) -> AsyncIterator[bytes]:
+        """Yield the chunks of the body; raise _TooLong after MOST_BYTES."""
         size = 0
         async for chunk in read(chunk_size):
             size += len(chunk)
@@ -177,13 +180,12 @@ async def _bound(response: Any) -> None:
 
 
 class GeneralLLM:
-    """A client for one model of one server; may be used by several threads.
+    """A client for one model of one server; safe for several threads.
 
-    ``base_url`` None is OpenAI's own, which needs a ``key``; a user and password in it are sent in
-    the key's place. ``timeout_s`` is for a call from its beginning to the last byte of its reply,
-    all ``retries`` included; they are for what may pass: no connection, 408, 409, 429 and 5xx.
-    ``cache``: the calls that were made before; it is closed with the client. Raises
-    GeneralModelError.
+    ``base_url`` None is OpenAI's own, which needs a ``key``; a user and password in the URL replace
+    the key. ``timeout_s`` limits a call to the last byte of its reply, with all ``retries``, which
+    follow transient errors: no connection, 408, 409, 429 and 5xx. ``cache``: replies to earlier
+    calls; it is closed with the client. Raises GeneralModelError.
     """
 
     def __init__(
@@ -260,10 +262,10 @@ class GeneralLLM:
         max_tokens: int | None = None,
         schema: Mapping[str, Any] | None = None,
     ) -> Completion:
-        """Return what the model answers to ``prompt`` as a user's turn, at temperature 0.
+        """Send ``prompt`` as the user's turn at temperature 0 and return the reply.
 
-        ``schema``: the JSON schema of the reply, for a server that knows schemas; one that refuses
-        it is asked without. Raises GeneralModelError.
+        ``schema``: the JSON schema of the reply; a server that refuses schemas is called without.
+        Raises GeneralModelError.
         """
         messages = [{"role": "user", "content": _whole(prompt)}]
         wanted: dict[str, Any] = {"temperature": 0.0}
@@ -298,7 +300,7 @@ class GeneralLLM:
         self.close()
 
     async def _ask(self, messages: list[dict[str, str]], wanted: dict[str, Any]) -> bytes:
-        """Return the body of the reply."""
+        """Send a chat completion request with retries; return the body of the reply."""
         attempts = 0
         refused = self._refused
         end = time.monotonic() + self._timeout_s
@@ -342,7 +344,7 @@ class GeneralLLM:
             )
 
     def _read(self, body: bytes) -> Completion:
-        """Return the content of a reply, any field of which may be missing or of another type."""
+        """Parse the body of a reply, tolerating missing and mistyped fields."""
         try:
             content = json.loads(body)
         except (ValueError, RecursionError) as error:  # a page, or nested without end
@@ -363,6 +365,7 @@ class GeneralLLM:
         return Completion(_whole(text), *tokens)
 
     def _explain(self, error: Exception) -> NoReturn:
+        """Raise the GeneralModelError that explains an error of the client library."""
         if isinstance(error, openai.APIConnectionError):
             self._fail("cannot be reached", "Is it running, and is OPENAI_BASE_URL right?")
         if isinstance(error, openai.AuthenticationError | openai.PermissionDeniedError):
@@ -390,14 +393,17 @@ class GeneralLLM:
         self._fail(f"answered something unusable ({type(error).__name__})", _URL)
 
     def _words(self, error: openai.APIStatusError) -> str:
+        """Return the server's own error message, without secrets and shortened."""
         text = " ".join(without_secrets(error.message, self._url).split())
         text = text.replace(self._key, "***") if self._key else text
         return f": {text[:_MAX_REPEATED_CHARACTERS]}" if text else ""
 
     def _fail(self, what: str, hint: str) -> NoReturn:
+        """Raise GeneralModelError: the server and ``what`` it did."""
         raise GeneralModelError(f"The general model's server {self.url} {what}.", hint) from None
 
     def _count(self, **more: int) -> None:
+        """Add to the usage counters."""
         with self._lock:
             used = {name: getattr(self._usage, name) + added for name, added in more.items()}
             self._usage = replace(self._usage, **used)
@@ -405,18 +411,22 @@ class GeneralLLM:
 
 @cache
 def _loop(_process: int) -> asyncio.AbstractEventLoop:
-    """Return the event loop of the thread that makes all calls of a process; a fork has none."""
+    """Return the event loop that makes all calls of this process, in a thread of its own.
+
+    ``_process`` is the process id, so that a forked process gets another loop.
+    """
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, daemon=True).start()
     return loop
 
 
 def _started(call: Coroutine[Any, Any, T]) -> Future[T]:
+    """Start ``call`` on the event loop thread."""
     return asyncio.run_coroutine_threadsafe(call, _loop(os.getpid()))
 
 
 def _waited(call: Coroutine[Any, Any, T]) -> T:
-    """Return the result of ``call``, which is cancelled with the question."""
+    """Run ``call`` and return its result; cancel it if the question is cancelled."""
     future = _started(call)
     try:
         while not wait([future], _LOOK_S).done:
@@ -427,7 +437,7 @@ def _waited(call: Coroutine[Any, Any, T]) -> T:
 
 
 def _pause(error: Exception, attempts: int) -> float:
-    """Return the seconds before another attempt: what the server asks for, or ever longer."""
+    """Return the seconds to wait before a retry: the server's request, or exponential backoff."""
     usual: float = _PAUSE_S * 2**attempts
     headers = getattr(getattr(error, "response", None), "headers", {})
     try:
@@ -437,12 +447,12 @@ def _pause(error: Exception, attempts: int) -> float:
 
 
 def _may_pass(error: Exception) -> bool:
-    """Return whether the same call may succeed a moment later."""
+    """Return whether an error is transient, so that a retry may succeed."""
     if isinstance(error, openai.APIStatusError):
         return error.status_code in (408, 409, 429) or error.status_code >= 500
     return isinstance(error, openai.APIConnectionError)
 
 
 def _whole(text: str) -> str:
-    """Return ``text`` with lone halves of a surrogate pair, which no encoding has, as U+FFFD."""
+    """Return ``text`` with unpaired surrogates replaced by U+FFFD."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

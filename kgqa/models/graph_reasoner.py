@@ -1,4 +1,4 @@
-"""The graph reasoner: step attention over a question, relation scores, transitions.
+"""The graph reasoner of KG-CoT: attention over a question, relation scores, transitions.
 
 After KG-CoT (IJCAI 2024, sec. 3.1) and TransferNet: at step t an attention over the question's
 tokens gives ``q_t``, an MLP of it a score in 0..1 for each relation, and the scores of entities are
@@ -42,10 +42,10 @@ _EPSILON = np.float32(1e-5)  # of a layer norm, as torch has it
 
 
 class Reading(NamedTuple):
-    """What a reasoner makes of questions: ``hidden`` ``[rows, hops, hidden]``, ``beta``.
+    """The reasoner's encoding of questions: step vectors ``hidden`` and hop weights ``beta``.
 
-    ``beta``, ``[rows, hops]``, sums to 1 over hops; ``log_beta`` is its logarithm. The fields are
-    arrays of numpy, or tensors in training.
+    ``hidden`` ``[rows, hops, hidden]``; ``beta`` ``[rows, hops]`` sums to 1 over hops; ``log_beta``
+    is its logarithm. Arrays of numpy, or tensors in training.
     """
 
     hidden: Any
@@ -54,7 +54,7 @@ class Reading(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """A vector and a bias for each step in each place of a relation.
+    """A vector and a bias for each step (relation and direction) at each place of a two-edge hop.
 
     ``first`` and ``second`` have shape ``[steps, hidden + 1]``, the bias in the last column; a step
     is ``2 * relation``, ``+ 1`` against its direction.
@@ -100,7 +100,7 @@ class WalkMath(Protocol):
         """
 
     def weighed(self, parts: Sequence[Any], weights: Any, target: IntArray, size: int) -> Any:
-        """Return the sum of joined ``parts`` times ``weights`` by ``target``, none over 1."""
+        """Sum joined ``parts`` times ``weights`` by ``target``; shape ``[size]``, none over 1."""
 
 
 class NumpyMath:
@@ -134,12 +134,12 @@ class NumpyMath:
         return _summed(before[source] * passed, target, size)
 
     def weighed(self, parts: Sequence[Array], weights: Array, target: IntArray, size: int) -> Array:
-        """Return the sum of joined ``parts`` times ``weights`` by ``target``."""
+        """Sum joined ``parts`` times ``weights`` by ``target``."""
         return _summed(np.concatenate(parts) * weights, target, size)
 
 
 def relation_logits(hidden: Array, tables: Tables, first: IntArray, second: IntArray) -> Array:
-    """Return the logit of each relation for each row, see :meth:`WalkMath.relation_scores`."""
+    """Return each relation's logit for each row; see :meth:`WalkMath.relation_scores`."""
     other = tables.second[np.maximum(second, 0)] * (second >= 0)[:, None]
     parts: Array = tables.first[first] + other
     logits: Array = hidden @ parts[:, :-1].T + parts[:, -1]
@@ -147,12 +147,13 @@ def relation_logits(hidden: Array, tables: Tables, first: IntArray, second: IntA
 
 
 def _summed(values: Array, target: IntArray, size: int) -> Array:
+    """Return the sums of ``values`` by ``target``, ``[size]``, cut at 1."""
     summed = np.bincount(target, values, size).astype(np.float32)
     return np.minimum(summed, np.float32(1))
 
 
 class GraphReasoner:
-    """The model of a card with trained ``tensors``. Raises ModelError if they do not fit it."""
+    """A trained graph reasoner: a card and its ``tensors``. Raises ModelError for a mismatch."""
 
     def __init__(self, card: ReasonerCard, tensors: Mapping[str, Array]) -> None:
         hops, width, hidden = card.hops, card.width, card.hidden
@@ -183,7 +184,7 @@ class GraphReasoner:
         }
 
     def read(self, states: Array, there: BoolArray, pooled: Array) -> Reading:
-        """Return the reasoner's reading of questions.
+        """Encode questions to step vectors and hop weights.
 
         ``states`` ``[rows, tokens, width]`` are the tokens' states, ``there`` ``[rows, tokens]`` is
         True for a token, ``pooled`` ``[rows, width]`` the questions' own vectors.
@@ -209,13 +210,16 @@ class GraphReasoner:
         return Reading(np.stack(hidden, 1), np.exp(log_beta), log_beta)
 
     def tables(self, words: Array) -> Tables:
-        """Return the steps' vectors; ``words`` ``[relations, width]`` are vectors of length 1."""
+        """Return the vectors of all steps, from relations' unit vectors ``words``.
+
+        ``words`` has the shape ``[relations, width]``.
+        """
         words = words * np.float32(self.width**0.5)
         made = [self._steps(words, place) for place in range(2)]
         return Tables(*made)
 
     def _steps(self, words: Array, place: int) -> Array:
-        """Return ``[2 * relations, hidden + 1]``, each relation along and against."""
+        """Return step vectors ``[2 * relations, hidden + 1]``: of relations along, then against."""
         both = np.empty((len(words), 2, self.hidden + 1), np.float32)
         for direction in range(2):
             at = place, direction
@@ -226,11 +230,12 @@ class GraphReasoner:
         return both.reshape(2 * len(words), self.hidden + 1)
 
     def _linear(self, name: str, values: Array) -> Array:
+        """Apply the linear layer with this name."""
         made: Array = values @ self.tensors[f"{name}.weight"].T + self.tensors[f"{name}.bias"]
         return made
 
     def _attended(self, query: str, pooled: Array, states: Array, there: BoolArray) -> Array:
-        """Return the mean of the tokens' states, weighed by how near each is to a query."""
+        """Return token states averaged by attention with a learnt query."""
         asked = np.tanh(self._linear(query, pooled))
         score = np.einsum("rtw,rw->rt", states, asked) * np.float32(self.width**-0.5)
         weight = np.exp(log_softmax(np.where(there, score, np.float32(-np.inf))))
@@ -239,7 +244,7 @@ class GraphReasoner:
 
 
 def log_softmax(values: Array) -> Array:
-    """Return the logarithm of the softmax over the last axis."""
+    """Return the log-softmax over the last axis."""
     values = values - values.max(-1, keepdims=True)
     made: Array = values - np.log(np.exp(values).sum(-1, keepdims=True))
     return made
@@ -247,7 +252,7 @@ def log_softmax(values: Array) -> Array:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class LoadedReasoner:
-    """A loaded reasoner: its model and the encoder of its questions."""
+    """A reasoner with the sentence encoder of its questions."""
 
     name: str
     card: ReasonerCard
@@ -263,12 +268,12 @@ def load_reasoner(
     progress: Progress,
     encoder: str | None = None,
 ) -> LoadedReasoner:
-    """Load the reasoner of a folder or a bundled name, with its encoder.
+    """Load a reasoner from a folder or by a bundled name, with its encoder.
 
-    ``device``: where the encoder runs; the reasoner itself, a few small matrices, stays on the
-    CPU. ``encoder``: what reads questions, if it is not known by its card. Raises what
-    :meth:`ModelKind.card` raises, ModelError if the weights are damaged or do not fit the card,
-    ModelNotFoundError if the encoder is not available.
+    ``device``: of the encoder; the reasoner itself, a few small matrices, stays on the CPU.
+    ``encoder``: the sentence encoder, if the card names no known one. Errors of
+    :meth:`ModelKind.card` propagate; raises ModelError if the weights are damaged or do not fit the
+    card, ModelNotFoundError if the encoder is not available.
     """
     folder = REASONERS.folder(name)
     card, tensors, _ = REASONERS.read(folder)

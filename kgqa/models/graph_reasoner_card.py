@@ -1,4 +1,4 @@
-"""The card of a graph reasoner, ``reasoner.json``: what it was trained for and how."""
+"""The card of a graph reasoner, ``reasoner.json``: its training data and settings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _Size = Annotated[int, Field(ge=1, le=8_192)]  # room is made before the weights
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CONFIG)
 class ReasonerCard:
-    """What a reasoner was trained for and how; unusable fields are a ValidationError."""
+    """A reasoner's training data and settings. Invalid fields raise pydantic's ValidationError."""
 
     hops: Annotated[int, Field(ge=1, le=32)]
     direction: Direction
@@ -50,9 +50,9 @@ REASONERS = ModelKind(
 
 
 def suited_reasoner(kg: str, relations: Sequence[str]) -> tuple[str, str]:
-    """Return the bundled reasoner that fits a KG with these ``relations`` best, and a note or "".
+    """Return the bundled reasoner that knows most of a KG's ``relations``, and a note or "".
 
-    Of those that know none of them it is the first. Raises ModelNotFoundError if none is bundled.
+    If none knows any, the first one. Raises ModelNotFoundError if none is bundled.
     """
     cards = {name: REASONERS.card(REASONERS.folder(name)) for name in REASONERS.names()}
     train = "Train one for this KG (kgqa train kg-cot), and name its folder with `reasoner`."

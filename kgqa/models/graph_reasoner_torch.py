@@ -1,4 +1,4 @@
-"""The graph reasoner with gradients: what is trained, its losses, and how it is saved.
+"""The graph reasoner in torch: training with gradients, its losses, and saving it.
 
 It computes what :class:`kgqa.models.graph_reasoner.GraphReasoner` does, which answers without
 torch; a test compares both.
@@ -27,7 +27,7 @@ UNTRAINED = -100.0  # the logit of what was never trained, whatever its other ha
 
 
 class TrainableReasoner(nn.Module):
-    """The model of ``hops`` steps; ``width`` of the encoder's vectors, ``hidden`` units."""
+    """A graph reasoner of ``hops`` steps; ``width`` of encoder vectors, ``hidden`` units."""
 
     def __init__(self, hops: int, width: int, hidden: int, dropout: float = 0.0) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class TrainableReasoner(nn.Module):
 
     @torch.no_grad()
     def forget(self, seen: Tensor) -> None:
-        """Lower the scores of untrained places and directions; ``seen`` ``[2, 2]``: trained.
+        """Lower the scores of places and directions that training never saw.
 
         A direction that never came up in a place has no meaning there, whatever the words.
         """
@@ -61,7 +61,7 @@ class TrainableReasoner(nn.Module):
             weight[~seen] = low
 
     def read(self, states: Tensor, there: Tensor, pooled: Tensor) -> Reading:
-        """Return the reasoner's reading of questions.
+        """Encode questions to step vectors and hop weights.
 
         ``states`` ``[rows, tokens, width]`` are the tokens' states, ``there`` ``[rows, tokens]`` is
         True for a token, ``pooled`` ``[rows, width]`` the questions' own vectors.
@@ -82,7 +82,10 @@ class TrainableReasoner(nn.Module):
         return Reading(torch.stack(hidden, dim=1), log_beta.exp(), log_beta)
 
     def tables(self, words: Tensor) -> Tables:
-        """Return the steps' vectors; ``words`` ``[relations, width]`` are vectors of length 1."""
+        """Return the vectors of all steps, from relations' unit vectors ``words``.
+
+        ``words`` has the shape ``[relations, width]``.
+        """
         words = words * self.width**0.5
         made = torch.einsum("rw,pdwh->prdh", words, self.words) * self.width**-0.5
         bias = torch.einsum("rw,pdw->prd", words, self.bias_of_words) + self.bias[:, None, :]
@@ -91,17 +94,17 @@ class TrainableReasoner(nn.Module):
 
 
 def _attended(asked: Tensor, states: Tensor, there: Tensor) -> Tensor:
-    """Return the mean of the tokens' states, weighed by how near each is to ``asked``."""
+    """Return token states averaged by attention with the query ``asked``."""
     score = torch.einsum("rtw,rw->rt", states, asked) * states.shape[2] ** -0.5
     weight = torch.softmax(score.masked_fill(~there, -torch.inf), dim=1)
     return torch.einsum("rt,rtw->rw", weight, states)
 
 
 def relation_logits(hidden: Tensor, tables: Tables, first: Tensor, second: Tensor) -> Tensor:
-    """Return the logit of each relation for each row, ``[rows, relations]``.
+    """Return each relation's logit for each row, ``[rows, relations]``.
 
-    ``hidden`` ``[rows, hidden]`` is of one step of the walk; ``first`` and ``second`` are steps,
-    ``[relations]``, ``second`` -1 if a relation is one edge.
+    ``hidden`` ``[rows, hidden]`` belongs to one step of the walk; ``first`` and ``second`` are
+    steps, ``[relations]``, ``second`` -1 if a relation is one edge.
     """
     parts = tables.first[first] + tables.second[second.clamp(min=0)] * (second >= 0).unsqueeze(1)
     logits: Tensor = hidden @ parts[:, :-1].T + parts[:, -1]
@@ -119,7 +122,7 @@ def transition(before: Tensor, source: Tensor, passed: Tensor, target: Tensor, s
 
 
 def clamped(scores: Tensor) -> Tensor:
-    """Return ``scores``, those over 1 divided by their detached values."""
+    """Cap ``scores`` at 1, keeping a gradient: those above are divided by their detached values."""
     return scores / scores.detach().clamp(min=1.0)
 
 
@@ -139,7 +142,7 @@ def walk_loss(
 
 
 def hop_loss(log_beta: Tensor, hops: Sequence[int]) -> Tensor:
-    """Return the cross-entropy of the hop weights over rows whose ``hops`` are known (0: not)."""
+    """Return the cross-entropy of hop weights against ``hops``, ignoring rows with 0 (unknown)."""
     wanted = torch.tensor(hops) - 1
     known = (wanted >= 0) & (wanted < log_beta.shape[1])
     if not bool(known.any()):
@@ -163,16 +166,17 @@ def path_loss(logits: Tensor, right: Tensor) -> Tensor:
 
 
 def save_reasoner(folder: Path, model: TrainableReasoner, card: ReasonerCard) -> None:
-    """Write weights (float16) and card into ``folder``, which is made. Raises ModelError."""
+    """Write weights (float16) and card into ``folder``, creating it. Raises ModelError."""
     REASONERS.save(folder, card, _arrays(model))
 
 
 def frozen(model: TrainableReasoner, card: ReasonerCard) -> GraphReasoner:
-    """Return the model as it answers, without gradients and dropout."""
+    """Convert a trained model to a GraphReasoner for inference, without gradients and dropout."""
     return GraphReasoner(card, _arrays(model))
 
 
 def _arrays(model: TrainableReasoner) -> dict[str, NDArray[np.float32]]:
+    """Return the model's state as arrays of numpy."""
     return {name: tensor.numpy(force=True) for name, tensor in model.state_dict().items()}
 
 

@@ -1,4 +1,4 @@
-"""Vectors of a KG's own words, kept in its folder: a large encoder reads each relation path once.
+"""A cache of text vectors in a KG's folder, so that an encoder reads each relation path once.
 
 A vector depends on the text and the encoder alone, so a change of the KG makes none wrong, and
 texts stand only as hashes. Whether a file was made by the present encoder is seen from one text's
@@ -35,7 +35,7 @@ _TABLE = "CREATE TABLE IF NOT EXISTS vectors (text BLOB PRIMARY KEY, vector BLOB
 
 
 class KeptVectors:
-    """The vectors in one file, of the encoder behind ``encode``. Not for use by several threads."""
+    """A SQLite file of text vectors, filled by ``encode``; for one thread."""
 
     def __init__(self, file: Path, encode: Callable[[Sequence[str]], Vectors]) -> None:
         self._file = file
@@ -44,7 +44,7 @@ class KeptVectors:
         self._bytes = 0  # of a vector
 
     def vectors(self, texts: Sequence[str]) -> Vectors:
-        """Return the vector of each text, ``[len(texts), width]``; what is new is kept."""
+        """Return the vector of each text, ``[len(texts), width]``; encode and store new ones."""
         if self._works is None:
             self._works = self._begin()
         known = self._read(texts) if self._works else {}
@@ -57,7 +57,7 @@ class KeptVectors:
         return np.stack([known[text] for text in texts]) if texts else self._encode([])
 
     def _begin(self) -> bool:
-        """Return whether vectors can be kept, in a new file unless there is one that fits."""
+        """Create the file unless one of the same encoder exists; return whether it can be used."""
         probe = self._encode([_PROBE])[0]
         self._bytes = probe.astype(np.float32).nbytes
         known = self._read([_PROBE]).get(_PROBE) if self._file.is_file() else None
@@ -68,10 +68,10 @@ class KeptVectors:
         return True
 
     def _read(self, texts: Sequence[str]) -> dict[str, Vectors]:
-        """Return the kept vectors, except damaged ones."""
+        """Return the stored vectors of ``texts``, without damaged ones."""
         named = {_hash(text): text for text in texts}
         vectors = {}
-        for key, value in (self._try(lambda store: _of(store, list(named))) or {}).items():
+        for key, value in (self._try(lambda store: _stored(store, list(named))) or {}).items():
             if isinstance(value, bytes) and len(value) == self._bytes:
                 vector = np.frombuffer(value, np.float32)
                 if abs(float(vector @ vector) - 1.0) < _SAME:
@@ -79,6 +79,7 @@ class KeptVectors:
         return vectors
 
     def _try(self, work: Callable[[sqlite3.Connection], T]) -> T | None:
+        """Run ``work`` on the file; after an error give up caching and return None."""
         try:
             with closing(sqlite3.connect(self._file, timeout=_WAIT_S)) as store, store:
                 store.execute("PRAGMA synchronous = OFF")  # what is lost is computed again
@@ -91,10 +92,12 @@ class KeptVectors:
 
 
 def _hash(text: str) -> bytes:
+    """Return the first 16 bytes of a text's SHA-256."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:16]
 
 
-def _of(store: sqlite3.Connection, keys: Sequence[bytes]) -> dict[bytes, object]:
+def _stored(store: sqlite3.Connection, keys: Sequence[bytes]) -> dict[bytes, object]:
+    """Return the stored vectors by key, in batches."""
     found: dict[bytes, object] = {}
     for start in range(0, len(keys), _AT_ONCE):
         some = keys[start : start + _AT_ONCE]
@@ -106,6 +109,7 @@ def _of(store: sqlite3.Connection, keys: Sequence[bytes]) -> dict[bytes, object]
 
 
 def _write(store: sqlite3.Connection, made: dict[str, Vectors]) -> int:
+    """Store vectors up to MOST_VECTORS; return how many were stored."""
     (count,) = store.execute("SELECT count(*) FROM vectors").fetchone()
     rows = [(_hash(text), vector.astype(np.float32).tobytes()) for text, vector in made.items()]
     kept = rows[: max(MOST_VECTORS - count, 0)]

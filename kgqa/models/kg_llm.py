@@ -66,15 +66,16 @@ class KgLLM:
     plans: Path | None = None  # the file where it is kept how the model is decoded with
 
     def prompt_ids(self, question: str, topics: Sequence[str], graph: str = "") -> list[int]:
-        """Return the prompt's token ids up to the path; no argument can spell a special one.
+        """Return the token ids of the prompt before the path.
 
-        Raises ModelError if the card wants a chat template and the tokenizer has none.
+        Arguments never become special tokens. Raises ModelError if the card wants a chat template
+        and the tokenizer has none.
         """
         pieces = prompt_pieces(self.card, self.tokenizer, question, topics, graph)
         return encode_prompt(pieces, self.tokenizer, self.encoder, chat=self.card.chat)
 
     def with_card(self, card: AdapterCard) -> KgLLM:
-        """Return the same model asked by another card, a preset for instance."""
+        """Return the same model with another card, such as a preset."""
         return dataclasses.replace(self, card=card)
 
 
@@ -87,7 +88,7 @@ def load_kg_llm(
     progress: Progress,
     quantize: Quantize | None = None,
 ) -> KgLLM:
-    """Load a KG-LLM.
+    """Load a KG-LLM: the language model, its tokenizer, its adapter and its card.
 
     ``model``: a hub name, a folder or a ``.gguf`` file; None is the offline SmolLM2. ``adapter``: a
     folder or a bundled one's name; None is the bundled one for the offline model, ``"none"`` none.
@@ -131,7 +132,7 @@ def load_kg_llm(
 
 @dataclass(frozen=True, slots=True)
 class LoadedEncoder:
-    """A tokenizer, as the model named ``name`` under ``card`` uses it."""
+    """A tokenizer encoder with the model's ``name`` and its ``card``."""
 
     name: str
     card: AdapterCard
@@ -141,9 +142,9 @@ class LoadedEncoder:
 def load_encoder(
     model: str | None, adapter: str | None, *, cache: Path, progress: Progress
 ) -> LoadedEncoder:
-    """Return the encoder that :func:`load_kg_llm` would give, without reading the weights.
+    """Return the tokenizer encoder of :func:`load_kg_llm` without reading the weights.
 
-    It is kept in the cache as what needs neither transformers nor torch, if it can be.
+    It is cached in a form that needs neither transformers nor torch, where possible.
     """
     require_llm_packages(f"The tokenizer of {model or SMOLLM}")
     folder, card, located = chosen(model, adapter, cache, progress, fitting=False)
@@ -165,11 +166,13 @@ def load_encoder(
 
 
 def _write_encoder(encoder: BareEncoder, into: Path) -> None:
+    """Write an encoder's tokenizer and state into a cache folder."""
     (into / TOKENIZER).write_text(encoder.serialised, "utf-8")
     (into / _KNOWN).write_text(json.dumps(encoder.known()), "utf-8")
 
 
 def _loaded_encoder(located: ModelFolder, card: AdapterCard) -> HFEncoder:
+    """Load the tokenizer of a model folder by transformers, with the card's special tokens."""
     from transformers import AutoConfig, AutoTokenizer
 
     from kgqa.models.pretrained import LOADING_ERRORS, from_pretrained, quiet
@@ -196,7 +199,7 @@ def chosen(
     *,
     fitting: bool = True,
 ) -> tuple[Path | None, AdapterCard, ModelFolder]:
-    """Return the adapter's folder, the card and the model that are meant.
+    """Return the adapter folder, the card and the model folder that the arguments select.
 
     Errors of :func:`load_kg_llm` propagate, AdapterMismatchError only if ``fitting``.
     """
@@ -216,7 +219,7 @@ def chosen(
 
 
 def adapter_folder(model: str | None, adapter: str | None) -> Path | None:
-    """Return the folder of the adapter that is meant, None if none is."""
+    """Return the folder of the selected adapter, None without one."""
     if adapter is None:
         bundled = ADAPTERS.bundled / DEFAULT_ADAPTER
         return bundled if model is None and (bundled / CARD_FILE).is_file() else None
@@ -226,10 +229,10 @@ def adapter_folder(model: str | None, adapter: str | None) -> Path | None:
 
 
 def known_plan(file: Path, name: str, device: str | None) -> dict[str, Any] | None:
-    """Return how the model ``name`` was found to be decoded with last, and on which device.
+    """Return the decoding plan last measured for the model ``name``, None if ``file`` has none.
 
-    ``device``: only on one that is called so. None if it is not in ``file``, which
-    :mod:`kgqa.models.profile` writes. No model is loaded for it, nor what would run one.
+    ``device``: only a plan for this device. :mod:`kgqa.models.profile` writes the file; no model
+    and no torch is loaded.
     """
     try:
         plans = json.loads(file.read_bytes())
@@ -255,9 +258,9 @@ def suited_adapter(
 ) -> str | None:
     """Return the adapter that fits a KG with these ``relations`` best.
 
-    The KG's own in ``kg_folder`` is meant if it was trained for ``model``. Bundled ones are the
-    offline model's: one that was trained on such relations, or else the universal one. None, if
-    relations are missing, stands for the default adapter.
+    In this order: the KG's own in ``kg_folder``, if it was trained for ``model``; for the offline
+    model, a bundled one that was trained on such relations, or the universal one. None, if
+    ``relations`` is empty, selects the default adapter.
     """
     own = None if kg_folder is None else kg_folder / OWN_ADAPTER
     if (
@@ -276,6 +279,7 @@ def suited_adapter(
 
 
 def _quantization(quantize: Quantize, device: torch.device) -> Any:
+    """Return the bitsandbytes configuration for ``quantize``. Raises UsageError."""
     if quantize not in ("4bit", "8bit"):
         raise UsageError(f"Weights cannot be quantized to {quantize!r}.", "Use 4bit or 8bit.")
     if find_spec("bitsandbytes") is None or find_spec("accelerate") is None:
@@ -294,12 +298,14 @@ def _quantization(quantize: Quantize, device: torch.device) -> Any:
 
 
 def _dtype(device: torch.device) -> torch.dtype:
+    """Return the dtype of weights on a device: bfloat16 on CUDA, otherwise float32."""
     import torch
 
     return torch.bfloat16 if device.type == "cuda" else torch.float32
 
 
 def _load(folder: Path, device: torch.device, quantization: Any) -> tuple[Any, Any]:
+    """Load model and tokenizer of a folder by transformers. Raises ModelError."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     from kgqa.models.pretrained import LOADING_ERRORS, from_pretrained
@@ -319,9 +325,10 @@ def _load(folder: Path, device: torch.device, quantization: Any) -> tuple[Any, A
 
 
 def make_special(tokenizer: Any, card: AdapterCard) -> None:
-    """Add the card's tokens; make markers special that the tokenizer holds as ordinary ones.
+    """Add the card's tokens to the tokenizer, and mark its markers as special tokens.
 
-    Only a special token is split in a name, which could else spell the end of a path.
+    Names are tokenised with special tokens split; an ordinary marker token could be spelt by a name
+    and end the path.
     """
     from transformers import AddedToken
 
@@ -334,7 +341,7 @@ def make_special(tokenizer: Any, card: AdapterCard) -> None:
 
 
 def _merged(model: Any, folder: Path) -> Any:
-    """Return the model with the adapter's weights in its own. Raises AdapterMismatchError."""
+    """Merge an adapter into the model's weights. Raises AdapterMismatchError."""
     from peft import get_peft_model_state_dict
     from safetensors import SafetensorError, safe_open
 

@@ -52,10 +52,10 @@ def large_is_installed(cache: Path) -> bool:
 
 
 def install_large_encoder(cache: Path, progress: Progress) -> dict[str, str]:
-    """Fetch the large encoder and keep it in ``cache``, unless it is there.
+    """Download the large encoder into ``cache``, unless it is installed.
 
-    Takes 1.3 GB of disk meanwhile. Returns the encoder's name and what became of it: "installed" or
-    "already there". Raises ModelError if it cannot be fetched or kept.
+    Needs 1.3 GB of disk meanwhile. Returns the status by encoder name: "installed" or "already
+    there". Raises ModelError.
     """
     if large_is_installed(cache):
         return {LARGE: "already there"}
@@ -82,7 +82,7 @@ def install_large_encoder(cache: Path, progress: Progress) -> dict[str, str]:
 def join(
     parts: Sequence[Path], into: Path, size: int = _ARCHIVE_BYTES, digest: str = _ARCHIVE_HASH
 ) -> None:
-    """Join the parts of the archive; raises ModelError unless they are the published ones."""
+    """Join the archive's parts and check size and hash. Raises ModelError."""
     whole = hashlib.sha256()
     if sum(part.stat().st_size for part in parts) == size:
         with into.open("wb") as joined:
@@ -99,7 +99,7 @@ def join(
 
 
 def convert(archive: Path, into: Path) -> None:
-    """Unpack the encoder's folder from its archive, its weights in half precision.
+    """Unpack the encoder from its archive, with weights in half precision.
 
     Raises ModelError, OSError.
     """

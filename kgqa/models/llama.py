@@ -30,6 +30,8 @@ _Attend: TypeAlias = "Callable[[int, Tensor, Tensor, Tensor], Tensor]"  # layer,
 
 
 class _Layer(NamedTuple):
+    """The weights of one transformer layer."""
+
     norm: Tensor
     mixing: Tensor  # query, key, value
     mixed: Tensor
@@ -39,7 +41,7 @@ class _Layer(NamedTuple):
 
 
 def reads(config: Mapping[str, Any]) -> bool:
-    """Whether a model of this ``config.json`` is one of the family as it is read here."""
+    """Return whether this module can run a model of this ``config.json``."""
     return (
         config.get("model_type") == "llama"
         and config.get("hidden_act", "silu") == "silu"
@@ -50,7 +52,7 @@ def reads(config: Mapping[str, Any]) -> bool:
 
 
 class Llama(TreeModel):
-    """A model of this family in eval mode; ``weights`` are those of :func:`fused`."""
+    """A Llama model in eval mode that runs token trees; ``weights`` come from :func:`fused`."""
 
     def __init__(self, config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
         own: Any = SimpleNamespace(**config, get_text_config=lambda: own)
@@ -70,7 +72,7 @@ class Llama(TreeModel):
 
     @property
     def embedding(self) -> Tensor:
-        """The vectors of tokens, ``[tokens, width]``."""
+        """The token embeddings, ``[tokens, width]``."""
         return self._embedding
 
     def states(
@@ -80,10 +82,11 @@ class Llama(TreeModel):
         blocks: Sequence[AttentionBlock],
         cache: ColumnCache,
     ) -> Tensor:
-        """Return the last layer's states ``[tokens, width]``; keys and values go to ``cache``."""
+        """Return the last hidden states ``[tokens, width]``; write keys and values to ``cache``."""
         masks = [self._mask(block.seen) for block in blocks]
 
         def attend(layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+            """Cache a layer's keys and values, and return the attention output of all blocks."""
             keys, values = cache.write(key[None], value[None], layer)
             mixed = query.new_empty(len(query), self._heads * self._size)
             for block, mask in zip(blocks, masks, strict=True):
@@ -95,6 +98,7 @@ class Llama(TreeModel):
         return self._through(ids[0], ids[1], attend)
 
     def _through(self, tokens: Tensor, positions: Tensor, attend: _Attend) -> Tensor:
+        """Run all layers over ``tokens``; ``attend`` computes the attention of a layer."""
         heads, shared, size = self._heads, self._shared, self._size
         state = embedding(tokens, self._embedding)
         angle = positions[:, None] * self._frequency
@@ -115,7 +119,7 @@ class Llama(TreeModel):
         return rms_norm(state, state.shape[1:], self._norm, self._epsilon)
 
     def _mask(self, seen: Tensor) -> Tensor:
-        """Return the additive attention mask of the heads that share a key, for all layers."""
+        """Return the additive attention mask, repeated for the heads that share a key."""
         hidden = torch.zeros(seen.shape, dtype=self.dtype, device=seen.device)
         return hidden.masked_fill_(~seen, -torch.inf).repeat(self._heads // self._shared, 1)[None]
 
@@ -136,14 +140,14 @@ class Llama(TreeModel):
         return mixed.reshape(rows, self._heads * size)
 
     def logits(self, states: Tensor) -> Tensor:
-        """Return the logits of states, ``[states, vocabulary]``."""
+        """Return the logits ``[states, vocabulary]`` of hidden states."""
         return linear(states, self._head)
 
 
 def fused(model: Any, *, taken: bool = False) -> dict[str, Tensor]:
-    """Return the weights of a ``LlamaForCausalLM`` of transformers as they are read here.
+    """Return the weights of a ``LlamaForCausalLM``, with joined projections, for :class:`Llama`.
 
-    ``taken``: the model loses what was joined at once, so that nothing large is held twice.
+    ``taken``: delete the original weights from the model as they are joined, to save memory.
     """
     state = model.state_dict()
     weights = {"embedding": state["model.embed_tokens.weight"], "norm": state["model.norm.weight"]}
@@ -168,7 +172,7 @@ def fused(model: Any, *, taken: bool = False) -> dict[str, Tensor]:
 
 
 def linear(states: Tensor, weight: Tensor) -> Tensor:
-    """Return the product of states ``[n, in]`` with a weight ``[out, in]``, ``[n, out]``."""
+    """Multiply states ``[n, in]`` by a weight ``[out, in]``; return ``[n, out]``."""
     if states.device.type == "cpu" and states.dtype == torch.float32 and _ONEDNN:
         # by default torch calls MKL, which takes twice the time on an AMD CPU
         made: Tensor = torch.ops.mkldnn._linear_pointwise(states, weight, None, "none", [], "")
@@ -177,12 +181,13 @@ def linear(states: Tensor, weight: Tensor) -> Tensor:
 
 
 def _rope(config: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """Return the type and the settings of the rotary position embedding in a config."""
     stated = config.get("rope_parameters") or config.get("rope_scaling") or {}
     return str(stated.get("rope_type") or stated.get("type") or "default"), stated
 
 
 def frequencies(config: Mapping[str, Any], size: int) -> Tensor:
-    """Return the rotary frequency of each pair of a head's dimensions."""
+    """Return the rotary frequency of each pair of dimensions of a head."""
     kind, stated = _rope(config)
     base = float(stated.get("rope_theta") or config.get("rope_theta") or 10_000.0)
     plain = 1.0 / (base ** (torch.arange(0, size, 2, dtype=torch.int64).float() / size))

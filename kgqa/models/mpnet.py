@@ -1,4 +1,4 @@
-"""MPNet's forward pass (arXiv 2004.09297) in numpy: BERT's, with relative positions beside its own.
+"""MPNet's forward pass (arXiv 2004.09297) in numpy: BERT's with relative positions.
 
 To each score of attention a bias is added that depends on how far apart two tokens are: distances
 fall into buckets, one each for near ones and wider ones, by their logarithm, for those further off.
@@ -24,7 +24,7 @@ _PADDING = 1  # the token of this id has the position of this number, and others
 
 
 class MPNet(Bert):
-    """An MPNet that gives the states of its last layer."""
+    """An MPNet encoder that returns the hidden states of its last layer."""
 
     kind = "mpnet"
     _prefix = "mpnet."
@@ -44,12 +44,14 @@ class MPNet(Bert):
     def _placed(
         self, state: Array, rows: Sequence[Sequence[int]], lengths: Sequence[tuple[int, int]]
     ) -> Array:
+        """Return the sum of word and position embeddings; padding is not counted as a position."""
         counted = [np.asarray(row) != _PADDING for row in rows]
         position = np.concatenate([np.cumsum(row) * row + _PADDING for row in counted])
         placed: Array = state + self._weights[self._positions][position]
         return placed
 
     def _relative(self, length: int) -> Array:
+        """Return the relative position bias of attention scores, ``[heads, length, length]``."""
         if length not in self._relatives:
             place = np.arange(length)
             bucket = buckets(place[None, :] - place[:, None], self._buckets)
@@ -57,16 +59,21 @@ class MPNet(Bert):
         return self._relatives[length]
 
     def change(self, changes: Mapping[str, Array]) -> None:
-        """Add to weights, by name. Raises ValueError if there is none of that name and shape."""
+        """Add ``changes`` to the weights with these names.
+
+        Raises ValueError for another name or shape.
+        """
         super().change(changes)
         self._relatives.clear()
 
     @cached_property
     def _query_scale(self) -> np.float32:  # type: ignore[override]
+        """The factor of queries, one over the square root of a head's size."""
         return np.float32((self.width / self._heads) ** -0.5)
 
     @cached_property
     def _layers(self) -> list[_Layer]:
+        """Return the weights of all layers; queries are scaled later."""
         layers = []
         for number in range(self._layer_count):
             at = f"encoder.layer.{number}"
@@ -87,10 +94,10 @@ class MPNet(Bert):
 
 
 def buckets(distance: Any, count: int) -> Any:
-    """Return the bucket of each signed distance between tokens, of ``count`` in all.
+    """Return the relative position bucket, of ``count``, of each signed token distance.
 
-    Those of tokens that follow are in the second half; in each half the first half are of one
-    distance each.
+    Distances to later tokens are in the second half; in each half the first half of the buckets
+    hold one distance each.
     """
     half = count // 2
     near = half // 2

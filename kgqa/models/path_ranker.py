@@ -1,4 +1,4 @@
-"""The path ranker: how well relation paths fit a question, by their words.
+"""The path ranker: scores how well relation paths, in words, fit a question.
 
 A sentence encoder reads the question, its topic entity's name taken out, and each relation path in
 words (:func:`kgqa.paths.words.relation_path_text`); a path's logit is the cosine of the two times a
@@ -57,17 +57,19 @@ _Factor = Annotated[float, Field(ge=0.001, le=1_000, strict=False)]
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CONFIG)
 class RankerCard:
-    """What a ranker was trained for; unusable fields are a ValidationError.
+    """A path ranker's training data and calibration.
 
-    ``hop_bias``: added to the logit of a path of 1, 2, … hops, the last one to longer ones.
-    ``none``: the logit of "none of them". ``temperature``: what logits are divided by, so that
-    shares mean how often they are right. ``refuse_above``: the probability that the graph has no
-    answer from which there is none. ``lacking`` makes its log-odds: weights of the log-odds of what
-    is missing against the best path there is, of how much better (-3 to 6) a relation of the
-    topic's own kind fits, and of a noun asked for that the path does not say; then a sum.
-    ``refusal``: slope and shift from these to the probability that no answer is right.
-    ``evidence``: weights of what the log-odds of an answer's being right are made of: its own, its
-    lead, the words it says, conditions that are met, and a sum.
+    Invalid fields raise pydantic's ValidationError. ``hop_bias``: added to the logit of a path of
+    1, 2, … hops; the last one applies to longer ones. ``none``: the logit of "none of them".
+    ``temperature``: divides logits, so that probabilities are calibrated. ``refuse_above``: the
+    probability of no answer from which none is given.
+
+    ``lacking``: weights of the log-odds that the graph has no answer: the logit of the missing
+    relation against the best path, the advantage (-3 to 6) of a relation that similar entities
+    have, a requested noun that the path lacks; then a constant. ``refusal``: slope and shift from
+    these log-odds to the probability that no answer is right. ``evidence``: weights of the log-odds
+    that an answer is right: its own log-odds, its lead, the words it explains, conditions met; then
+    a constant.
     """
 
     encoder: Annotated[str, Field(min_length=1)]
@@ -107,14 +109,14 @@ RANKERS = ModelKind(
 
 
 class _Vectors:
-    """Vectors of texts, a row each: ``rows`` says which, of those in ``array``."""
+    """Vectors by text: ``rows`` maps each text to its row of ``array``."""
 
     def __init__(self) -> None:
         self.rows: dict[str, int] = {}
         self.array: NDArray[np.float32] = np.empty((0, 0), np.float32)
 
     def add(self, texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
-        """Add vectors of texts that have none."""
+        """Add the vectors of texts that are not there yet."""
         count = len(self.rows)
         every = count + len(texts)
         if every > len(self.array):
@@ -128,9 +130,9 @@ class _Vectors:
 
 @dataclasses.dataclass(slots=True, weakref_slot=True)
 class PathRanker:
-    """A ranker that is ready. Vectors of texts are kept. Not for use by several threads.
+    """A loaded path ranker that remembers vectors of texts; for one thread.
 
-    ``head``: the factors ``[rank, width]`` and ``[width, rank]`` of what is added to vectors.
+    ``head``: low-rank factors ``[rank, width]`` and ``[width, rank]`` added to vectors.
     ``elsewhere``: vectors of relations that other KGs have, ``[n, width]``, without the head.
     """
 
@@ -149,20 +151,20 @@ class PathRanker:
         hops: Sequence[int],
         kept: KeptVectors | None = None,
     ) -> NDArray[np.float32]:
-        """Return how well each path fits each question, ``[len(questions), len(paths)]``.
+        """Return the logit of each path for each question, ``[len(questions), len(paths)]``.
 
-        ``questions`` without their topic's name, ``paths`` in words, ``hops`` of each path.
-        ``kept`` as for :meth:`vectors`, of the paths.
+        ``questions``: without their topic's name; ``paths``: in words; ``hops``: of each path;
+        ``kept``: the KG's cache of path vectors, as for :meth:`vectors`.
         """
         return self.scaled(self.vectors(questions) @ self.vectors(paths, kept).T, hops)
 
     def keep_in(self, folder: Path) -> KeptVectors:
-        """Return where the vectors of a KG's own words lie in its ``folder``."""
+        """Return the vector cache in a KG's ``folder``."""
         encoder = re.sub(r"\W+", "-", f"{self.name}-{self.encoder.name}")[-80:]
         return KeptVectors(folder / f"vectors-{encoder}.sqlite", self.encoder.encode)
 
     def scaled(self, cosine: NDArray[np.float32], hops: Sequence[int]) -> NDArray[np.float32]:
-        """Return the logits of paths of ``hops`` each, by their cosines, ``[…, len(hops)]``."""
+        """Convert cosines ``[…, len(hops)]`` of paths with ``hops`` hops to logits."""
         card = self.card
         bias = np.array(card.hop_bias, np.float32)
         by_path = bias[np.minimum(np.array(hops, np.int64), len(bias)) - 1]
@@ -170,9 +172,9 @@ class PathRanker:
         return logits
 
     def logit_elsewhere(self, question: str, paths: Sequence[str] = ()) -> float:
-        """Return the logit of the best relation of other KGs; -inf if none is known.
+        """Return the logit of the best relation that only other KGs have; -inf without one.
 
-        One that means nearly what one of ``paths`` does is that in other words.
+        Relations that mean nearly the same as one of ``paths`` are ignored.
         """
         if self.elsewhere is None:
             return -np.inf
@@ -188,13 +190,13 @@ class PathRanker:
 
     @property
     def none(self) -> float:
-        """The logit of "none of them"."""
+        """The logit of the option that no path fits."""
         return self.card.none / self.card.temperature
 
     def vectors(self, texts: Sequence[str], kept: KeptVectors | None = None) -> NDArray[np.float32]:
-        """Return the vector of each text, ``[len(texts), width]``, of length 1.
+        """Return the unit vector of each text, ``[len(texts), width]``.
 
-        ``kept``: where those of a KG's own words lie, without the head.
+        ``kept``: a KG's vector cache, which holds vectors without the head.
         """
         known = self._kept
         new = list(dict.fromkeys(text for text in texts if text not in known.rows))
@@ -208,6 +210,7 @@ class PathRanker:
         return self._with_head(known.array[[known.rows[text] for text in texts]])
 
     def _with_head(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Apply the head to vectors and normalise them."""
         if self.head is None:
             return vectors
         down, up = self.head
@@ -217,9 +220,9 @@ class PathRanker:
 
 
 def universal_ranker(encoder: str | None, cache: Path) -> str:
-    """Return the ranker for any KG: with a "small" encoder or a "large" one.
+    """Return the name of the ranker for any KG: of the "small" or the "large" encoder.
 
-    None is the large one if it is installed in ``cache``.
+    None selects the large one if it is installed in ``cache``.
     """
     large = large_is_installed(cache) if encoder is None else encoder == "large"
     return LARGE_RANKER if large else UNIVERSAL
@@ -230,8 +233,8 @@ def suited_ranker(
 ) -> str:
     """Return the ranker that fits a KG with these ``relations`` best.
 
-    The KG's own in ``kg_folder``, a bundled one that was trained for such relations, or else the
-    ``universal`` one. Errors of :meth:`ModelKind.card` propagate.
+    In this order: the KG's own in ``kg_folder``, a bundled one trained on such relations,
+    ``universal``. Errors of :meth:`ModelKind.card` propagate.
     """
     if kg_folder is not None and (own := own_ranker(kg_folder)):
         return str(own)
@@ -243,7 +246,7 @@ def suited_ranker(
 
 
 def own_ranker(kg_folder: Path) -> Path | None:
-    """Return the folder of a KG's own ranker, None if it has none."""
+    """Return the folder of the ranker trained for this KG, None without one."""
     folder = kg_folder / OWN_RANKER
     return folder if (folder / CARD_FILE).is_file() else None
 
@@ -256,11 +259,11 @@ def load_path_ranker(
     progress: Progress,
     encoder: str | None = None,
 ) -> PathRanker:
-    """Load the ranker of a folder or a bundled name, with its encoder.
+    """Load a ranker from a folder or by a bundled name, with its encoder.
 
-    ``encoder``: what reads texts, if it is not known by its card. Raises ModelNotFoundError if
-    there is none, ModelError if card or weights cannot be used, AdapterMismatchError if the card is
-    of another version.
+    ``encoder``: the sentence encoder, if the card names no known one. Raises ModelNotFoundError if
+    there is none, ModelError if card or weights cannot be used, AdapterMismatchError if the card
+    has another version.
     """
     folder = RANKERS.folder(name)
     card = RANKERS.card(folder)
@@ -292,8 +295,8 @@ def save_path_ranker(
 ) -> None:
     """Write a ranker into ``folder`` as :meth:`ModelKind.save` does.
 
-    Among the ``changes`` of the encoder ``HEAD`` names the head's. ``elsewhere``: see
-    :class:`PathRanker`; kept as 8-bit integers.
+    ``changes``: of the encoder's weights, and of the head under the name ``HEAD``. ``elsewhere``:
+    see :class:`PathRanker`; stored as 8-bit integers.
     """
     state: dict[str, NDArray[Any]] = {}
     if elsewhere is not None:
@@ -303,7 +306,7 @@ def save_path_ranker(
 
 
 def ranker_changes(name: str) -> Changes:
-    """Return the changes of a ranker's encoder as :func:`save_path_ranker` takes them.
+    """Return a ranker's changes of its encoder's weights, as :func:`save_path_ranker` takes them.
 
     Errors of :func:`load_path_ranker` propagate.
     """
@@ -311,16 +314,16 @@ def ranker_changes(name: str) -> Changes:
 
 
 def relations_elsewhere(name: str) -> NDArray[np.float32] | None:
-    """Return the vectors of other KGs' relations, by a ranker's encoder.
+    """Return the encoder vectors of relations of other KGs that a ranker knows, or None.
 
-    One that changes another's vectors by a head alone knows the same ones. Raises what
-    :func:`load_path_ranker` raises.
+    A ranker that adds only a head shares those of the ranker it extends. Errors of
+    :func:`load_path_ranker` propagate.
     """
     return _read(name)[1]
 
 
 def _read(name: str) -> tuple[Changes, NDArray[np.float32] | None]:
-    """Return a ranker's changes and the relations elsewhere, with those of the one it extends."""
+    """Read a ranker's changes and relations of other KGs, with those of the ranker it extends."""
     card, state, changes = RANKERS.read(RANKERS.folder(name))
     elsewhere = state.get(_ELSEWHERE)
     if elsewhere is not None:

@@ -1,4 +1,4 @@
-"""The plan ranker: how well each of several plans, in words, says what a question asks.
+"""The plan ranker: how well each of several query plans, in words, matches a question.
 
 A cross-encoder: MiniLM with low-rank changes (LoRA, arXiv 2106.09685) reads the question and one
 plan as two sentences, and a small head gives a number; a softmax over the plans of one question
@@ -40,7 +40,7 @@ _HEAD = ("head.0.weight", "head.0.bias", "head.2.weight", "head.2.bias")
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CONFIG)
 class PlanRankerCard:
-    """The training data of a plan ranker, and the weights of its and the plan scorer's log-odds.
+    """A plan ranker's training data, and the weights that combine it with the plan scorer.
 
     A plan's score is ``old`` times the sum of its parts' and ``new`` times its log-probability.
     """
@@ -65,7 +65,7 @@ PLAN_RANKERS = ModelKind(
 
 
 class PlanRanker:
-    """A ranker that is ready. Not for use by several threads."""
+    """A loaded plan ranker; for one thread."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class PlanRanker:
         self._head = [head[name] for name in _HEAD]
 
     def log_odds(self, question: str, plans: Sequence[str]) -> list[float]:
-        """Return the log-probability of each plan among them; equal texts have equal ones.
+        """Return each plan's log-probability among ``plans``; equal texts get equal ones.
 
         Raises ModelError.
         """
@@ -111,12 +111,13 @@ class PlanRanker:
         return [odds[text] for text in plans]
 
     def _ids(self, text: str) -> list[int]:
+        """Return the token ids of a text without special tokens."""
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
         return ids
 
 
 def load_plan_ranker(name: str) -> PlanRanker:
-    """Load the ranker of a folder, with its encoder.
+    """Load a plan ranker from a folder, with its encoder.
 
     Raises ModelNotFoundError, ModelError, AdapterMismatchError.
     """

@@ -1,13 +1,13 @@
-"""The plan scorer: what a question about a whole graph uses of the graph's schema, and for what.
+"""The plan scorer: which parts of a graph's schema a question uses, and in which role.
 
 A sentence encoder reads the question together with *parts* of the schema in words: classes, hops
-(relations with the classes at their ends) and properties. From the states of a part's tokens and
-of the question's come log-odds of the part's roles: whether a hop is walked, a property is a
+(relations with the classes at their ends) and properties. From the states of a part's tokens and of
+the question's come log-odds of the part's roles: whether a hop is walked, a property is a
 condition, orders, is given, and so on; from the question's alone, what the query is as a whole. A
 plan's score is the sum of what its parts' roles are worth, so a schema is read once for a question
-and any number of plans are compared by a few additions. The encoder is MiniLM with low-rank
-changes (LoRA, arXiv 2106.09685); scoring existing candidates instead of writing
-plans follows Pangu (arXiv 2212.09736).
+and any number of plans are compared by a few additions. The encoder is MiniLM with low-rank changes
+(LoRA, arXiv 2106.09685); scoring existing candidates instead of writing plans follows Pangu (arXiv
+2212.09736).
 
 A scorer on disk is a folder with ``scorer.json``, its card, and ``scorer.safetensors``.
 """
@@ -60,14 +60,14 @@ _LONGEST_PART = 24  # tokens of a part
 
 
 class Part(NamedTuple):
-    """A part of a schema in words."""
+    """A class, relation or property of a schema, in words."""
 
     kind: Kind
     text: str
 
 
 class PlanScores(NamedTuple):
-    """Log-odds ``[parts, roles of its kind]`` of each part, log-probabilities of the whole."""
+    """Log-odds ``[parts, roles of its kind]`` of each part; log-probabilities of query kinds."""
 
     parts: list[Array]
     whole: dict[str, dict[str, float]]
@@ -75,7 +75,7 @@ class PlanScores(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CONFIG)
 class ScorerCard:
-    """The training data of a scorer, and the temperature of its sums."""
+    """A plan scorer's training data and temperature."""
 
     encoder: Annotated[str, Field(min_length=1)]
     temperature: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)] = 1.0
@@ -96,7 +96,7 @@ SCORERS = ModelKind(
 
 
 class PartTokens:
-    """Questions and parts as token ids, each part's kept."""
+    """Tokenises questions and schema parts; remembers the ids of each part."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
@@ -110,7 +110,7 @@ class PartTokens:
     def joined(
         self, question: str, parts: Sequence[Part]
     ) -> tuple[list[int], list[tuple[int, int]]]:
-        """Return a question with parts as ids, and the span of the question and of each part."""
+        """Return token ids of a question and parts in one sequence, and the span of each."""
         ids = [self._start, *self._ids(question)[:_LONGEST], self._end]
         spans = [(0, len(ids))]
         for part in parts:
@@ -120,6 +120,7 @@ class PartTokens:
         return ids, spans
 
     def _ids(self, text: str) -> list[int]:
+        """Return the token ids of a text, from memory if possible."""
         if text not in self._kept:
             if len(self._kept) > 50_000:
                 self._kept.clear()
@@ -128,7 +129,7 @@ class PartTokens:
 
 
 class PlanScorer:
-    """A scorer that is ready. Not for use by several threads."""
+    """A loaded plan scorer; for one thread."""
 
     def __init__(
         self, card: ScorerCard, model: Bert, tokens: PartTokens, heads: Mapping[str, Array]
@@ -139,7 +140,7 @@ class PlanScorer:
         self._heads = heads
 
     def read(self, question: str, parts: Sequence[Part]) -> PlanScores:
-        """Return the log-odds of each of ``parts`` and of the query's kind for ``question``."""
+        """Score each of ``parts``, and the kind of query, for ``question``."""
         roles: list[Array] = []
         wholes: list[dict[str, Array]] = []
         groups = max(1, -(-len(parts) // AT_ONCE))
@@ -164,6 +165,7 @@ class PlanScorer:
 
     @np.errstate(all="ignore")
     def _head(self, name: str, state: Array) -> Array:
+        """Apply the two-layer head with this name to a state."""
         wide = self._heads[f"{name}.0.weight"] @ state + self._heads[f"{name}.0.bias"]
         wide = np.maximum(wide, 0)
         out: Array = self._heads[f"{name}.2.weight"] @ wide + self._heads[f"{name}.2.bias"]
@@ -173,7 +175,7 @@ class PlanScorer:
 
 
 def load_plan_scorer(name: str = UNIVERSAL) -> PlanScorer:
-    """Load the scorer of a folder or a bundled name, with its encoder.
+    """Load a plan scorer from a folder or by a bundled name, with its encoder.
 
     Raises ModelNotFoundError, ModelError, AdapterMismatchError.
     """

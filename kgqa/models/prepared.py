@@ -1,4 +1,4 @@
-"""A KG-LLM as it is asked: by the project's own forward pass if it is of the Llama family.
+"""Opening a KG-LLM for questions: with this project's forward pass if it is a Llama.
 
 On a GPU it is loaded as any other, and its weights change hands. On the CPU it is loaded as any
 other once, by transformers and peft. What came of that, its weights with the adapter merged in, is
@@ -40,9 +40,9 @@ def open_kg_llm(
     progress: Progress,
     quantize: Quantize | None = None,
 ) -> KgLLM:
-    """Return a KG-LLM to be asked; arguments and errors as of :func:`load_kg_llm`.
+    """Open a KG-LLM for decoding; arguments and errors as of :func:`load_kg_llm`.
 
-    Its model is a :class:`kgqa.models.llama.Llama` where one can be, else one of transformers.
+    The model is a :class:`kgqa.models.llama.Llama` where possible, otherwise one of transformers.
     """
     folder, card, located = chosen(model, adapter, cache, progress)
     config = _config(located.folder)
@@ -94,6 +94,7 @@ def open_kg_llm(
 
 
 def _config(folder: Path) -> dict[str, Any]:
+    """Return the content of a folder's ``config.json``, empty if it cannot be read."""
     try:
         config = json.loads((folder / "config.json").read_text("utf-8"))
     except (OSError, ValueError, RecursionError):  # which transformers will say
@@ -102,6 +103,7 @@ def _config(folder: Path) -> dict[str, Any]:
 
 
 def _write(into: Path, weights: dict[str, Any], tokenizer: str, about: str) -> None:
+    """Write converted weights, the tokenizer and a description into a cache folder."""
     from safetensors.torch import save_file
 
     save_file(weights, into / _WEIGHTS)
@@ -110,6 +112,7 @@ def _write(into: Path, weights: dict[str, Any], tokenizer: str, about: str) -> N
 
 
 def _mapped(file: Path) -> dict[str, Any]:
+    """Return the tensors of a safetensors file, memory-mapped."""
     from safetensors import safe_open
 
     with safe_open(file, framework="pt") as tensors:

@@ -1,4 +1,4 @@
-"""Loading what a model folder holds by transformers: files only, never its code, and in silence.
+"""Loading model folders with transformers: only files, never their code, without output.
 
 This project reports progress itself; errors still come through.
 """
@@ -28,10 +28,10 @@ _LAYERS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "encoder_la
 
 
 def from_pretrained(kind: Any, folder: Path, **more: Any) -> Any:
-    """Return what ``kind``, an auto class of transformers, loads from ``folder``.
+    """Load ``kind``, an auto class of transformers, from ``folder``.
 
-    The one way in for all models and tokenizers: nothing is downloaded, no Python file in the
-    folder is run and nobody is asked whether it may be, and weights are never pickles. Raises
+    All models and tokenizers are loaded through this function: nothing is downloaded, no Python
+    file in the folder is run, no question about it is asked, and weights are never pickles. Raises
     ValueError for a folder that needs code of its own, and for damaged or hostile files
     :data:`LOADING_ERRORS`.
     """
@@ -47,9 +47,9 @@ def from_pretrained(kind: Any, folder: Path, **more: Any) -> Any:
 
 
 def _check_layers(folder: Path) -> None:
-    """Check that a model's weights can have the layers of its config, which are made first.
+    """Raise ValueError if a model's weights are too small for the layers of its config.
 
-    A config that says a thousand million layers would take all memory. Raises ValueError.
+    A config with a thousand million layers would otherwise take all memory.
     """
     layers, tensors = 0, 0
     with suppress(OSError, ValueError, RecursionError, AttributeError, SafetensorError):

@@ -1,4 +1,4 @@
-"""How a loaded model is decoded with on its device: found out once, kept in the cache folder.
+"""How to decode with a model on its device: measured once, stored in the cache folder.
 
 A probe decides whether it is run over trees or prefix by prefix, a measurement how wide a forward
 pass should be. Both depend on the model, the device and the libraries, so that is their key.
@@ -43,11 +43,11 @@ def engine_for(
     budget: int | None = None,
     progress: Progress | None = None,
 ) -> Engine:
-    """Return an engine that decodes with ``kg_llm``.
+    """Return a decoding engine for ``kg_llm``.
 
-    ``together``: questions that share a forward pass; None is what suits the device. ``budget``:
-    tokens that look-ahead fills a forward pass up to; None is what was measured. Raises UsageError
-    if one is below 1, ModelError if memory does not even suffice to probe the model.
+    ``together``: questions that share a forward pass, None: by the device. ``budget``: tokens of
+    look-ahead in a pass, None: as measured. Raises UsageError if one is below 1, ModelError if
+    memory does not even suffice to probe the model.
     """
     plan = plan_for(kg_llm, progress=progress or Silent(), budget=budget)
     if together is None:
@@ -56,7 +56,7 @@ def engine_for(
 
 
 def plan_for(kg_llm: KgLLM, *, progress: Progress, budget: int | None = None) -> Plan:
-    """Return the decoding plan of ``kg_llm``, from the cache folder or by measuring it."""
+    """Return the decoding plan of ``kg_llm``, read from the cache folder or measured."""
     if budget is not None:
         Plan(budget=budget)  # raises before anything is measured
     plan = _plans.get(kg_llm.model)
@@ -72,6 +72,7 @@ def plan_for(kg_llm: KgLLM, *, progress: Progress, budget: int | None = None) ->
 
 
 def _measured(kg_llm: KgLLM) -> Plan:
+    """Measure the decoding plan. Raises ModelError if memory runs out."""
     try:
         return measured_plan(kg_llm.model)
     except torch.OutOfMemoryError as error:
@@ -82,6 +83,7 @@ def _measured(kg_llm: KgLLM) -> Plan:
 
 
 def _key(kg_llm: KgLLM) -> str:
+    """Return the cache key of a plan: model, device, dtype, versions and threads."""
     config = kg_llm.model.config.get_text_config()
     parts = [
         kg_llm.name,
@@ -99,12 +101,14 @@ def _key(kg_llm: KgLLM) -> str:
 
 
 def _device_name(device: torch.device) -> str:
+    """Return a name of the device's hardware."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device).replace("|", "/")
     return f"{device.type} {platform.machine()} {os.cpu_count()}"
 
 
 def _read(file: Path | None) -> dict[str, Plan]:
+    """Return the stored plans, empty if the file cannot be read."""
     try:
         return _plans_json().validate_json(file.read_bytes()) if file is not None else {}
     except (OSError, ValueError):
@@ -113,10 +117,12 @@ def _read(file: Path | None) -> dict[str, Plan]:
 
 @functools.cache
 def _plans_json() -> TypeAdapter[dict[str, Plan]]:
+    """Return the pydantic adapter that reads and writes stored plans."""
     return TypeAdapter(dict[str, Plan])  # takes milliseconds to build
 
 
 def _keep(file: Path | None, key: str, plan: Plan) -> None:
+    """Add a plan to the file; errors of writing are ignored."""
     if file is None:
         return
     content = _read(file)

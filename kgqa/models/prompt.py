@@ -43,7 +43,7 @@ def prompt_pieces(
     topics: Sequence[str],
     graph: str = "",
 ) -> list[Piece]:
-    """Return the prompt in parts; their texts joined are the prompt's text.
+    """Return the prompt as pieces, each marked trusted or not; joined they are its text.
 
     ``graph``: what stands where the card's prompt has ``{graph}``.
 
@@ -73,8 +73,8 @@ def encode_prompt(
 ) -> list[int]:
     """Return the token ids of a prompt.
 
-    A chat template writes its own first token; a plain prompt gets what the tokenizer puts before
-    every text (nothing for SmolLM2, ``<s>`` for Llama).
+    A chat template writes its own first token; a plain prompt gets the special tokens that the
+    tokenizer puts before every text (nothing for SmolLM2, ``<s>`` for Llama).
     """
     specials = [token.content for token in tokenizer.added_tokens_decoder.values() if token.special]
     untrusted = [piece.text for piece in pieces if not piece.trusted]
@@ -94,7 +94,7 @@ def encode_prompt(
 
 
 def lead_to_answer(card: AdapterCard, tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    """Return the token ids between a path's closing marker and the answer, if one follows it."""
+    """Return the token ids between a path's end marker and the answer, if the card has one."""
     if not card.answer:
         return []
     both = _trusted_ids(tokenizer, card.end + card.answer)
@@ -102,7 +102,7 @@ def lead_to_answer(card: AdapterCard, tokenizer: PreTrainedTokenizerBase) -> lis
 
 
 def leading_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    """Return the special tokens that the tokenizer puts before every text by itself."""
+    """Return the special tokens that the tokenizer puts before every text."""
     bare = _trusted_ids(tokenizer, "a")
     whole: list[int] = tokenizer("a", add_special_tokens=True)["input_ids"]
     for at in range(len(whole) - len(bare) + 1):
@@ -112,6 +112,7 @@ def leading_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:
 
 
 def _trusted_ids(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
+    """Return the token ids of a text in which special tokens are recognised."""
     ids: list[int] = tokenizer(text, add_special_tokens=False, split_special_tokens=False)[
         "input_ids"
     ]
@@ -119,6 +120,7 @@ def _trusted_ids(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
 
 
 def _through_template(tokenizer: PreTrainedTokenizerBase, text: str) -> str:
+    """Return a user turn rendered by the chat template. Raises ModelError."""
     if not tokenizer.chat_template:
         raise ModelError(
             f"The tokenizer of {tokenizer.name_or_path} has no chat template, but the prompt is "

@@ -1,4 +1,4 @@
-"""What a sentence encoder is, whatever runs it."""
+"""The interface of sentence encoders, independent of what runs them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TokenStates(NamedTuple):
 
 
 class SentenceEncoder(ABC):
-    """A model that makes vectors of texts, on one device. Not for use by several threads.
+    """A model that turns texts into vectors, on one device; for one thread.
 
     Vectors have length 1, so that the product of two is their cosine. ``width``: the numbers of a
     vector. A text longer than the model was made for is truncated, as the library does.
@@ -42,7 +42,10 @@ class SentenceEncoder(ABC):
 
     @abstractmethod
     def change(self, changes: Mapping[str, NDArray[np.float32]]) -> None:
-        """Add to weights of the model, by name, what was learnt. Raises ValueError if none fits."""
+        """Add learnt ``changes`` to the weights with these names.
+
+        Raises ValueError for a mismatch.
+        """
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the vector of each text, ``[len(texts), width]``, float32. Raises ModelError."""
@@ -54,7 +57,7 @@ class SentenceEncoder(ABC):
         return encoded
 
     def encode_tokens(self, texts: Sequence[str]) -> TokenStates:
-        """Return the state of each token of each text beside the vectors of :meth:`encode`."""
+        """Return the state of each token of each text, and the vectors of :meth:`encode`."""
         vectors = np.zeros((len(texts), self.width), np.float32)
         parts: list[NDArray[np.float16]] = [np.empty((0, self.width), np.float16)] * len(texts)
         for batch, states, pooled in self._read(texts):
@@ -69,13 +72,13 @@ class SentenceEncoder(ABC):
     def _read(
         self, texts: Sequence[str]
     ) -> Iterator[tuple[list[int], list[NDArray[np.float32]], NDArray[np.float32]]]:
-        """Yield places in ``texts`` with their tokens' states and their vectors."""
+        """Encode ``texts`` in batches; yield text indices with their token states and vectors."""
 
 
 def batches(
     rows: Sequence[Sequence[int]], most: int
 ) -> Iterator[tuple[list[int], list[Sequence[int]]]]:
-    """Yield places and token ids, rows of like lengths together, ``most`` tokens with padding."""
+    """Yield batches of rows of similar length: indices and token ids, ``most`` tokens padded."""
     order = sorted(range(len(rows)), key=lambda row: len(rows[row]))
     start = 0
     while start < len(order):
@@ -89,7 +92,7 @@ def batches(
 
 
 def cannot_load(folder: Path, error: Exception) -> ModelError:
-    """Return the error of an encoder whose files are unfit."""
+    """Return the error for an encoder whose files are invalid."""
     return ModelError(
         f"The sentence encoder in {folder} cannot be loaded: {first_line(error)}.",
         "Name a model of the sentence-transformers library, or leave it out for the offline one.",

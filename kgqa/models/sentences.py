@@ -1,4 +1,4 @@
-"""Sentences as vectors, by a sentence encoder in the form of the ``sentence-transformers`` library.
+"""Loading sentence encoders from folders in the form of the ``sentence-transformers`` library.
 
 The transformer and its pooling (the mean of the tokens, or the first one) are read from the model's
 own files; the library itself is not needed. Models with further layers are refused. BERT and MPNet
@@ -42,6 +42,8 @@ _TOGETHER = 1_024  # tokens of a batch
 
 
 class _BertEncoder(SentenceEncoder):
+    """A sentence encoder that runs a BERT in numpy."""
+
     def __init__(self, name: str, model: Bert, tokenizer: Tokenizer, pooling: Pooling) -> None:
         self.name = name
         self.width = model.width
@@ -50,11 +52,13 @@ class _BertEncoder(SentenceEncoder):
         self._pooling = pooling
 
     def change(self, changes: Mapping[str, NDArray[np.float32]]) -> None:
+        """Add ``changes`` to the model's weights."""
         self._model.change(changes)
 
     def _read(
         self, texts: Sequence[str]
     ) -> Iterator[tuple[list[int], list[NDArray[np.float32]], NDArray[np.float32]]]:
+        """Encode ``texts`` in batches; yield text indices with their token states and vectors."""
         encoded = [text.ids for text in self._tokenizer.encode_batch_fast(list(texts))]
         for batch, rows in batches(encoded, _TOGETHER):
             check_deadline()
@@ -70,7 +74,7 @@ class _BertEncoder(SentenceEncoder):
 def load_sentence_encoder(
     name: str | None, *, device: str | None, cache: Path, progress: Progress
 ) -> SentenceEncoder:
-    """Load a sentence encoder: a folder or a hub name; None is the offline MiniLM.
+    """Load a sentence encoder from a folder or by a hub name; None is the offline MiniLM.
 
     ``device``: None runs a BERT on the CPU, and others where a KG-LLM would run. ``cache`` as for
     :func:`kgqa.models.kg_llm.load_kg_llm`. Raises ModelNotFoundError if there is none, ModelError
@@ -96,13 +100,14 @@ def load_sentence_encoder(
 def load_trainable_encoder(
     name: str | None, *, device: str | None, cache: Path, progress: Progress
 ) -> TorchSentenceEncoder:
-    """Load a sentence encoder as :func:`load_sentence_encoder` does, by transformers."""
+    """Load a sentence encoder in torch, by transformers; see :func:`load_sentence_encoder`."""
     shown, folder = _located(name, cache, progress)
     with progress.task(f"loading {shown}"):
         return _by_transformers(shown, folder, device)
 
 
 def _located(name: str | None, cache: Path, progress: Progress) -> tuple[str, Path]:
+    """Return the name and folder of a sentence encoder, downloaded if necessary."""
     if name is None or name in _SMALL:
         return MINILM, minilm_folder()
     if name == LARGE or (name in _LARGE and large_is_installed(cache)):
@@ -113,6 +118,7 @@ def _located(name: str | None, cache: Path, progress: Progress) -> tuple[str, Pa
 
 
 def _by_transformers(shown: str, folder: Path, device: str | None) -> TorchSentenceEncoder:
+    """Load an encoder in torch with its pooling and maximum length."""
     require_llm_packages(f"The sentence encoder {shown}, which is run by transformers,")
     from kgqa.models.sentences_torch import TorchSentenceEncoder
 
@@ -122,6 +128,7 @@ def _by_transformers(shown: str, folder: Path, device: str | None) -> TorchSente
 
 
 def _bert(kind: type[Bert], shown: str, folder: Path, config: dict[str, Any]) -> SentenceEncoder:
+    """Load an encoder in numpy with its tokenizer and pooling. Raises ModelError."""
     from safetensors import SafetensorError
     from tokenizers import Tokenizer
 
@@ -144,9 +151,9 @@ def _bert(kind: type[Bert], shown: str, folder: Path, config: dict[str, Any]) ->
 
 
 def encoder_of_card(stated: str, named: str | None, folder: Path) -> str:
-    """Return the encoder to load for the model in ``folder``: ``named`` by the user, else its own.
+    """Return the encoder to load for the model in ``folder``: ``named`` by the user, or ``stated``.
 
-    A card comes from anybody: it has no other folder or hub name loaded than a known one. Raises
+    ``stated`` comes from a card, which is untrusted: only known names may be loaded from it. Raises
     ModelError.
     """
     # loading what a stranger's card names would fetch, and run, what nobody here chose
@@ -160,7 +167,7 @@ def encoder_of_card(stated: str, named: str | None, folder: Path) -> str:
 
 
 def _pooling(folder: Path) -> Pooling:
-    """Return how the model's files want tokens to become one vector: their mean if none says it."""
+    """Return how an encoder pools token states, from its files: their mean by default."""
     modules = _read(folder / "modules.json")
     kinds = [str(module.get("type", "")).rpartition(".")[2] for module in modules.get("", [])]
     if odd := sorted(set(kinds) - _MODULES):
@@ -183,7 +190,7 @@ def _pooling(folder: Path) -> Pooling:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    """Return a JSON object; a list stands under ``""``, and a missing file is an empty object."""
+    """Read a JSON object; a list is returned under ``""``, a missing file as an empty object."""
     try:
         content = json.loads(file.read_text("utf-8"))
     except FileNotFoundError:

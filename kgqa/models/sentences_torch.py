@@ -1,4 +1,4 @@
-"""A sentence encoder that is run, and may be trained, by transformers: any architecture and device.
+"""A sentence encoder that transformers runs or trains: any architecture and device.
 
 :mod:`kgqa.models.sentences` says when it is used.
 """
@@ -26,7 +26,7 @@ _TOGETHER = 8_192  # tokens of a batch, padding included
 
 
 class TorchSentenceEncoder(SentenceEncoder):
-    """A ``model`` of transformers. Not for use by several threads."""
+    """A sentence encoder over a ``model`` of transformers; for one thread."""
 
     def __init__(
         self, name: str, model: Any, tokenizer: Any, pooling: Pooling, longest: int | None
@@ -55,7 +55,7 @@ class TorchSentenceEncoder(SentenceEncoder):
         return cls(name, model, tokenizer, pooling, longest)
 
     def vectors(self, texts: Sequence[str]) -> torch.Tensor:
-        """Return what :meth:`encode` does, for a training: gradients flow through it."""
+        """Return the vectors of :meth:`encode` as a tensor with gradients, for training."""
         vectors: list[torch.Tensor] = [torch.empty(0)] * len(texts)
         for batch, rows in self._batches(texts):
             for place, vector in zip(batch, self._states(rows)[1], strict=True):
@@ -63,7 +63,10 @@ class TorchSentenceEncoder(SentenceEncoder):
         return torch.stack(vectors)
 
     def change(self, changes: Mapping[str, NDArray[np.float32]]) -> None:
-        """Add to weights of the model, by name, what was learnt. Raises ValueError if none fits."""
+        """Add learnt ``changes`` to the weights with these names.
+
+        Raises ValueError for a mismatch.
+        """
         weights = dict(self.model.named_parameters())
         for name, change in changes.items():
             if name not in weights or weights[name].shape != change.shape:
@@ -73,6 +76,7 @@ class TorchSentenceEncoder(SentenceEncoder):
     def _read(
         self, texts: Sequence[str]
     ) -> Iterator[tuple[list[int], list[NDArray[np.float32]], NDArray[np.float32]]]:
+        """Encode ``texts`` in batches; yield text indices with their token states and vectors."""
         for batch, rows in self._batches(texts):
             with torch.inference_mode():
                 states, pooled = self._states(rows)
@@ -80,6 +84,7 @@ class TorchSentenceEncoder(SentenceEncoder):
             yield batch, [state[: len(row)] for state, row in each], pooled.cpu().numpy()
 
     def _batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], list[Sequence[int]]]]:
+        """Tokenise ``texts``; yield batches of indices and token ids."""
         if not len(texts):
             return
         cut = self._longest is not None
@@ -87,7 +92,7 @@ class TorchSentenceEncoder(SentenceEncoder):
         yield from batches(encoded["input_ids"], _TOGETHER)
 
     def _states(self, rows: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the tokens' states, padded, and the normalised vectors."""
+        """Return the padded token states and the unit vectors of a batch."""
         longest = max(map(len, rows))
         ids = torch.tensor([[*row, *[0] * (longest - len(row))] for row in rows])
         there = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows])

@@ -1,4 +1,4 @@
-"""A transformers tokenizer as the encoder that tries and prompts need.
+"""A transformers tokenizer as the token encoder of tries and prompts.
 
 Text that comes from users and graphs is data: special tokens in it are split into ordinary ones,
 and nothing is added in front or behind. SentencePiece tokenizers put a space (``▁``) before every
@@ -84,7 +84,7 @@ DIFFICULT = (
 
 
 class PartEncoder(ABC):
-    """How any tokenizer encodes the parts of paths, once it can encode a batch of texts.
+    """Encodes the parts of paths with any tokenizer that can encode a batch of texts.
 
     A :class:`kgqa.trie.lexicon.TokenEncoder`, but for its fingerprint.
     """
@@ -98,7 +98,7 @@ class PartEncoder(ABC):
 
     @property
     def anchor(self) -> str | None:
-        """What is encoded before each text to keep a SentencePiece space away; None: nothing."""
+        """The text put before each text to avoid SentencePiece's leading space; None: nothing."""
         return _ANCHOR if self._anchor else None
 
     @abstractmethod
@@ -107,17 +107,17 @@ class PartEncoder(ABC):
 
     @abstractmethod
     def _plain(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the token ids of each text: nothing added, special tokens split, no anchor."""
+        """Return the token ids of each text without the anchor; special tokens are split."""
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the token ids of each text: nothing added, special tokens split.
+        """Return the token ids of each text without extra tokens; special tokens are split.
 
         A character for which the vocabulary has neither token nor bytes is left out or unknown, as
         the tokenizer has it (SmolLM2 lacks six control characters and unassigned planes): such
         names may share their ids, as names that are equal do.
 
-        Raises ModelError if the tokenizer writes a text differently after a line break, so that
-        the space it puts in front cannot be kept away.
+        Raises ModelError if the tokenizer writes a text differently after a line break, so that the
+        space it puts in front cannot be kept away.
         """
         if not texts:
             return []
@@ -189,7 +189,7 @@ class HFEncoder(PartEncoder):
 
     @cached_property
     def vocab_size(self) -> int:  # type: ignore[override]  # it can be set all the same
-        """One more than the highest token id there is, if nothing else was given."""
+        """The number of tokens that the model scores; by default the highest token id plus one."""
         return 1 + max(self._tokenizer.get_vocab().values())
 
     @property
@@ -199,12 +199,12 @@ class HFEncoder(PartEncoder):
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerBase:
-        """The transformers tokenizer underneath."""
+        """The wrapped transformers tokenizer."""
         return self._tokenizer
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hex SHA-256 of what decides the ids of a text: vocabulary, merges, rules, added tokens.
+        """Hex SHA-256 of everything that decides the ids of a text: vocabulary, merges, rules.
 
         Equal in every process, and before and after the tokenizer was saved and loaded.
         """
@@ -228,13 +228,14 @@ class HFEncoder(PartEncoder):
         return text
 
     def _plain(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the token ids of each text, by the fast tokenizer for many texts."""
         if (len(texts) >= _MANY or "_fast" in vars(self)) and self._fast is not None:
             return _encoded(self._fast, texts)
         return self._by_transformers(texts)
 
     @cached_property
     def _fast(self) -> Tokenizer | None:
-        """What is underneath a fast tokenizer, if it gives the same ids for difficult texts."""
+        """The Rust tokenizer of a fast tokenizer, if it gives the same ids for difficult texts."""
         from transformers import PreTrainedTokenizerFast
 
         tokenizer: Any = self._tokenizer
@@ -245,10 +246,11 @@ class HFEncoder(PartEncoder):
         ):
             return None
         fast: Tokenizer = tokenizer.backend_tokenizer
-        texts = _tried(self)
+        texts = _hard_texts(self)
         return fast if _encoded(fast, texts) == self._by_transformers(texts) else None
 
     def _by_transformers(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the token ids of each text by the transformers tokenizer."""
         batch = self._tokenizer(
             list(texts),
             add_special_tokens=False,
@@ -261,10 +263,7 @@ class HFEncoder(PartEncoder):
 
 
 class BareEncoder(PartEncoder):
-    """A :class:`kgqa.trie.lexicon.TokenEncoder` over a serialised fast tokenizer.
-
-    Picklable: what is pickled is the serialised form.
-    """
+    """A token encoder over a serialised fast tokenizer, without transformers. Picklable."""
 
     fingerprint: str  # that of the HFEncoder which it stands for
 
@@ -276,17 +275,17 @@ class BareEncoder(PartEncoder):
         return {name: value for name, value in vars(self).items() if name != "tokenizer"}
 
     def known(self) -> dict[str, Any]:
-        """Return the state outside the serialised tokenizer, for JSON."""
+        """Return the state that the serialised tokenizer lacks, as a JSON object."""
         return {name: getattr(self, name) for name in _KNOWN}
 
     @property
     def serialised(self) -> str:
-        """The tokenizer as JSON."""
+        """The tokenizer in the JSON format of the tokenizers library."""
         return self._serialised
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
-        """The tokenizer, which splits what spells a special token."""
+        """The tokenizer, set to split texts that spell a special token."""
         tokenizer = Tokenizer.from_str(self._serialised)
         tokenizer.encode_special_tokens = True  # a name that spells one is text
         return tokenizer
@@ -302,15 +301,16 @@ class BareEncoder(PartEncoder):
         return text
 
     def _plain(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the token ids of each text."""
         batch = self.tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
         return [encoding.ids for encoding in batch]
 
 
 def _splits_at_spaces(tokenizer: Tokenizer) -> bool:
-    """Return whether texts can be encoded up to a lone space, and from there.
+    """Return whether a text's ids are those up to a lone space, then those from there.
 
-    So it is if nothing rewrites the text and a regular expression splits it of which no match
-    has a space but as its first character: GPT-2's (SmolLM2 has it) and Llama 3's.
+    That holds if no rule rewrites the text and it is split by a regular expression whose matches
+    have a space only as their first character: GPT-2's (SmolLM2 has it) and Llama 3's.
     """
     if (
         tokenizer.normalizer is not None
@@ -331,9 +331,9 @@ def _splits_at_spaces(tokenizer: Tokenizer) -> bool:
 
 
 def _encoded(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
-    """Return the ids of texts in which what spells a special token is text; nothing is added.
+    """Return the token ids of texts, special tokens split and none added.
 
-    The tokenizer is left as it was found.
+    The tokenizer's settings are restored.
     """
     before = tokenizer.encode_special_tokens, tokenizer.truncation, tokenizer.padding
     tokenizer.encode_special_tokens = True
@@ -350,16 +350,16 @@ def _encoded(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
     return [encoding.ids for encoding in batch]
 
 
-def _tried(encoder: PartEncoder) -> list[str]:
-    """Return texts by which two ways of encoding are compared."""
+def _hard_texts(encoder: PartEncoder) -> list[str]:
+    """Return difficult texts that show whether two tokenizers encode alike."""
     special = [text for token in encoder.added_tokens for text in (token, f"Foo {token} bar")]
     return [*DIFFICULT, *special[:200]]
 
 
 class BareTokenizer:
-    """The part of a transformers tokenizer that prompts need, over that of ``encoder``.
+    """The methods of a transformers tokenizer that prompts need, over a bare ``encoder``.
 
-    ``folder`` is where transformers finds the tokenizer: only its chat template asks for that.
+    ``folder``: where transformers can load the tokenizer for its chat template.
     """
 
     def __init__(self, encoder: BareEncoder, folder: Path, chat_template: str | None) -> None:
@@ -377,7 +377,7 @@ class BareTokenizer:
     def __call__(
         self, text: str, *, add_special_tokens: bool = True, split_special_tokens: bool = False
     ) -> dict[str, list[int]]:
-        """Return ``input_ids`` of a text."""
+        """Return the ``input_ids`` of a text."""
         tokenizer = self._encoder.tokenizer
         tokenizer.encode_special_tokens = split_special_tokens
         try:
@@ -387,7 +387,7 @@ class BareTokenizer:
         return {"input_ids": ids}
 
     def apply_chat_template(self, turns: Any, **more: Any) -> Any:
-        """Render a chat, by transformers."""
+        """Render a chat with the template, by loading transformers."""
         from transformers import AutoTokenizer
 
         from kgqa.models.pretrained import from_pretrained
@@ -396,10 +396,10 @@ class BareTokenizer:
 
 
 def bare_encoder(encoder: HFEncoder) -> BareEncoder | None:
-    """Return an encoder with the same ids as ``encoder``, without transformers.
+    """Return an encoder without transformers that has the same ids as ``encoder``, or None.
 
     None for a slow tokenizer, for one whose class has its own code between a text and its ids, and
-    for one that is seen to give other ids for difficult texts.
+    for one that gives other ids for difficult texts.
     """
     if encoder._fast is None:
         return None
@@ -407,7 +407,7 @@ def bare_encoder(encoder: HFEncoder) -> BareEncoder | None:
     whole |= dict.fromkeys(_LEFT_OUT)
     known = {name: getattr(encoder, name) for name in _KNOWN}
     bare = BareEncoder(json.dumps(whole, ensure_ascii=False), known)
-    texts = _tried(encoder)
+    texts = _hard_texts(encoder)
     expected = encoder._by_transformers(texts)
     same = bare._plain(texts) == expected and all(
         bare.decode(ids) == encoder.decode(ids) for ids in expected

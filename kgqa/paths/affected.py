@@ -1,4 +1,4 @@
-"""Whose paths a change of the graph may touch."""
+"""Which entities' paths a change of the graph may affect."""
 
 from __future__ import annotations
 
@@ -18,12 +18,11 @@ _BACK: dict[Direction, Direction] = {"out": "in", "in": "out", "both": "both"}
 
 
 def affected(store: GraphStore, change: GraphChange, rules: WalkRules) -> IntArray:
-    """Return the keys of nodes with a path that ``change`` adds, removes or names otherwise.
+    """Return the keys of nodes with a path that ``change`` adds, removes or renames.
 
-    ``store``: the KG before the change, or after it. A path is found by the first thing on it that
-    changes: up to there it is a path of both. So it is enough to walk one of the graphs, backwards,
-    from the ends of changed edges and from changed nodes. Some nodes may be returned whose paths
-    stay as they are.
+    ``store``: the KG before the change, or after it. The search walks backwards from the ends of
+    changed edges and from changed nodes: up to its first changed element a path exists in both
+    graphs, so one graph is enough. Some nodes may be returned whose paths stay as they are.
     """
     after = {node["key"]: node for node in change.nodes}
     shown = {
@@ -36,6 +35,7 @@ def affected(store: GraphStore, change: GraphChange, rules: WalkRules) -> IntArr
     distance: dict[int, int] = {}  # hops from a node to a change, at least
 
     def reach(key: int, hops: int) -> None:
+        """Record that ``key`` is at most ``hops`` hops before a change."""
         distance[key] = min(hops, distance.get(key, hops))
 
     for key, both in shown.items():

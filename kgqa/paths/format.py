@@ -31,7 +31,7 @@ class PathFormat:
 
     @property
     def link(self) -> str:
-        """The separator without the space that belongs to the part after it."""
+        """The separator without the space that belongs to the next part."""
         return self.separator.removesuffix(" ")
 
     @property
@@ -41,11 +41,11 @@ class PathFormat:
 
     @property
     def lead(self) -> str:
-        """What stands before the first name: nothing after a marker, else the gap."""
+        """The text before the first name: empty after a start marker, otherwise the gap."""
         return "" if self.start else self.gap
 
     def relation(self, first: int, second: int, names: Sequence[str]) -> str:
-        """Return the text of one hop's relation; each half walked backward has its own mark.
+        """Return the text of one hop's relation; each half walked backward gets the inverse mark.
 
         ``second``: the step out of a collapsed mediator or -1. ``names``: of relations by key. Two
         equal halves are one: a fact that has properties reads as one that has none.
@@ -54,6 +54,7 @@ class PathFormat:
         return text if second in (-1, first) else f"{text}{self.joiner}{self._step(second, names)}"
 
     def _step(self, step: int, names: Sequence[str]) -> str:
+        """Return the relation name of a step, with the inverse mark if it is walked backward."""
         relation, against = divmod(step, 2)
         return f"{self.inverse if against else ''}{names[relation]}"
 

@@ -1,4 +1,4 @@
-"""From id paths to what is shown: every edge is checked in the store, by id, before."""
+"""Grounding: id paths become readable paths after every edge is verified in the store."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """An entity as shown; ``name`` is the id of an entity without a name."""
+    """An entity for display; ``name`` is its id if it has no name."""
 
     id: str
     name: str
@@ -33,7 +33,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A stored triple, in stored direction, by id; ``properties``: of a fact that has some."""
+    """A stored triple, in stored direction, by ids; ``properties`` of a reified fact."""
 
     head: str
     predicate: str
@@ -41,16 +41,16 @@ class Fact:
     properties: dict[str, Any] | None = field(default=None, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fact as the JSON contract has it."""
+        """Return the fact as a dictionary for JSON output."""
         shown = {"head": self.head, "predicate": self.predicate, "tail": self.tail}
         return shown | ({"properties": self.properties} if self.properties else {})
 
 
 @dataclass(frozen=True, slots=True)
 class PathEdge:
-    """One hop of a grounded path, its stored triples; ``inverse``: all are walked backward.
+    """One hop of a grounded path with its stored triples; ``inverse``: all are walked backward.
 
-    ``meant``: if a triple is a half of a fact that has properties, the facts that the triples say.
+    ``meant``: if a triple is one half of a reified fact, the facts that the triples stand for.
     """
 
     head: Node
@@ -61,7 +61,7 @@ class PathEdge:
     meant: tuple[Fact, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the edge as the JSON contract has it."""
+        """Return the edge as a dictionary for JSON output."""
         return {
             "head": asdict(self.head),
             "relation": self.relation,
@@ -75,8 +75,8 @@ class PathEdge:
 class GroundedPath:
     """A path all of whose facts are in the store.
 
-    ``text`` is what ``kgqa check`` reads back: a name that could be taken for a part of a path is
-    quoted in it (:func:`kgqa.display.shown_name`). What a model decodes is never quoted.
+    ``text`` can be parsed back by ``kgqa check``: a name that looks like a part of a path is quoted
+    in it (:func:`kgqa.display.shown_name`). Text that a model decodes is never quoted.
     """
 
     edges: tuple[PathEdge, ...]
@@ -84,17 +84,17 @@ class GroundedPath:
 
     @property
     def head(self) -> Node:
-        """The topic entity."""
+        """The entity that the path starts from, a topic entity."""
         return self.edges[0].head
 
     @property
     def tail(self) -> Node:
-        """The last entity."""
+        """The entity that the path ends in."""
         return self.edges[-1].tail
 
     @property
     def origins(self) -> tuple[str, ...]:
-        """Where its facts came from, if the graph says so: a table's file and row, a source."""
+        """The sources of its facts as recorded in the graph, such as a table's file and row."""
         facts = (fact for edge in self.edges for fact in edge.meant or edge.facts)
         edges = []
         for held in (fact.properties for fact in facts if fact.properties):
@@ -105,7 +105,7 @@ class GroundedPath:
 
     @property
     def relation_path(self) -> tuple[str, ...]:
-        """The sequence of relations."""
+        """The names of the path's relations, in order."""
         return tuple(edge.relation for edge in self.edges)
 
 
@@ -130,7 +130,7 @@ def stored_edges(table: PathTable) -> tuple[IntArray, IntArray, IntArray, IntArr
 
 
 def verify(store: GraphStore, table: PathTable) -> BoolArray:
-    """Return for each path whether every stored edge behind it is in the store. Shape ``[n]``."""
+    """Return which paths have all of their edges in the store. Shape ``[n]``."""
     good = np.ones(len(table), bool)
     if len(table):
         path, heads, relations, tails = stored_edges(table)
@@ -139,7 +139,7 @@ def verify(store: GraphStore, table: PathTable) -> BoolArray:
 
 
 def ground(store: GraphStore, table: PathTable, form: PathFormat) -> list[GroundedPath | None]:
-    """Return each path as shown, None for a path with an edge that the store lacks."""
+    """Return each path in readable form, None for one with an edge that the store lacks."""
     if not len(table):
         return []
     good = verify(store, table)
@@ -179,7 +179,7 @@ def ground(store: GraphStore, table: PathTable, form: PathFormat) -> list[Ground
 def ground_each(
     store: GraphStore, tables: Sequence[PathTable], form: PathFormat
 ) -> list[list[GroundedPath | None]]:
-    """Return the paths of each table as :func:`ground` does; the store is asked for all at once."""
+    """Ground the paths of several tables with one set of store calls; see :func:`ground`."""
     if not tables:
         return []
     grounded = iter(ground(store, joined_tables(tables), form))
@@ -190,9 +190,9 @@ _Real: TypeAlias = "tuple[Fact, frozenset[tuple[str, str, str]]]"
 
 
 def _real_ends(store: GraphStore, entities: Entities) -> dict[int, _Real]:
-    """Return for each mediator that stands for a fact that fact, and the edges to its ends.
+    """Return, for each mediator that reifies a fact, the fact and the edges to its ends.
 
-    Its id says which fact it is; ids are data, so that is checked against the stored edges.
+    The fact comes from the mediator's id, which is untrusted data: it is checked against the store.
     """
     named = {
         key: fact
@@ -225,13 +225,14 @@ def _real_ends(store: GraphStore, entities: Entities) -> dict[int, _Real]:
 
 
 def _properties_of(store: GraphStore, keys: IntArray) -> dict[int, dict[str, Any]]:
+    """Return the properties of each entity, by key."""
     if not isinstance(store, StoredPropertyGraph):
         return {key: store.details(key).properties for key in keys.tolist()}
     return {key: json.loads(text or "{}") for key, *_, text in store.described(keys)}
 
 
 def _meant(facts: list[Fact], real: list[_Real]) -> tuple[Fact, ...]:
-    """Return facts with reified facts in place of their halves; nothing without a reified fact."""
+    """Return the facts with halves replaced by their reified facts; empty if none is reified."""
     whole = {half: fact for fact, halves in real for half in halves}
     triples = [whole.get((fact_.head, fact_.predicate, fact_.tail), fact_) for fact_ in facts]
     return tuple(dict.fromkeys(triples)) if whole else ()

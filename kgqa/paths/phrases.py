@@ -1,4 +1,4 @@
-"""The phrases of a KG's relations: the user's own, bundled ones of its schema, or its names' words.
+"""The phrases of a KG's relations: the user's, the bundled ones of its schema, or name words.
 
 A file of phrases has a line for each relation: its id, a tab, its phrase, which stands between what
 it leads from and what it leads to, and perhaps more phrases with tabs between them. Ranking reads
@@ -25,7 +25,10 @@ _SCHEMAS = ("conceptnet", "umls")  # loaders whose relations have bundled phrase
 
 
 def phrases_of(store: GraphStore, folder: Path | None) -> list[tuple[str, ...]]:
-    """Return the phrases of each relation, by key; ``folder`` is the KG's. Raises DataError."""
+    """Return the phrases of each relation, by key. Raises DataError.
+
+    ``folder``: that of the KG, which may hold the user's own phrases.
+    """
     relations = store.relations()
     own = folder / PHRASES_FILE if folder is not None else None
     given = read_phrases(own) if own is not None and own.is_file() else {}
@@ -40,7 +43,7 @@ def phrases_of(store: GraphStore, folder: Path | None) -> list[tuple[str, ...]]:
 
 
 def read_phrases(file: Path) -> dict[str, tuple[str, ...]]:
-    """Return the phrases in ``file`` by relation; lines that start with # are passed over.
+    """Parse a phrases file to phrases by relation; lines that start with # are skipped.
 
     Raises DataError, which names the line.
     """
@@ -65,7 +68,7 @@ def read_phrases(file: Path) -> dict[str, tuple[str, ...]]:
 
 
 def write_phrases(file: Path, store: GraphStore, phrases: Sequence[tuple[str, ...]]) -> None:
-    """Write the phrases of each relation, in the order of their keys. Raises DataError."""
+    """Write a phrases file, relations in the order of their keys. Raises DataError."""
     lines = ["# relation, tab, phrase (read between head and tail), tab, more phrases"]
     lines += [
         "\t".join((id_, *phrase))

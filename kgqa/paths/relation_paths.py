@@ -1,4 +1,4 @@
-"""All relation paths out of a topic entity, with their paths; of a hub, those of the likely ones.
+"""All relation paths out of a topic entity, with their paths; of a hub, the likely ones only.
 
 A hub of a large KG has millions of paths, but no more than some thousands of relation paths. These
 are found from a sample of what each of its relations leads to; once it is known how likely each is,
@@ -49,10 +49,10 @@ _LEAST = 1e-3  # part of the likeliest one's probability from which a relation p
 
 @dataclass(frozen=True, slots=True)
 class RelationPaths:
-    """Paths out of one topic entity, by their relation paths.
+    """The paths out of one topic entity, grouped by relation path.
 
-    ``steps``: the hops of each relation path; ``of``: which one each path of ``table`` has;
-    ``closed``: the relation paths whose paths are not, or not all, in ``table``.
+    ``steps``: the hops of each relation path; ``of``: the relation path of each path of ``table``;
+    ``closed``: relation paths that were not walked completely.
     """
 
     table: PathTable
@@ -62,10 +62,11 @@ class RelationPaths:
 
 
 def relation_paths(store: GraphStore, topic: int, rules: WalkRules) -> tuple[RelationPaths, int]:
-    """Return the relation paths out of ``topic``, and their greatest number of hops.
+    """Return the relation paths out of ``topic``, and the limit of hops that they were walked to.
 
-    With more than ``MOST_PATHS`` paths of two hops these are two, and closed: :func:`opened` walks
-    the likely ones. Raises GraphError.
+    The limit falls to two hops if there are more than ``MOST_PATHS`` longer paths. If there are
+    still too many, the relation paths of two hops come from a sample and are closed: :func:`opened`
+    walks the likely ones. Raises GraphError.
     """
     topics = np.array([topic])
     foresee_paths(store, topics, rules)
@@ -93,8 +94,8 @@ def relation_paths(store: GraphStore, topic: int, rules: WalkRules) -> tuple[Rel
         edges = np.cumsum(store.degrees(batch.table.ends()[rows]))
         sampled.append(rows[: max(1, int(np.searchsorted(edges, quota, "right")))])
     seen: set[tuple[Hop, ...]] = set()
-    for part in _parts(store, batch.table.take(np.concatenate(sampled))):
-        seen.update(_grouped(store, _further(store, part, rules)).steps)
+    for part in _batches(store, batch.table.take(np.concatenate(sampled))):
+        seen.update(_grouped(store, _next_hop(store, part, rules)).steps)
     steps = (*batch.steps, *sorted(seen))
     return replace(batch, steps=steps, closed=frozenset(range(len(batch.steps), len(steps)))), 2
 
@@ -109,7 +110,7 @@ def few_paths(store: GraphStore, topic: int, rules: WalkRules, most: int) -> Rel
 
 
 def foresee_paths(store: GraphStore, topics: IntArray, rules: WalkRules) -> None:
-    """Let an endpoint read at once what is around several topics, and around what is near them."""
+    """Have an endpoint store prefetch the neighbourhoods of topics and of their neighbours."""
     if isinstance(store, EndpointStore):
         topics = np.unique(topics)
         foresee(store, topics, "both")  # what leads to it tells it from others of its name
@@ -120,10 +121,10 @@ def foresee_paths(store: GraphStore, topics: IntArray, rules: WalkRules) -> None
 def opened(
     store: GraphStore, paths: RelationPaths, probability: NDArray[np.float64], rules: WalkRules
 ) -> RelationPaths:
-    """Return ``paths`` with the expansions of its likely unexpanded ones, by ``probability``.
+    """Return ``paths`` with its most probable closed relation paths walked.
 
-    They are walked from the likeliest on, until the edges that may be read are spent: what is
-    likely and was not walked whole is still ``closed``. Raises GraphError.
+    They are walked by descending ``probability`` until the edge budget is spent; those not walked
+    completely stay ``closed``. Raises GraphError.
     """
     if not paths.closed:
         return paths
@@ -135,10 +136,10 @@ def opened(
         wanted = {steps[1]: at for steps, at in likely.items() if steps[:1] == start}
         codes = _codes(np.array(list(wanted)))
         near = paths.table.take(np.flatnonzero(paths.of == paths.steps.index(start)))
-        for part in _parts(store, near):
+        for part in _batches(store, near):
             if left <= 0:
                 break
-            table = _further(store, part, rules)
+            table = _next_hop(store, part, rules)
             left -= len(table)
             fits = np.isin(_codes(table.hops[:, 1, (FIRST, SECOND)]), codes)
             tables.append(table.take(np.flatnonzero(fits)))
@@ -153,7 +154,7 @@ def opened(
 
 
 def _grouped(store: GraphStore, table: PathTable) -> RelationPaths:
-    """Return paths, in order, by their relation paths."""
+    """Group paths, in order, by their relation paths."""
     table = ordered(table, store)
     steps = table.hops[:, :, (FIRST, SECOND)].reshape(len(table), 2 * table.hops.shape[1])
     base, codes = int(steps.max(initial=0)) + 2, np.zeros(len(steps), np.int64)
@@ -171,8 +172,8 @@ def _grouped(store: GraphStore, table: PathTable) -> RelationPaths:
     return RelationPaths(table, paths, of.reshape(-1))
 
 
-def _parts(store: GraphStore, table: PathTable) -> Iterator[PathTable]:
-    """Yield batches of the one-hop paths that continue; a value ends a path."""
+def _batches(store: GraphStore, table: PathTable) -> Iterator[PathTable]:
+    """Yield, in batches, the one-hop paths that can be extended: those that end in no value."""
     ends, of = np.unique(table.ends(), return_inverse=True)
     onward = np.flatnonzero(store.entities(ends).kinds[of] != Kind.VALUE)
     number = np.cumsum(store.degrees(ends)[of][onward]) // _TOGETHER
@@ -181,8 +182,8 @@ def _parts(store: GraphStore, table: PathTable) -> Iterator[PathTable]:
         yield table.take(rows)
 
 
-def _further(store: GraphStore, table: PathTable, rules: WalkRules) -> PathTable:
-    """Return all one-hop paths of ``table``, extended by one hop."""
+def _next_hop(store: GraphStore, table: PathTable, rules: WalkRules) -> PathTable:
+    """Return all one-hop paths of ``table`` extended by every next hop."""
     ends, of = np.unique(table.ends(), return_inverse=True)
     hops = hops_out_of(store, ends, rules)
     starts = hops.offsets(len(ends))
@@ -196,6 +197,6 @@ def _further(store: GraphStore, table: PathTable, rules: WalkRules) -> PathTable
 
 
 def _codes(hops: IntArray) -> IntArray:
-    """Return the two steps of hops, ``[n, 2]``, as one number each."""
+    """Return each hop's two steps, columns of ``[n, 2]``, packed into one number."""
     codes: IntArray = hops[:, 0] * (1 << 31) + hops[:, 1]
     return codes

@@ -1,4 +1,4 @@
-"""What the relations of a KG lead to, and which an entity of some kind usually has: from a sample.
+"""Which hops the entities of a KG usually have, and what they lead to: statistics of a sample.
 
 Small KGs are read whole. What is found depends on the KG's content alone, not on the questions.
 """
@@ -48,7 +48,7 @@ _USUAL = 0.3  # part of a kind's entities that have a relation, from which it is
 
 
 def backwards(hop: Hop) -> Hop:
-    """Return a hop as it is walked from its other end.
+    """Return a hop as walked from its other end.
 
     >>> backwards((4, -1)), backwards((4, 4))
     ((5, -1), (5, 5))
@@ -58,10 +58,10 @@ def backwards(hop: Hop) -> Hop:
 
 
 class Schema:
-    """The hops that entities of ``store`` have under ``rules``, by a sample of them."""
+    """Which sets of hops entities of ``store`` have under ``rules``, from a sample of entities."""
 
     def __init__(self, store: GraphStore, rules: WalkRules) -> None:
-        """Read the sample; an endpoint's is kept beside its survey. Raises GraphError."""
+        """Sample the store; an endpoint's sample is cached with its survey. Raises GraphError."""
         self.version = store.info.version
         self._kinds: Counter[frozenset[Hop]] = Counter()
         self._topics: dict[Hop, list[int]] = {}
@@ -69,22 +69,25 @@ class Schema:
         kept = kept_of_endpoint(store)
         name = f"sample-{rules.direction}-{rules.mediators}-{rules.types}"
         if (found := kept.read(name, _MADE_BY)) is not None:
-            self._take(found[1])
+            self._from_json(found[1])
             return
         self._read(store, rules)
-        kept.write(name, _MADE_BY, {}, self._given())
+        kept.write(name, _MADE_BY, {}, self._to_json())
 
-    def _given(self) -> list[Any]:
+    def _to_json(self) -> list[Any]:
+        """Return the sample as lists for JSON."""
         kinds = [[sorted(kind), count] for kind, count in self._kinds.items()]
         return [kinds, list(self._topics.items()), list(self._examples.items())]
 
-    def _take(self, given: list[Any]) -> None:
+    def _from_json(self, given: list[Any]) -> None:
+        """Load a sample that :meth:`_to_json` wrote."""
         kinds, topics, examples = given
         self._kinds.update({frozenset(map(tuple, kind)): count for kind, count in kinds})
         self._topics = {tuple(hop): keys for hop, keys in topics}
         self._examples = {tuple(hop): tuple(names) for hop, names in examples}
 
     def _read(self, store: GraphStore, rules: WalkRules) -> None:
+        """Sample entities: count their sets of hops, and keep topics and tail names of each hop."""
         ends: dict[Hop, list[int]] = {}
         for keys in _sampled(store):
             hops = hops_out_of(store, keys, rules)
@@ -114,7 +117,7 @@ class Schema:
         self._examples = {hop: tuple(names[key] for key in keys) for hop, keys in ends.items()}
 
     def examples(self, hop: Hop) -> tuple[str, ...]:
-        """Return names of entities that ``hop`` leads to: two, fewer if the sample has no more."""
+        """Return up to two names of entities that ``hop`` leads to."""
         return self._examples.get(hop, ())
 
     def hops(self) -> list[Hop]:
@@ -122,31 +125,32 @@ class Schema:
         return sorted(self._topics)
 
     def common(self, most: int) -> list[Hop]:
-        """Return up to ``most`` hops, the most frequent in the sample first."""
+        """Return the ``most`` hops that the largest number of sampled entities have."""
         return self._by_frequency[:most]
 
     @cached_property
     def _by_frequency(self) -> list[Hop]:
+        """Return all hops, those of the most sampled entities first."""
         having: Counter[Hop] = Counter()
         for kind, count in self._kinds.items():
             having.update(dict.fromkeys(kind, count))
         return sorted(having, key=lambda hop: (-having[hop], hop))
 
     def topics(self, hop: Hop) -> list[int]:
-        """Return keys of a few entities that have ``hop``."""
+        """Return the keys of a few sampled entities that have ``hop``."""
         return self._topics.get(hop, [])
 
     def both_ways(self, hop: Hop) -> bool:
-        """Return whether an entity has a relation at both of its ends: such as "follows"."""
+        """Return whether some entity has the relation in both directions, such as "follows"."""
         if hop[1] not in (-1, hop[0]):  # two relations; a fact with properties has one
             return False
         back = backwards(hop)
         return any(hop in kind and back in kind for kind in self._kinds)
 
     def missing(self, own: Iterable[Hop]) -> list[Hop]:
-        """Return the hops that entities with most of the hops ``own`` usually have, and it has not.
+        """Return the hops that entities similar to one with hops ``own`` usually have and it lacks.
 
-        In order.
+        Similar ones have most of its hops. The result is in order.
         """
         mine = frozenset(own)
         like = 0
@@ -159,7 +163,7 @@ class Schema:
 
 
 def _sampled(store: GraphStore) -> Iterator[IntArray]:
-    """Yield keys of entities in blocks that are spread over the KG, in the order of ids.
+    """Yield blocks of entity keys spread over the KG, in the order of ids.
 
     They are the same of a graph that is loaded and behind an endpoint, if all can be listed.
     """

@@ -1,4 +1,4 @@
-"""Triplets around entities, as flat integer arrays: what touches an entity, at either end.
+"""Triplets around entities as integer arrays: all facts that have the entity at either end.
 
 A row ``[head, first, mediator, second, tail]`` is a stored triple in its own direction, or the fact
 of a collapsed mediator (-1: none). Only in a bidirectional KG may a mediator's fact be entered
@@ -26,14 +26,20 @@ NO_TRIPLETS: IntArray = np.empty((0, WIDTH), np.int64)
 
 
 class Triplets(Protocol):
-    """A graph to walk in, as the triplets that touch an entity."""
+    """A graph as seen by a walk: the triplets that touch an entity."""
 
     def around(self, keys: IntArray) -> list[IntArray]:
-        """Return each distinct key's triplets, sorted ``[n, 5]``. Raises GraphError."""
+        """Return the triplets that touch each distinct key, sorted ``[n, 5]``.
+
+        Raises GraphError.
+        """
 
 
 class StoreTriplets:
-    """The whole store, each entity read once; ``entered``: may mediators be entered backward."""
+    """The triplets of a whole store; each entity is read once.
+
+    ``entered``: whether a mediator may be entered against an edge's direction.
+    """
 
     def __init__(
         self, store: GraphStore, mediators: Mediators = "collapse", *, entered: bool = False
@@ -44,7 +50,7 @@ class StoreTriplets:
         self._around: dict[int, IntArray] = {}
 
     def around(self, keys: IntArray) -> list[IntArray]:
-        """Return the triplets that touch each of ``keys``: a few store calls for all new ones."""
+        """Return the triplets that touch each of ``keys``; a few store calls read the new ones."""
         new = np.array([key for key in keys.tolist() if key not in self._around], np.int64)
         if len(new):
             self._around.update(dict.fromkeys(new.tolist(), NO_TRIPLETS))
@@ -61,7 +67,7 @@ class StoreTriplets:
 
 
 class SomeTriplets:
-    """The graph of the triplets ``rows`` of a store."""
+    """A graph of only the triplets ``rows`` of a store."""
 
     def __init__(self, store: GraphStore, rows: IntArray) -> None:
         self.rows = sorted_rows(rows)
@@ -79,7 +85,10 @@ class SomeTriplets:
 
 
 def lasting(store: GraphStore, keys: IntArray) -> BoolArray:
-    """Return which of ``keys`` a path can continue from: all but values. Shape ``[len(keys)]``."""
+    """Return for each key whether a path can be extended from it, ``[len(keys)]``.
+
+    Not from values.
+    """
     if not len(keys):
         return np.zeros(0, bool)
     lasts: BoolArray = store.entities(keys).kinds != Kind.VALUE
@@ -87,7 +96,7 @@ def lasting(store: GraphStore, keys: IntArray) -> BoolArray:
 
 
 def sorted_rows(rows: IntArray) -> IntArray:
-    """Return the distinct rows in the order of their columns."""
+    """Return the distinct rows, sorted by column."""
     return np.unique(rows, axis=0) if len(rows) else NO_TRIPLETS
 
 
@@ -98,7 +107,7 @@ def joined_rows(several: Iterable[IntArray]) -> IntArray:
 
 
 def turned(rows: IntArray) -> IntArray:
-    """Return the same facts read from their tails: steps reversed. Shape ``[n, 5]``."""
+    """Return the same facts as seen from their tails, steps inverted. Shape ``[n, 5]``."""
     head, first, mediator, second, tail = rows.T
     through = second >= 0
     into, out = np.where(through, second, first) ^ 1, np.where(through, first ^ 1, -1)
@@ -116,6 +125,10 @@ def as_rows(table: PathTable) -> IntArray:
 
 
 def _as_stored(keys: IntArray, hops: Hops, *, entered: bool) -> tuple[IntArray, IntArray]:
+    """Convert hops out of ``keys`` to triplets in stored direction; also return their owners.
+
+    A hop through a mediator whose halves have different directions is given in both.
+    """
     rows = np.concatenate([keys[hops.row][:, None], hops.hop], axis=1)
     first, second = hops.hop[:, FIRST], hops.hop[:, SECOND]
     single = second < 0

@@ -1,4 +1,4 @@
-"""Walking L hops out of many entities at once, over any store, as flat integer arrays.
+"""Walking up to L hops out of many entities at once, over any store, as integer arrays.
 
 A hop is one edge, or the two through a collapsed mediator. A walk visits no node twice and ends at
 a value. An entity with more paths than ``cap`` is reported and gets none.
@@ -34,10 +34,11 @@ FIRST, MEDIATOR, SECOND, TAIL = range(4)  # the columns of a hop
 
 @dataclass(frozen=True, slots=True)
 class WalkRules:
-    """Which walks are paths: at most ``hops``; a kept mediator is a node like any other.
+    """Which walks count as paths.
 
-    ``types``: whether relations that say of what kind a thing is (``KGInfo.type_relations``) are
-    walked; a class joins all that are of it, so paths through one say nothing.
+    At most ``hops``; a kept mediator is a node like any other. ``types``: whether type relations
+    (``KGInfo.type_relations``) are walked; a class joins all of its instances, so that paths
+    through one say nothing.
     """
 
     hops: int = 2
@@ -82,7 +83,7 @@ class Hops:
     kind: NDArray[np.uint8]
 
     def offsets(self, rows: int) -> IntArray:
-        """Return where each of ``rows`` frontier entries starts: shape ``[rows + 1]``."""
+        """Return where the hops of each of ``rows`` frontier entries start, ``[rows + 1]``."""
         starts: IntArray = np.searchsorted(self.row, np.arange(rows + 1)).astype(np.int64)
         return starts
 
@@ -119,7 +120,7 @@ def empty_paths(hops: int) -> PathTable:
 
 
 def joined_tables(tables: Sequence[PathTable]) -> PathTable:
-    """Return the paths of ``tables``, at least one, in turn, with room for the longest's hops."""
+    """Concatenate at least one table, padded to the largest number of hops."""
     if len(tables) == 1:
         return tables[0]
     most = max(table.hops.shape[1] for table in tables)
@@ -136,7 +137,7 @@ def joined_tables(tables: Sequence[PathTable]) -> PathTable:
 
 
 def ranges(starts: IntArray, counts: IntArray) -> IntArray:
-    """Return ``starts[i], starts[i] + 1, …`` (``counts[i]`` of them) for every i, joined.
+    """Return ``starts[i], starts[i] + 1, …`` (``counts[i]`` of them) for each i, concatenated.
 
     >>> ranges(np.array([5, 9]), np.array([2, 1])).tolist()
     [5, 6, 9]
@@ -189,7 +190,10 @@ def hops_out_of(store: GraphStore, frontier: IntArray, rules: WalkRules) -> Hops
 
 
 def admissible(topic: IntArray, hops: IntArray, depth: int, added: IntArray) -> BoolArray:
-    """Return which ``added`` hops ``[n, 4]`` lead to nodes new to walks of ``depth``."""
+    """Return which ``added`` hops ``[n, 4]`` lead to a node that is not yet on the walk.
+
+    ``depth``: the number of hops of the walks so far.
+    """
     good: BoolArray = added[:, TAIL] != topic
     for level in range(depth):
         good &= added[:, TAIL] != hops[:, level, TAIL]
@@ -270,6 +274,7 @@ def _hold(count: int, most: int = MOST_WALKED) -> None:
 
 
 def _sum_by(keys: IntArray, amounts: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the sums of ``amounts`` by key, and the distinct keys."""
     unique, position = np.unique(keys, return_inverse=True)
     return np.bincount(position, weights=amounts, minlength=len(unique)).astype(np.int64), unique
 
@@ -280,9 +285,9 @@ def ordered(table: PathTable, store: GraphStore | None = None) -> PathTable:
 
 
 def order_of(table: PathTable, store: GraphStore | EndpointStore | None = None) -> IntArray:
-    """Return the rows of paths sorted by their ids, so that "the first" means the same.
+    """Return the row order that sorts paths by ids, so that "first" does not depend on a store.
 
-    Without the ``store`` that they are of they are sorted by keys.
+    Without ``store``, from which the ids come, paths are sorted by keys.
     """
     hops, topic = table.hops, table.topic
     if isinstance(store, EndpointStore):
@@ -300,7 +305,7 @@ def order_of(table: PathTable, store: GraphStore | EndpointStore | None = None) 
 
 @dataclass(frozen=True, slots=True)
 class RelationPath:
-    """Paths of one topic with the same steps, to answers; ``f1``: of their tails."""
+    """The paths of one topic that share their steps and lead to answers; ``f1``: of their tails."""
 
     topic: int
     steps: tuple[tuple[int, int], ...]
@@ -312,7 +317,7 @@ class RelationPath:
 def relation_paths_to(
     store: GraphStore, topics: IntArray, answers: IntArray, rules: WalkRules, cap: int
 ) -> list[RelationPath]:
-    """Return the relation paths from ``topics`` to any of ``answers``: by F1, hops, then steps.
+    """Return the relation paths from ``topics`` to ``answers``, by F1, hops, then steps.
 
     GCR (arXiv 2410.13080, sec. 4.2) trains on every shortest path; ranking them by their tails is
     this project's refinement. With more than ``cap`` paths, topics are walked one hop less.

@@ -1,4 +1,4 @@
-"""Relations and relation paths in words, as a sentence encoder reads them."""
+"""Relations and relation paths as phrases, for a sentence encoder."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CAMEL = re.compile(
 
 @lru_cache(65_536)
 def relation_phrase(name: str) -> str:
-    """Return the words of a relation's name, whatever style it is written in.
+    """Return a relation's name as words, whatever its naming style.
 
     Of an IRI, a path, a name with a prefix or with dots only the last part counts.
 
@@ -56,7 +56,7 @@ def relation_phrase(name: str) -> str:
 
 @lru_cache(65_536)
 def holds_both_ways(relation: str) -> bool:
-    """Return whether a relation's name says that it holds both ways.
+    """Return whether a relation's name implies that it is symmetric.
 
     >>> holds_both_ways("MARRIED_TO"), holds_both_ways("married by"), holds_both_ways("reports to")
     (True, False, False)
@@ -73,7 +73,7 @@ def holds_both_ways(relation: str) -> bool:
 def relation_path_text(
     steps: Sequence[tuple[int, int]], phrases: Sequence[str], examples: Sequence[str] = ()
 ) -> str:
-    """Return a relation path in words, from the topic entity ``x`` to the answer, ``?``.
+    """Return a relation path as a phrase from the topic entity ``x`` to the answer ``?``.
 
     ``steps``: (first step, second step or -1) of each hop; ``phrases``: of relations by key;
     ``examples``: names of entities that such paths end in, which say what kind of thing it is.

@@ -1,1 +1,1 @@
-"""The plans that a question may mean, put together from a schema, its values and the words."""
+"""Candidate plans for a question, from a schema, its stored values and the question's words."""

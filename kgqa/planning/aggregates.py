@@ -1,4 +1,4 @@
-"""What a pattern with conditions is asked for: aggregate, order, limit, what is given."""
+"""Completes a pattern with conditions to plans: aggregates, orders, limits and output columns."""
 
 from __future__ import annotations
 
@@ -54,15 +54,15 @@ if TYPE_CHECKING:
     from kgqa.planning.evidence import Pattern, Place, Reading
     from kgqa.planning.place_words import PlaceWords
 
-_OWNED = 2.5  # the name of its owner beside that of a property, if others have one called so
-_ALONE = -8.0  # to give or count what the question names
-_OF_EACH = -2.0  # a number of each thing of a class, where the question names one of another
-_CALLED = 1.5  # for a property whose mention stands beside a superlative, or "average"
-_UNMEASURED = 3.0  # off, for an order by something else than what the adjective measures
-_LISTED = 3.5  # for what a list is to show beside each thing
+_OWNED = 2.5  # for a property named with its owner, if other owners have one of the name
+_ALONE = -8.0  # for output or count of the entity that the question names
+_OF_EACH = -2.0  # for a number per member, if the question names an entity of another class
+_CALLED = 1.5  # for a property mentioned beside a superlative or "average"
+_UNMEASURED = 3.0  # off, for an order by another dimension than the adjective's
+_LISTED = 3.5  # for a property in the question's list of columns
 _EARLIEST = 0.3  # "the first three" are the earliest, if there is a date
-_THEN = 3.0  # the best few of another class come first
-_COUNTED = 3.0  # "how many" counts those that a number holds for
+_THEN = 3.0  # for a limit before the join, or against it
+_COUNTED = 3.0  # for a count of the groups that satisfy a number
 HOW_MANY = re.compile(
     rf"\W*{PREPOSITION}(?:how many|count|number of|what is the (?:number|count))\b", re.I
 )
@@ -81,19 +81,19 @@ _COMMON = re.compile(r"\bmost (?:common|frequent|popular|diverse|different|disti
 _ASKS_NUMBER = re.compile(r"\W*what(?:'s| is| was) the (?:\w+ ){0,2}?", re.I)
 _ASKS_SUM = re.compile(rf"{_ASKS_NUMBER.pattern}(?:average|mean|total|sum)\b", re.I)
 _MOST = re.compile(r"most|fewest|least")
-_AGELESS = 8.0  # off, for another property than a time or age if "youngest" is asked and one exists
-_OF_OTHERS = 6.0  # off, for what something else has, if the top few are asked for, not by what
-_SUMMED = 5.0  # for a sum of what there is most of, in things that the question does not name
-_TOTALLED = 3.0  # for the sum of a property that is called as what "how many" asks for
-_REVENUE = 6.0  # for a number times a price, if a revenue is asked for
+_AGELESS = 8.0  # off, for another property if "youngest" is asked and an age exists
+_OF_OTHERS = 6.0  # off, for another node's property, if "top few" has no criterion
+_SUMMED = 5.0  # for a sum over facts that the question does not mention
+_TOTALLED = 3.0  # for the sum of a property whose name follows "how many"
+_REVENUE = 6.0  # for quantity times price, if the question asks for revenue
 _QUANTITY = re.compile(r"quantity|qty|units|amount|copies|count", re.I)
 _AMOUNT = re.compile(r"total|amount|sum|paid|value|price|cost|fee", re.I)
-_AMOUNTS = 3  # that a pattern is added up by
+_AMOUNTS = 3  # amount properties tried as a revenue
 _PRICE = re.compile(r"price|cost|rate|fee", re.I)
-_ORDERED = 10.0  # off, for rows in no order, if the question says by which property
-_RISING = 2.0  # for an order from the least up, if the question says none
+_ORDERED = 10.0  # off, for no order, if the question states a property to order by
+_RISING = 2.0  # for an ascending order, if the question states no direction
 _DOWN = re.compile(r"\b(?:desc|decreasing|revers|high|larg|most|top|\w+est\b|first\b|rank)", re.I)
-_LIMITED = -1.2  # log-odds from which a superlative without a number means one
+_LIMITED = -1.2  # log-odds from which a superlative without a number means a limit of one
 SHOWN_WITH = re.compile(r"\b(?:with|and|including)(?: all)? (?:their|its|his|her)\b", re.I)
 _OF_WHAT = {"of", "for", "in", "by", "per"}
 _FUNCTIONS: dict[str, AggregateKind] = {
@@ -108,8 +108,8 @@ _FUNCTIONS: dict[str, AggregateKind] = {
 class Candidate:
     """A plan with its score (larger is better); ``nouns``: the names of its classes.
 
-    ``vain``: what it costs, in the score, that words of the question ask for what it leaves out.
-    ``denied``: how many of its comparisons are the opposite of what the question denies.
+    ``vain``: the part of the score that is a penalty for words that the plan ignores. ``denied``:
+    how many of its comparisons are negated because the question denies them.
     """
 
     plan: Plan
@@ -120,7 +120,13 @@ class Candidate:
 
 
 class WholeSearch:
-    """The plans of one reading for a pattern with conditions."""
+    """Generates the complete plans of one reading for a pattern with conditions.
+
+    1. Choose an aggregate, with or without groups (:meth:`_aggregates`).
+    2. Choose an order and its direction, also one that applies the limit before a join.
+    3. Choose the output columns.
+    4. Negate the last hops, where the question has a "no".
+    """
 
     def __init__(self, reading: Reading) -> None:
         self._read = reading
@@ -129,7 +135,7 @@ class WholeSearch:
     def wholes(
         self, pattern: Pattern, places: Sequence[Place], state: State
     ) -> Iterator[Candidate]:
-        """Yield the plans of a pattern with conditions."""
+        """Yield the complete plans of a pattern with conditions."""
         base = pattern.score + state.score
         if state.absent:
             yield from self._without(pattern, places, state, base)
@@ -138,7 +144,7 @@ class WholeSearch:
         near = best if ORDERED.search(self._read.question) else set()
         known = self._known.of(places)
         ordered = bool(near & known.said)
-        # a property that has no order does not say what there is most of
+        # a property without an order cannot be the criterion of "most"
         barred = any(p.property.unordered and best & {*self._read.words_of(p)} for p in places)
         by_nothing = not self._read.plain and ranks_by_nothing(self._read.question)
         named = {_owner(one) for one in state.where if one.operator == "=" and (
@@ -149,7 +155,7 @@ class WholeSearch:
                 one_thing = getattr(of, "owner", of) in named and not any(
                     place.ref == of and place.property.many for place in places
                 )
-                odds += _ALONE * one_thing  # "how many games" of one thing is a value
+                odds += _ALONE * one_thing  # "how many games" of one entity is a value
             plain = isinstance(aggregate, NodeRef)
             grouped = not plain and not isinstance(aggregate, _Total)
             score = base + odds
@@ -178,7 +184,7 @@ class WholeSearch:
             for by, descending, weight in nlargest(4, orders, key=lambda one: one[2]):
                 plan = self._plan(pattern, places, state, aggregate, by, descending)
                 if plan is not None:
-                    alone = self._names_itself(state) and (  # one thing gives no groups
+                    alone = self._names_itself(state) and (  # a single entity gives no groups
                         grouped
                         or by is not None
                         or not any(isinstance(one, PropertyRef) for one in plan.give)
@@ -201,7 +207,7 @@ class WholeSearch:
     def _order(
         self, place: Place, known: PlaceWords, descending: bool
     ) -> tuple[PropertyRef, float]:
-        """Return the sort key of a property, and its score without the direction's odds."""
+        """Return the sort key of a property and its score, without the odds of the direction."""
         question, row = self._read.question, self._read.properties[place.owned]
         near = set() if _AGED.search(question) else self._read.mentions.of_best
         exactly = self._read.measures(place)
@@ -219,10 +225,10 @@ class WholeSearch:
             return replace(place.ref, part="size"), weight + 4.0 if many else -MOST_ODDS
         kind = place.property.type
         unordered = kind in ("boolean", "point") or place.property.unordered
-        unordered |= kind == "text" and not ORDERED.search(question)  # no name is the best
+        unordered |= kind == "text" and not ORDERED.search(question)  # names have no best one
         if unordered or (is_id(place) and not said):
             return place.ref, -MOST_ODDS
-        if _AGED.search(question) and known.aged:  # nothing else is meant
+        if _AGED.search(question) and known.aged:  # the question can mean nothing else
             own = [one for one in known.places if _BODILY.search(one.property.name)]
             aged = place in own if own and _OLD.search(question) else says_age(place)
             weight = max(weight, 0.0) if aged else weight - _AGELESS
@@ -235,7 +241,7 @@ class WholeSearch:
         weight += worth + (0.7 if worth > 0 and first else 0.0)
         near = self._read.mentions.after(_MOST, 1) & said_words
         if near and not place.of_answer and not exactly:
-            weight -= 2 * _CALLED  # the most hours are a sum of hours, "most expensive" is not
+            weight -= 2 * _CALLED  # "the most hours" is a sum of hours, "most expensive" is none
         when = _LAST if descending else _FIRST
         if when.search(question) and is_dated(place.property) and first:
             odds = self._read.whole["direction"]
@@ -252,7 +258,7 @@ class WholeSearch:
         return _THEN if words - own and words & best and not own & best else -_THEN
 
     def _near(self, words: re.Pattern[str], place: Place, known: PlaceWords) -> float:
-        """Score for a property after a word such as "average"."""
+        """Score a property by whether it is mentioned after a word such as "average"."""
         near, theirs = known.after(words, 5)
         mine = near & {*self._read.words_of(place)}
         between = self._read.mentions.words[min(theirs) + 1 : min(mine)] if mine else []
@@ -263,6 +269,7 @@ class WholeSearch:
     def _aggregates(
         self, pattern: Pattern, places: Sequence[Place], state: State
     ) -> Iterator[tuple[NodeRef | _Total | _Grouped, float]]:
+        """Yield the possible outputs with scores: the nodes themselves, a total, or groups."""
         whole = self._read.whole["aggregate"]
         having = self._read.whole["having"]["no"]
         answer, known = pattern.nodes[0], self._known.of(places)
@@ -357,7 +364,10 @@ class WholeSearch:
     def _compared(
         self, number: Item, places: Sequence[Place], having: float
     ) -> Iterator[tuple[_Grouped, float]]:
-        """Yield the groups of a compared number: by the requested thing, if that is counted."""
+        """Yield the groupings of a condition on an aggregate.
+
+        The groups are the requested nodes, or values of a requested property if nodes are counted.
+        """
         assert isinstance(number, Aggregate)
         whole = self._read.whole["aggregate"]
         by: list[NodeRef | PropertyRef] = [NodeRef(0)]
@@ -372,9 +382,10 @@ class WholeSearch:
     def _counts(
         self, asked: Place, places: Sequence[Place]
     ) -> Iterator[tuple[_Total | _Grouped, float]]:
-        """Yield how many there are of a requested text, or for which of them there are most.
+        """Yield counts of a requested text property, or the text with the highest count.
 
-        "Which president had the most appointees?", of rows with both; a row's name is the row.
+        "Which president had the most appointees?", over rows with both columns. If the text is the
+        name of its node, nodes are counted.
         """
         whole = self._read.whole["aggregate"]
         called = asked.of_answer and self._read.is_name(asked)
@@ -400,7 +411,7 @@ class WholeSearch:
     def _by_part(
         self, pattern: Pattern, places: Sequence[Place]
     ) -> Iterator[tuple[_Grouped, float]]:
-        """Yield numbers by a part of a date: orders per month."""
+        """Yield numbers grouped by a part of a date: orders per month."""
         if not (match := DATE_PART.search(self._read.question)):
             return
         part = next(group for group in match.groups() if group).lower().replace("annual", "year")
@@ -429,7 +440,7 @@ class WholeSearch:
     def _revenue(
         self, pattern: Pattern, places: Sequence[Place]
     ) -> Iterator[tuple[_Total | _Grouped, float]]:
-        """Yield sums of a number times a price, or of an amount, where nothing is called so."""
+        """Yield sums of quantity times price, or of an amount, if the schema names no revenue."""
         if not self._read.revenue:
             return
         found = [
@@ -463,6 +474,7 @@ class WholeSearch:
         self, pattern: Pattern, places: Sequence[Place], state: State,
         aggregate: NodeRef | _Total | _Grouped, by: Item | None, descending: bool,
     ) -> Plan | None:  # fmt: skip
+        """Build the plan of one choice of aggregate, order and direction, None if there is none."""
         limit = self._read.stated.limit
         if limit is None and by is not None and not ORDERED.search(self._read.question):
             odds = self._read.whole["limit"]["yes"] - self._read.whole["limit"]["no"]
@@ -528,7 +540,7 @@ class WholeSearch:
             return None
 
     def _showable(self, places: Sequence[Place]) -> list[Place]:
-        """Return the properties that a plan may show of each thing."""
+        """Return the properties that a plan may output for each node."""
         return [
             place
             for place in places
@@ -538,12 +550,12 @@ class WholeSearch:
         ]
 
     def _is_beside(self, words: Sequence[int]) -> bool:
-        """Return whether words stand in the list of requested columns."""
+        """Return whether words, given by position, are in the question's list of output columns."""
         match = SHOWN_WITH.search(self._read.question)
         return match is not None and max(words, default=-1) > self._read.mentions.at(match.start())
 
     def _is_of_hop(self, pattern: Pattern, place: Place) -> bool:
-        """Return whether a requested column names a relation, and only part of a property."""
+        """Return whether an output column names a relation, and a property only in part."""
         mentions, words = self._read.mentions, {*self._read.words_of(place)}
         if mentions.share(place.property.name, place.owned[1]) == 1 or not self._is_beside(
             sorted(words)
@@ -553,19 +565,19 @@ class WholeSearch:
         return any(words <= {*mentions.of(one)} for one in said)
 
     def _asks_property(self, place: Place, state: State) -> bool:
-        """Return whether a property is asked for, not the things that have it."""
+        """Return whether the question asks for a property's value, not for nodes that have it."""
         named = self._names_itself(state) and place.of_answer
         return named or self._read.asks_for(place)
 
     def _gives_number(self, plan: Plan, places: Sequence[Place], state: State) -> bool:
-        """Return whether a plan gives the number that a named thing has: "how many games"."""
+        """Return whether a plan outputs a numeric property of a named node: "how many games"."""
         asked = HOW_MANY.match(self._read.question) and self._names_itself(state)
         return bool(asked) and any(
             place.ref == plan.give[0] and self._read.asks_for(place) for place in places
         )
 
     def _names_itself(self, state: State) -> bool:
-        """Return whether the question names the things that a plan gives."""
+        """Return whether the question names the nodes that a plan outputs."""
         named = ("=",) if asks_either(self._read.question) else ("=", "in")
         return any(
             one.operator in named and (one.left == NodeRef(0) or one.left in state.names)
@@ -575,8 +587,8 @@ class WholeSearch:
     def _without(
         self, pattern: Pattern, places: Sequence[Place], state: State, base: float
     ) -> Iterator[Candidate]:
-        """Yield the plans whose last hop, or last few, are negated."""
-        denied = any(one.operator == "missing" for one in state.where)  # "no website" is said once
+        """Yield plans whose last hop, or last few hops, are negated."""
+        denied = any(one.operator == "missing" for one in state.where)  # of "no website"
         if not pattern.hops or state.having is not None or denied:
             return
         start = len(pattern.hops) - 1
@@ -638,7 +650,7 @@ class WholeSearch:
             yield Candidate(plan, score + extra)
 
     def _only_leads_on(self, pattern: Pattern, hop: int, state: State) -> bool:
-        """Return whether a hop continues another at a node not mentioned before the "no"."""
+        """Return whether a hop continues another one at a node first mentioned after the "no"."""
         before, this, read = pattern.hops[hop - 1], pattern.hops[hop], self._read
         no = min(read.mentions.after(NO, 1), default=0)
         return (
@@ -650,7 +662,7 @@ class WholeSearch:
         )
 
     def _denied(self, pattern: Pattern) -> float:
-        """Score for the words of the last hop after the negation."""
+        """Score by whether the words of the last hop follow the negation."""
         mentions, last = self._read.mentions, pattern.hops[-1]
         near = mentions.after(NO, 6)
         if near & {*mentions.of(last.relation)}:
@@ -660,7 +672,7 @@ class WholeSearch:
 
 
 def _is_of_one(by: Item | None, state: State) -> bool:
-    """Return whether an order is by a property of one named thing, and so constant."""
+    """Return whether an order is by a property of a single named node, and so constant."""
     owner = by.owner if isinstance(by, PropertyRef) else None
     return owner is not None and any(
         one.operator == "=" and one.left == owner for one in state.where
@@ -669,14 +681,19 @@ def _is_of_one(by: Item | None, state: State) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Total:
+    """An aggregate over all solutions."""
+
     item: Aggregate
 
 
 @dataclass(frozen=True, slots=True)
 class _Grouped:
+    """An aggregate for each group."""
+
     by: NodeRef | PropertyRef
     item: Aggregate
 
 
 def _owner(one: Comparison) -> object:
+    """Return the node or fact that a comparison is about."""
     return one.left.owner if isinstance(one.left, PropertyRef) else one.left

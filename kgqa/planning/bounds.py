@@ -1,4 +1,4 @@
-"""A bound that is another thing's value: "after Low Tide", "cheaper than the Corvin".
+"""Comparisons with another entity's value: "after Low Tide", "cheaper than the Corvin".
 
 The thing is named, and what is compared is the same property of it; the thing itself never answers.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Bound(NamedTuple):
-    """A thing that a plan compares with, by id, and its property with the value."""
+    """An entity that a plan compares with, by id, and its property with the value."""
 
     ids: tuple[str, ...]
     property: str
@@ -34,12 +34,12 @@ _BOUND = re.compile(
     r" (?:(?:that|those|the \w+) of )?(?:the |an? )?$",
     re.IGNORECASE,
 )
-_BEFORE = 60  # letters that are looked at
-_MEASURED, _NAMED, _OTHER = 4.0, 3.0, -5.0  # worth of a property that is, or is not, compared
+_BEFORE = 60  # characters before the name that are searched
+_MEASURED, _NAMED, _OTHER = 4.0, 3.0, -5.0  # scores of a property by how well it fits
 
 
 def bound_before(question: str, start: int) -> re.Match[str] | None:
-    """Return the comparison whose bound is the name at ``start``, if any.
+    """Return the comparative phrase before the name at ``start``, None if there is none.
 
     >>> question = "Which lamps are more expensive than the Corvin?"
     >>> bound_before(question, question.index("Corvin")).group()
@@ -49,7 +49,7 @@ def bound_before(question: str, start: int) -> re.Match[str] | None:
 
 
 def is_bound(question: str, mention: str) -> bool:
-    """Return whether a question uses a mentioned thing as a bound only.
+    """Return whether the question mentions an entity only to compare with its value.
 
     >>> is_bound("Who is older than Ann?", "Ann"), is_bound("Who is Ann older than?", "Ann")
     (True, False)
@@ -59,7 +59,7 @@ def is_bound(question: str, mention: str) -> bool:
 
 
 def bounds_of(plan: Plan, values: Sequence[FoundValue]) -> list[Bound]:
-    """Return the things of the question whose values a plan compares with."""
+    """Return the question's entities whose values a plan compares with."""
     found = []
     for value in values:
         for (class_, name), held in value.holds.items():
@@ -81,9 +81,9 @@ def bounds_of(plan: Plan, values: Sequence[FoundValue]) -> list[Bound]:
 def compared(
     said: re.Match[str], property_: Property, *, mentioned: bool
 ) -> tuple[str, float] | None:
-    """Return the comparison of a property with the bound's, and its score; None if it has none.
+    """Return the operator by which a property is compared with another entity's, and its score.
 
-    ``mentioned``: whether the question names the property.
+    None if the phrase does not suit the property. ``mentioned``: whether the question names it.
     """
     words = said.group()
     dated = is_dated(property_)
@@ -105,7 +105,7 @@ def compared(
 
 
 def _as_best(said: re.Match[str]) -> str:
-    """Return the superlative of a comparison with an adjective, "" of another."""
+    """Return the superlative of a comparative adjective, "" for other comparisons."""
     if said["er"]:
         return f"the {said['er'][:-1].lower()}st"
     adjective = said.group().split()[1] if said["degree"] else ""

@@ -1,4 +1,4 @@
-"""What the classes of a graph of plain triples are called by people, found by a sentence encoder.
+"""Everyday names for the classes of a graph of plain triples, found by a sentence encoder.
 
 Such classes are called by their relations ("screening of, directed by, running time") and have
 names of entities; of a list of common nouns the nearest one ("film") stands for a class where a
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from kgqa.models.sentence_encoder import SentenceEncoder
     from kgqa.queries.join import QueryStore
 
-_SHOWN = 3  # names of a class's entities that are read
-_COMMON = 0.5  # of what a noun has of all classes that is taken off
-_SURE = 0.77  # from which the nearest noun stands for a class: sum of three cosines, less that
-_CLEAR = 0.2  # or by so much nearer than the second one
+_SHOWN = 3  # entity names encoded for a class
+_COMMON = 0.5  # weight of a noun's mean similarity to all classes, subtracted
+_SURE = 0.77  # least score of a noun: sum of three cosines, less that mean
+_CLEAR = 0.2  # or the least lead over the second noun
 _ASKING = re.compile(
     r"^\W*(?:which|what|who|where|list|show|name|how many|how much|how long)\b"
     r"(?:\s+(?:are|is|all|the|of|does|do|did|was|were|a|an|average|in|at|\d+|one|two|three))*\s*",
@@ -40,14 +40,14 @@ _ASKING = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ClassWords:
-    """Names of classes: ``nouns``, and the ``vectors`` ``[2, classes, width]`` of their words."""
+    """Everyday names of classes: ``nouns``, and word ``vectors`` ``[2, classes, width]``."""
 
     nouns: Mapping[str, str] = field(default_factory=dict)
     vectors: NDArray[np.float32] | None = None
     encoder: SentenceEncoder | None = None
 
     def near(self, question: str) -> dict[str, float]:
-        """Return the similarity of each class to a question, 0 for the nearest, else negative."""
+        """Return each class's similarity to a question minus that of the nearest: 0 or negative."""
         if self.encoder is None or self.vectors is None:
             return {}
         rest = " ".join(_ASKING.sub("", question).split()[:2])
@@ -59,7 +59,7 @@ class ClassWords:
 def class_words(
     store: QueryStore, schema: GraphSchema, encoder: SentenceEncoder, folder: Path | None = None
 ) -> ClassWords:
-    """Return the names of a schema's classes; ``folder``: where vectors are kept.
+    """Find everyday names for a schema's classes; ``folder``: of the vector cache.
 
     Raises GraphError.
     """
@@ -75,7 +75,7 @@ def class_words(
     shown = [", ".join(some[:: max(1, len(some) // _SHOWN)][:_SHOWN]) for some in names]
     both = [f"{words}: {some}" for words, some in zip(by_relations, shown, strict=True)]
     vectors = np.stack([_unit(encode(texts)) for texts in (by_relations, both)])
-    nouns = english()["words"]["nouns"].split()  # in this order
+    nouns = english()["words"]["nouns"].split()  # ties go to the earlier noun
     to_noun = (vectors.sum(axis=0) + _unit(encode(shown))) @ _unit(encode(nouns)).T
     to_noun = to_noun - _COMMON * to_noun.mean(axis=0, keepdims=True)
     called = {}
@@ -88,7 +88,7 @@ def class_words(
 
 
 def nameless(schema: GraphSchema, nouns: Mapping[str, str]) -> set[str]:
-    """Return the classes of plain triples that are named only by their entities' relations."""
+    """Return the inferred classes that have no noun, only their entities' relations as name."""
     own = {(relation.head, relation_phrase(relation.relation)) for relation in schema.relations}
     own |= {(type_.name, relation_phrase(each.name)) for type_ in schema.types
             for each in type_.properties}  # fmt: skip
@@ -96,5 +96,6 @@ def nameless(schema: GraphSchema, nouns: Mapping[str, str]) -> set[str]:
 
 
 def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return vectors scaled to length 1."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.asarray(vectors / np.maximum(lengths, 1e-9), np.float32)

@@ -1,4 +1,4 @@
-"""The conditions that the values and literals of a question may be, best first."""
+"""Sets of conditions that a question's values and literals may express, the best first."""
 
 from __future__ import annotations
 
@@ -42,67 +42,67 @@ if TYPE_CHECKING:
     from kgqa.queries.plan import AggregateKind, Operator
     from kgqa.understanding.literals import Stating
 
-CONDITIONS = 6  # beam
-_HAS_VALUE = 2.5  # added where the graph holds the value that is stated
-_LATE = 2.5  # for that of the class which is mentioned last, of two that have it
-_NOT_HELD = -1.5  # where it does not
-_SIDE = 0.4  # for which of two nodes of a class a value is
-_LACKS = -5.0  # where it holds none with that text in it
-_COMPARED = 1.0  # more, of "more than 15", "since 2001"
-_UNUSED_PLAIN = 1.7  # times what it costs to pass over what is stated
+CONDITIONS = 6  # states kept: the beam's width
+_HAS_VALUE = 2.5  # for a property that holds the stated value
+_LATE = 2.5  # for the class mentioned last, of two with that property
+_NOT_HELD = -1.5  # for a property that does not hold it
+_SIDE = 0.4  # for the right one of two nodes of a class
+_LACKS = -5.0  # for a property of which no value contains the text
+_COMPARED = 1.0  # more, for a literal with a comparison: "more than 15"
+_UNUSED_PLAIN = 1.7  # factor of the penalty for an unused literal
 _FIRST = 0.5  # for a property of the requested class
 _CLOSE = 1.5  # for a property whose mention is the nearest to a literal
-_UNSAID = 2.0  # words that a property is farther away by, if the question has none of its name
-_NEAR = 9.0  # words from which a mention is not near
-_FLAG = 3.0  # what is true or not, that the question has the word of
-_WON = 4.0  # the place that who won is in
-_PAIR = 3.0  # two properties that the question compares
-_SHARED = 6  # words from one property to the next, and to the number, that both are compared with
-_BESIDE = 40  # letters from "average" to the number that it is compared with, at most
-_AVERAGED = 4.0  # an average that the question compares
-_SIZE = 4.0  # the size of a list that the question names beside a number
-_TIMELESS = 4.0  # off, for a number other than a year, of "in 1997"
+_UNSAID = 2.0  # distance added for a property that is not mentioned
+_NEAR = 9.0  # distance in words from which a mention is not near
+_FLAG = 3.0  # for a mentioned flag
+_WON = 4.0  # for the rank in a question about placings
+_PAIR = 3.0  # for a comparison of two properties
+_SHARED = 6  # most words between two properties compared with one number
+_BESIDE = 40  # most characters between "average" and its number
+_AVERAGED = 4.0  # for a comparison of an average
+_SIZE = 4.0  # for the size of a list mentioned beside a number
+_TIMELESS = 4.0  # off, for a number property other than a year for "in 1997"
 _IN_A_YEAR = re.compile(
     r"\b(?:in|on|since|before|after|during|until|by|of|season|year)(?: the)? $", re.I
 )
-_LASTING = 4.0  # for how long something is, or how old, if a time is stated
-_COUNTED = 4.5  # for a number that stands before what is counted
-_CONTRADICTED = 6.0  # off, for a second condition that no value meets beside the first
-_BOUND_ITSELF = -6.0  # for the thing itself that the question compares with
-_ALIKE = 3.0  # for "not B" where A is, of "A but not B"
-_OF_BOTH = 3.0  # for a second class of the requested things
-_DENIED = 2.0  # for a comparison that the question denies
+_LASTING = 4.0  # for a duration or an age, if a time span is stated
+_COUNTED = 4.5  # for a number directly before the counted class
+_CONTRADICTED = 6.0  # off, for a condition that contradicts another
+_BOUND_ITSELF = -6.0  # for a bound's entity as an answer
+_ALIKE = 3.0  # for "not B" at the place of A, in "A but not B"
+_OF_BOTH = 3.0  # for a second class of the answers
+_DENIED = 2.0  # for a negated comparison
 _ANY = re.compile(r"any|some")
 _HAVING = re.compile(r"with|have|has|having|had|includ\w*|known|whose")
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Conditions of a pattern, with the properties that they use and their score."""
+    """A set of conditions over a pattern, with the properties used and its score."""
 
     where: tuple[Comparison, ...] = ()
     used: frozenset[Owned] = frozenset()
-    names: frozenset[PropertyRef] = frozenset()  # that are names of what has them
+    names: frozenset[PropertyRef] = frozenset()  # those of ``used`` that are names of their owners
     having: Comparison | None = None
     score: float = 0.0
-    absent: frozenset[int] = frozenset()  # nodes that the answers must not lead to
-    denied: int = 0  # comparisons that are the opposite of what the question denies
+    absent: frozenset[int] = frozenset()  # nodes that must be absent from the answers
+    denied: int = 0  # comparisons negated because of the question
 
     def also(self, one: Comparison, worth: float, **changes: Any) -> State:
-        """Return the state with one more condition."""
+        """Return the state with one more condition, of the score ``worth``."""
         return replace(self, where=(*self.where, one), score=self.score + worth, **changes)
 
     def without(self, node: int) -> State:
-        """Return the state whose answers must not lead to a node that meets its conditions."""
+        """Return the state in which a node with its conditions must be absent from the answers."""
         return replace(self, absent=self.absent | {node})
 
     def instead(self, one: Comparison, worth: float) -> State:
-        """Return the state with another last condition."""
+        """Return the state with its last condition replaced."""
         return replace(self, where=(*self.where[:-1], one), score=self.score + worth)
 
 
 def _in_time(literal: Stating, value: object, type_: str) -> str:
-    """Return a number as the year or the length of time that it is, "" if it is none."""
+    """Return a number as the year or duration that it states for a type, "" if it states none."""
     if type_ in DATES and is_year(value):
         return f"{value}"
     if type_ == "duration" and literal.read and literal.read.unit == "s":
@@ -111,7 +111,7 @@ def _in_time(literal: Stating, value: object, type_: str) -> str:
 
 
 def _node_of(owner: object, pattern: Pattern) -> int:
-    """Return the owner of a property, or the node that its fact leads to."""
+    """Return the node of a property's owner; for a fact, the node that its hop leads to."""
     return owner.node if isinstance(owner, NodeRef) else pattern.hops[owner.hop].target  # type: ignore[attr-defined]
 
 
@@ -126,14 +126,14 @@ def _steps_at(pattern: Pattern, node: int) -> set[tuple[str, bool]]:
 
 
 def _has_condition(state: State, node: int, pattern: Pattern) -> bool:
-    """Return whether a condition is on a node, or on the fact that leads to it."""
+    """Return whether a condition is on a node or on the fact of the hop that leads to it."""
     return any(
         _node_of(owner, pattern) == node for one in state.where for owner in owners(one.left)
     )
 
 
 def _walked_alike(state: State, pattern: Pattern, node: int) -> bool:
-    """Return whether a node with a condition is reached by the same hop as ``node``."""
+    """Return whether another node with a condition is reached by the same hop as ``node``."""
     into = {hop.target: (hop.source, hop.relation, hop.inverse) for hop in pattern.hops}
     named = {
         owner.node for each in state.where for owner in owners(each) if isinstance(owner, NodeRef)
@@ -142,7 +142,7 @@ def _walked_alike(state: State, pattern: Pattern, node: int) -> bool:
 
 
 def in_unit(literal: Stating, name: str) -> float | int | str:
-    """Convert a literal to the unit in a property's name: ``weight_g``."""
+    """Convert a literal to the unit that a property's name ends with: ``weight_g``."""
     unit, times = UNITS.get(relation_phrase(name).split()[-1], ("", 1.0))
     read = literal.read
     if not unit or read is None or read.amount is None or read.unit != unit:
@@ -152,13 +152,17 @@ def in_unit(literal: Stating, name: str) -> float | int | str:
 
 
 class ConditionSearch:
-    """The conditions of one reading."""
+    """Generates sets of conditions for the patterns of one reading by beam search.
+
+    For each stored value and each literal of the question, every state is extended by the
+    conditions that it may be; the best states are kept.
+    """
 
     def __init__(self, reading: Reading) -> None:
         self._read = reading
 
     def conditions(self, pattern: Pattern, places: Sequence[Place]) -> list[State]:
-        """Return the best sets of conditions of a pattern, whose properties are ``places``."""
+        """Return the best sets of conditions for a pattern, over its properties ``places``."""
         states = [State()]
         for value in self._read.values:
             states = self._best(self._with_value(state, value, pattern, places) for state in states)
@@ -188,16 +192,18 @@ class ConditionSearch:
                 denied = denies(self._read.question, start)
                 operator: Operator = NOT_OF_CLASS if denied else "is a"
                 worth, odds = _OF_BOTH, self._read.whole["without"]
-                if denied:  # as what there must not be
+                if denied:  # as a negated hop
                     worth += max(0.0, odds["yes"] - odds["no"]) + _DENIED
                 yield state.also(Comparison(NodeRef(0), operator, (name,)), worth)
 
     @staticmethod
     def _best(options: Iterator[Iterator[State]]) -> list[State]:
+        """Return the best states of all options."""
         every = (state for some in options for state in some)
         return nlargest(CONDITIONS, every, key=lambda one: one.score)
 
     def _add(self, state: State, place: Place, operator: str, value: object, bonus: float) -> State:
+        """Return the state with a comparison of a property added and scored."""
         odds = 0.0 if place.owned in state.used else self._read.properties[place.owned][0]
         one = Comparison(place.ref, operator, (value,))  # type: ignore[arg-type]
         vain = not place.property.many and any(_contradict(one, other) for other in state.where)
@@ -211,6 +217,7 @@ class ConditionSearch:
         pattern: Pattern,
         places: Sequence[Place],
     ) -> Iterator[State]:
+        """Yield the state with a stored value unused, and with each condition that it may be."""
         yield replace(state, score=state.score + self._read.unused(value))
         denied = denies(self._read.question, value.start)
         others = denied and denies_itself(self._read.question, value.start)
@@ -236,7 +243,7 @@ class ConditionSearch:
                 if denied and not own:
                     away = _node_of(place.ref.owner, pattern)
                     if _has_condition(state, away, pattern):
-                        continue  # what is affirmed of it stands before
+                        continue  # an affirmed condition comes earlier
                     added = added.without(away)
                 named_ = {place.ref} if itself else set()
                 yield replace(added, names=state.names | named_)
@@ -262,7 +269,7 @@ class ConditionSearch:
                 yield added.without(node) if denied and not own else added
 
     def _is_alike(self, state: State, value: FoundValue) -> bool:
-        """Return whether the question names another thing of the same relations, beside a value."""
+        """Return whether the question names another entity with one of the value's relations."""
         mine = {step for steps in value.steps.values() for step in steps}
         return any(
             other is not value and mine & {step for steps in other.steps.values() for step in steps}
@@ -273,7 +280,7 @@ class ConditionSearch:
         self, state: State, value: FoundValue, said: re.Match[str], pattern: Pattern,
         places: Sequence[Place],
     ) -> Iterator[State]:  # fmt: skip
-        """Yield states in which a property is compared with that of a named thing."""
+        """Yield states in which a property is compared with that of a named entity."""
         for place in places:
             held = value.holds.get((pattern.nodes[0], place.property.name))
             if not place.of_answer or held is None:
@@ -284,9 +291,9 @@ class ConditionSearch:
                 yield self._add(state, place, found[0], held, _HAS_VALUE + found[1])
 
     def _side(self, pattern: Pattern, node: int, value: FoundValue) -> float:
-        """Score for a value's node, if another node has the same class.
+        """Score which of several nodes of one class a value restricts.
 
-        "Users who interacted with Ann" has it of the other: after the words of the relation.
+        In "users who interacted with Ann" it follows the relation's words, so it is the other user.
         """
         if pattern.nodes.count(pattern.nodes[node]) == 1:
             return 0.0
@@ -297,7 +304,7 @@ class ConditionSearch:
     def _either(
         self, state: State, value: FoundValue, pattern: Pattern, places: Sequence[Place]
     ) -> Iterator[State]:
-        """Yield the state whose last condition has this value, too, if "or" joins the two."""
+        """Yield the state whose last condition also accepts this value, if "or" joins the two."""
         last = self._either_of(state, value.start, places)
         if last is None:
             return
@@ -313,9 +320,9 @@ class ConditionSearch:
             yield state.instead(Comparison(last.left, "in", right), _HAS_VALUE)
 
     def _either_of(self, state: State, start: int, places: Sequence[Place]) -> Comparison | None:
-        """Return the last condition, if "or" joins its value to the literal at ``start``.
+        """Return the last condition if "or" joins its value to the literal at ``start``.
 
-        So does "and", if the property belongs to the requested class and has one value.
+        So does "and", if the property belongs to the requested class and has a single value.
         """
         ends = [value.end for value in self._read.values if value.end <= start]
         ends += [literal.end for literal in self._read.stated.literals if literal.end <= start]
@@ -332,6 +339,7 @@ class ConditionSearch:
     def _with_literal(
         self, state: State, literal: Stating, pattern: Pattern, places: Sequence[Place]
     ) -> Iterator[State]:
+        """Yield the state with a literal unused, and with each comparison that it may be."""
         kind = "quoted" if literal.kind == "text" else literal.kind
         times = _UNUSED_PLAIN if self._read.plain else 1.0
         times += _COMPARED * (literal.operator not in ("=", "contains"))
@@ -397,7 +405,7 @@ class ConditionSearch:
         self, state: State, literal: Stating, value: object, near: float, pattern: Pattern,
         place: Place,
     ) -> Iterator[State]:  # fmt: skip
-        """Yield the state in which a comparison is negated, for one value or for every fact."""
+        """Yield the state in which a comparison is negated: for one value, or for every fact."""
         type_ = place.property.type
         if type_ in DATES and (literal.kind == "date" or is_year(value)):
             value = f"{value}"
@@ -432,7 +440,7 @@ class ConditionSearch:
         self, state: State, literal: Stating, pattern: Pattern, places: Sequence[Place],
         close: Mapping[object, float],
     ) -> Iterator[State]:  # fmt: skip
-        """Yield states that compare an aggregate of a group: an average, a sum or a count."""
+        """Yield states that compare a group's average, sum or count with a literal."""
         before = self._read.question[max(0, literal.start - _BESIDE) : literal.start]
         kind: AggregateKind = "average" if AVERAGE.search(before) else "sum"
         if kind == "average" or TOTAL.search(before):
@@ -458,7 +466,7 @@ class ConditionSearch:
             yield replace(state, having=count, score=score)
 
     def _counts(self, after: str, name: str) -> bool:
-        """Return whether a class is the head noun after a number: of "car models", the last."""
+        """Return whether a number counts a class's noun: in "3 car models", the last one."""
         rest = after.split(maxsplit=1)[1:]
         last = [
             class_
@@ -470,10 +478,10 @@ class ConditionSearch:
     def _closeness(
         self, literal: Stating, pattern: Pattern, places: Sequence[Place]
     ) -> dict[object, float]:
-        """Score each property for the distance of a literal to its mention.
+        """Score each property by the distance between a literal and the property's mention.
 
-        "Born after 1970 and acting in films released before 2000" has each year beside its word;
-        of one property of two things, it is that of the one that was mentioned last.
+        In "born after 1970 and acting in films released before 2000" each year is beside its word;
+        for one property of two nodes it belongs to the node mentioned last.
         """
         first = self._read.mentions.at(literal.start)
         last = self._read.mentions.at(literal.end - 1)
@@ -500,7 +508,7 @@ class ConditionSearch:
         return close
 
     def _compared(self, places: Sequence[Place]) -> list[Comparison]:
-        """Return comparisons of two properties that the question makes: more than their budget."""
+        """Return comparisons of two properties with each other: "more than their budget"."""
         found = []
         words = self._read.mentions.words
         fit = [one for one in places if one.property.type in (*NUMBERS, *DATES)]
@@ -524,7 +532,7 @@ class ConditionSearch:
         return found
 
     def _averaged(self, places: Sequence[Place]) -> list[tuple[float, Comparison]]:
-        """Return properties comparable with their average: "more than the average salary"."""
+        """Return scored comparisons with a property's average: "more than the average salary"."""
         said, mentions = self._read.averaged, self._read.mentions
         if said is None:
             return []
@@ -552,11 +560,12 @@ class ConditionSearch:
 
     @staticmethod
     def _with_pair(state: State, pairs: Sequence[tuple[float, Comparison]]) -> Iterator[State]:
+        """Yield the state, and the state with each of the scored comparisons."""
         yield state
         yield from (state.also(one, worth) for worth, one in pairs)
 
     def _with_flags(self, state: State, places: Sequence[Place]) -> Iterator[State]:
-        """Yield conditions without a literal: flags, and missing or existing values."""
+        """Yield states with conditions without a literal: flags, missing or existing values."""
         yield state
         won = place_won(self._read.question)
         bare = self._read.bare
@@ -583,7 +592,7 @@ class ConditionSearch:
             ):
                 continue
             if flag and denied and not (said or opposite):
-                continue  # "not" is of something else
+                continue  # "not" refers to something else
             if ended:
                 yield state.also(Comparison(place.ref, ends), _FLAG)  # type: ignore[arg-type]
             if flag:
@@ -603,14 +612,14 @@ class ConditionSearch:
             yield every
 
     def _is_denied(self, place: Place) -> bool:
-        """Return whether "no" stands before what a number is of: no alcohol, of litres of it."""
+        """Return whether "no" precedes the substance that a quantity measures: "no alcohol"."""
         noun = relation_phrase(place.property.name).rpartition(" ")[2]
         denied = self._read.denied(1) & {*self._read.mentions.of(noun)}
         # "no flights" denies facts, not a number
         return bool(denied) and not denied <= set().union(*self._read.class_mentions.values())
 
     def _there(self, place: Place, *, there: bool) -> Comparison:
-        """Return that a thing has something of a property, or nothing: 0 of a number is nothing."""
+        """Return the condition that a property has a value, or none; 0 of a quantity is none."""
         if place.is_number and not there:
             return Comparison(place.ref, "missing or <=", (0,))
         if place.is_number and self._read.mentions.after(_ANY, 3) & {*self._read.words_of(place)}:
@@ -619,7 +628,7 @@ class ConditionSearch:
 
 
 def says_opposite(question: str, name: str) -> bool:
-    """Return whether a question has the opposite of a flag's name.
+    """Return whether a question contains the opposite of a flag's name.
 
     >>> says_opposite("Which books are out of print?", "in_print")
     True
@@ -633,7 +642,7 @@ def says_opposite(question: str, name: str) -> bool:
 
 
 def opposite_names(name: str) -> list[str]:
-    """Return what people call a thing that a flag does not hold of.
+    """Return the everyday names for entities of which a flag is false.
 
     >>> opposite_names("in_print")[-1], "inactive" in opposite_names("is_active")
     ('out of print', True)
@@ -655,6 +664,6 @@ def _contradict(one: Comparison, other: Comparison) -> bool:
     if low is None or type(low) is not type(high):
         return False
     below = low < high  # type: ignore[operator]
-    if signs in ("<<", ">>"):  # one of them says nothing
+    if signs in ("<<", ">>"):  # one of them is implied by the other
         return True
     return low != high if signs == "==" else below and signs in ("<>", "<=", "=>")

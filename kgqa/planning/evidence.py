@@ -1,4 +1,4 @@
-"""A question read with a schema: what the parts are worth for it, and where it mentions them."""
+"""The evidence of a question for each part of a schema: model scores, and where it is mentioned."""
 
 from __future__ import annotations
 
@@ -52,17 +52,20 @@ UNUSED = {
 _VERBS = english_words("verbs")
 _CHOICE = re.compile(r"[,:;] [^,:;?]+(?:, [^,:;?]+)*,? or [^?]+\W*$", re.IGNORECASE)
 _OTHER = re.compile(r"(?:an)?other")
-_OF_PLAIN = 0.4  # what the odds of a class count if it has no name of its own
-_HELD = -0.5  # least odds of a class that has an entity which the question may name
-_OF_ROWS = 1.0  # least odds of the class of a table's rows, where no name is the requested noun
-_SAID, _UNSAID = 1.0, -4.0  # a relation whose words the question has, beside one that has none
-_OF_WORD = 2.0  # a relation that the question has a word of, between classes without a name
-_OF_NOUN = 2.0  # and if the question names its answers by it: "the sponsors"
+_OF_PLAIN = 0.4  # weight of the log-odds of a class without a name
+_HELD = -0.5  # least log-odds of a class with an entity that may be mentioned
+_OF_ROWS = 1.0  # least log-odds of a table's rows, if no name is the requested noun
+_SAID, _UNSAID = 1.0, -4.0  # for a mentioned and an unmentioned parallel relation
+_OF_WORD = 2.0  # for a mentioned relation between unnamed classes
+_OF_NOUN = 2.0  # and if it is the requested noun: "the sponsors"
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """Classes and hops; the first class is requested; ``away``: the hops from each to it."""
+    """A tree of classes and hops; the first class is requested.
+
+    ``away``: the number of hops from each class to the first one.
+    """
 
     nodes: tuple[str, ...]
     hops: tuple[Hop, ...]
@@ -70,7 +73,7 @@ class Pattern:
     away: tuple[int, ...] = (0,)
 
     def key(self) -> tuple[object, ...]:
-        """Return the key by which equal patterns are recognised."""
+        """Return the key that equal patterns share."""
         return self.nodes, frozenset(
             (hop.source, hop.relation, hop.inverse, self.nodes[hop.target]) for hop in self.hops
         )
@@ -78,7 +81,7 @@ class Pattern:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A property of a node or a hop of a pattern."""
+    """A property of a certain node or hop of a pattern."""
 
     ref: PropertyRef
     property: Property
@@ -86,19 +89,22 @@ class Place:
 
     @builtins.property
     def of_answer(self) -> bool:
-        """Whether the requested class has it."""
+        """Whether it is a property of the requested class."""
         owner = self.ref.owner
         return isinstance(owner, NodeRef) and owner.node == 0
 
     @builtins.property
     def is_number(self) -> bool:
-        """Whether it can be added up."""
+        """Whether its values can be summed."""
         return self.property.type in NUMBERS
 
 
 @dataclass
 class Reading:
-    """A question with the odds of a schema's parts; ``scores`` are of the parts ``refs`` name."""
+    """A question with the log-odds of a schema's parts and their mentions.
+
+    ``scores``: of the parts ``refs``.
+    """
 
     question: str
     parts: SchemaParts
@@ -114,9 +120,9 @@ class Reading:
     said: dict[tuple[str, str, str], bool] = field(default_factory=dict)
     phrases: dict[tuple[str, str, str], str] = field(default_factory=dict)  # of relations
     today: str = ""  # YYYY-MM-DD
-    beside: frozenset[str] = frozenset()  # classes, of things that are of another one, too
-    plain: bool = False  # whether classes are what relations make them
-    columns: set[str] = field(default_factory=set)  # classes that are mere values, of a stated one
+    beside: frozenset[str] = frozenset()  # classes that share entities with another one
+    plain: bool = False  # whether classes are inferred from plain triples
+    columns: set[str] = field(default_factory=set)  # classes that only hold values of a table
     mentions: Mentions = field(init=False)
     _words: dict[Owned, list[int]] = field(init=False, default_factory=dict)
     _measures: dict[Owned, bool] = field(init=False, default_factory=dict)
@@ -146,12 +152,12 @@ class Reading:
         self._weigh_parallel()
 
     def _weigh_classes(self) -> None:
-        """Lower the odds of unmentioned subclasses, except those that hold a mentioned value."""
+        """Lower the log-odds of unmentioned subclasses, except those with a mentioned value."""
         subclasses = set() if self.parts.is_large else self.parts.subclasses
         for name in subclasses & self.classes.keys():
             if not self.class_words(name) and name.lower() not in self.question.lower():
                 del self.classes[name]
-        known = self.parts.index.types  # a survey leaves out what everything is an instance of
+        known = self.parts.index.types  # a survey omits the class of all entities
         held = {
             owner
             for value in self.values
@@ -168,15 +174,15 @@ class Reading:
 
     @cached_property
     def held_by(self) -> set[str]:
-        """The classes that have the requested noun as a value: "documentaries" are titles."""
+        """The classes that hold the requested noun as a value: "documentaries" are titles."""
         start = len(self.question) - len(asked_noun(self.question))
         at_noun = [value.fields for value in self.values if value.start == start]
         return {owner for fields in at_noun for kind, owner, _ in fields if kind == "class"}
 
     def _weigh_parallel(self) -> None:
-        """Of relations between the same two classes, prefer the ones that the question mentions.
+        """Among relations between the same two classes, prefer those that the question mentions.
 
-        Which of a pair's relations is likelier in itself, the scorer knows from other graphs alone.
+        Which relation is likelier in itself, the scorer has learnt only from other graphs.
         """
         words = re.findall(r"[a-z]+", self.question.lower())
         pairs: dict[frozenset[str], list[tuple[str, str, str]]] = {}
@@ -184,7 +190,7 @@ class Reading:
             pairs.setdefault(frozenset((hop[0], hop[2])), []).append(hop)
         self.phrases = {hop: self._phrase(hop) for hop in self.hops}
         self.said = {hop: says(words, phrase) for hop, phrase in self.phrases.items()}
-        if self.plain or self.parts.is_large:  # the classes' names say less there
+        if self.plain or self.parts.is_large:  # class names are less informative there
             first = re.findall(r"[a-z]+", asked_noun(self.question).lower())[:2]
             for hop, (used, *others) in self.hops.items():
                 more = _OF_WORD * self.said[hop] + _OF_NOUN * says(first, self.phrases[hop])
@@ -209,24 +215,25 @@ class Reading:
 
     @cached_property
     def nameless(self) -> set[str]:
-        """The classes that have no name that people use."""
+        """The classes that have no everyday name."""
         return nameless(self.parts.index.schema, self.parts.called.nouns)
 
     def noun(self, name: str) -> str:
-        """Return the name of a class."""
+        """Return the everyday name of a class."""
         return self.parts.called.nouns.get(name, name)
 
     def called_class(self, name: str) -> list[str]:
-        """Return what a class is called: its name, its noun, and its other names."""
+        """Return all names of a class: its name, its noun, and its synonyms."""
         return [name, self.noun(name), *self._also(name)]
 
     def _also(self, name: str) -> tuple[str, ...]:
+        """Return the synonyms of a class that the schema states."""
         type_ = self.parts.index.types.get(name)
         return type_.also if type_ is not None and not self.plain else ()
 
     @cached_property
     def bare(self) -> str:
-        """The question without its quotations, values, and the "non" of ``non_citizens``."""
+        """The question without quotations, stored values, and the "non" of ``non_citizens``."""
         spans = [
             (literal.start, literal.end)
             for literal in self.stated.literals
@@ -242,12 +249,12 @@ class Reading:
         )
 
     def denied(self, most: int) -> set[int]:
-        """Return the words that stand after a "no" of the question, at most so many on."""
+        """Return the positions of words up to ``most`` after a "no"."""
         return self.mentions.after(NO, most) if NO.search(self.bare) else set()
 
     @cached_property
     def choice(self) -> set[str]:
-        """The things, by id or name, among which the question asks for the best."""
+        """The entities, by id or name, from which the question asks to choose the best."""
         said = _CHOICE.search(self.question)
         if said is None or not asks_best(self.question):
             return set()
@@ -260,36 +267,36 @@ class Reading:
 
     @cached_property
     def averaged(self) -> re.Match[str] | None:
-        """The words that compare something with an average."""
+        """The phrase that compares with an average, None without one."""
         return AVERAGED.search(self.question)
 
     @cached_property
     def asks_average(self) -> bool:
-        """Whether an average is asked for, not compared with."""
+        """Whether an average is requested, not just compared with."""
         return AVERAGE.search(AVERAGED.sub(" ", self.question)) is not None
 
     @cached_property
     def revenue(self) -> bool:
-        """Whether a sum of a number times a price is asked for, that nothing is called as."""
+        """Whether the question asks for revenue, and no part of the schema has such a name."""
         said = REVENUE.search(self.bare)
         return bool(said) and not any(map(REVENUE.search, self.parts.words))
 
     @cached_property
     def of_each(self) -> set[int]:
-        """The words of the group ("per branch"), if the question asks for a number."""
+        """The positions of the group's words ("per branch"), if the question asks for a number."""
         bare = AVERAGED.sub(" ", self.question)
         calculated = asks_calculated(bare) or self.revenue or EXTREME.search(self.question)
         return self.each_words if calculated and not asks_best(self.question) else set()
 
     @cached_property
     def each_words(self) -> set[int]:
-        """The words after "each", "per" or "by" that name no thing: "treated by Ann" is of her."""
+        """The positions of words after "each", "per" or "by", unless they name an entity."""
         named = {self.mentions.at(value.start) for value in self.values}
         return self.mentions.of_each - named - {at + 1 for at in named}
 
     @cached_property
     def each(self) -> set[str]:
-        """The classes of whose things a number each is asked for."""
+        """The classes for each of whose members a number is requested."""
         near = self.of_each
         return {name for name in self.classes if name and near & {*self.class_words(name)}}
 
@@ -308,9 +315,9 @@ class Reading:
         return any(measured(self.question, one) for one in names)
 
     def asks_for(self, place: Place) -> bool:
-        """Return whether the question's first noun is called as a property is, but for numbers.
+        """Return whether the question's first noun is the name of a property; result remembered.
 
-        "What plane models" are the models of planes, and "the longest air time" is a time.
+        "What plane models" asks for the models of planes; "the longest air time" for a time.
         """
         asked = self._asked.get(place.owned)
         if asked is None:
@@ -318,6 +325,7 @@ class Reading:
         return asked
 
     def _is_asked(self, place: Place) -> bool:
+        """Return whether the question's first noun is the name of a property."""
         words = [one for one in relation_phrase(place.property.name).split() if not one.isdigit()]
         asked = [self.question, self._without_best if place.is_number else ""]
         if any(names_class(question, " ".join(words)) for question in asked):
@@ -336,7 +344,7 @@ class Reading:
         return f"What {rest}" if rest and asks_best(best) else ""
 
     def unused(self, value: FoundValue) -> float:
-        """Penalty for an unused value: a mentioned entity is seldom irrelevant."""
+        """Penalty for leaving a value unused: a mentioned entity is seldom irrelevant."""
         named = value.start > 0 and self.question[value.start].isupper()
         entity = bool(value.things) or any(kind == ENTITY for kind, *_ in value.fields)
         if entity and not value.quoted:
@@ -344,7 +352,7 @@ class Reading:
         return UNUSED["quoted" if value.quoted else "value"]
 
     def words_of(self, place: Place) -> list[int]:
-        """Return the words of the question that mention a property."""
+        """Return the positions of the words that mention a property."""
         found = self._words.get(place.owned)
         if found is None:
             owner = "" if place.owned[1] in self.parts.value_nodes else place.owned[1]
@@ -352,18 +360,18 @@ class Reading:
         return found
 
     def called(self, place: Place) -> str:
-        """Return the names of a property; on a node of values, those of the relation to it, too."""
+        """Return a property's name; on a value node, preceded by the relation that leads to it."""
         relation = self.parts.value_nodes.get(place.owned[1])
         name = place.property.name
         return f"{relation_phrase(relation)} {relation_phrase(name)}" if relation else name
 
     def owner_beside(self, place: Place) -> bool:
-        """Return whether the words of a property follow a mention of its owner."""
+        """Return whether a mention of a property directly follows a mention of its owner."""
         before = {at + 1 for at in self.mentions.of(place.owned[1])}
         return bool(before & {*self.words_of(place)})
 
     def class_words(self, name: str) -> list[int]:
-        """Return the words of the question that mention a class."""
+        """Return the positions of the words that mention a class."""
         if not name:
             return []
         own = self.mentions.of(self.noun(name)) or self.mentions.of(name)
@@ -371,7 +379,7 @@ class Reading:
 
     @cached_property
     def class_mentions(self) -> dict[str, set[int]]:
-        """The words that mention each class with all words of its name; none of plain triples."""
+        """The word positions of each class whose whole name is mentioned; {} for plain triples."""
         if self.plain or self.parts.is_large:
             return {}
         taken = {
@@ -393,7 +401,7 @@ class Reading:
 
     @cached_property
     def others(self) -> set[str]:
-        """The classes of "other …" in the question: "other users"."""
+        """The classes that follow "other" in the question: "other users"."""
         near = self.mentions.after(_OTHER, 1)
         return {
             name for name, words in self.class_mentions.items() if near & words and len(words) > 1
@@ -401,9 +409,9 @@ class Reading:
 
     @cached_property
     def schema_mentions(self) -> list[set[int]]:
-        """The words that mention each class, or each relation between things of one class.
+        """The word positions of each mentioned class, or relation within one class.
 
-        Of plain triples, whose classes have no names, each relation that is mentioned as a whole.
+        Of plain triples, whose classes have no names, of each relation that is mentioned whole.
         """
         if self.plain:
             own = {relation for _, relation, _ in self.hops}
@@ -420,7 +428,7 @@ class Reading:
 
     @cached_property
     def of_rows(self) -> str:
-        """The class of a table's rows, if the question asks for things that nothing is called.
+        """The class of a table's rows, if the question's noun is no name of the schema; else "".
 
         All other classes are values of the table's columns: passengers are the rows of ``titanic``.
         """
@@ -431,7 +439,7 @@ class Reading:
 
     @cached_property
     def mentioned(self) -> set[str]:
-        """The classes that the question mentions, or a value of."""
+        """The classes that the question mentions by name or by a value."""
         if self.plain or self.parts.is_large:
             return set()
         held = {
@@ -440,7 +448,7 @@ class Reading:
         return {*self.class_mentions, *held & self.classes.keys()}
 
     def node_words(self, pattern: Pattern, place: Place) -> list[int]:
-        """Return the words that mention the owner of a property, by its class or its relations."""
+        """Return the word positions of a property's owner: its class, or relations to it."""
         owner = place.ref.owner
         if isinstance(owner, HopRef):
             return self.mentions.of(pattern.hops[owner.hop].relation)
@@ -451,7 +459,7 @@ class Reading:
         return found
 
     def is_name(self, place: Place) -> bool:
-        """Return whether a property is the name of its owner."""
+        """Return whether a property is its owner's name."""
         kind, owner, name = place.owned
         if kind != "class" or owner not in self.parts.index.types:
             return False

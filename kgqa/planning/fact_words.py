@@ -1,4 +1,4 @@
-"""What the words of a question say of the facts that a plan walks.
+"""Adapts plans to words about facts: when they hold, in which direction, and how many.
 
 A relation that holds both ways is walked both ways. "Works" asks for facts that have not ended,
 "worked in 2016" for those whose time has that year in it, "no longer works" for those that ended.
@@ -44,7 +44,7 @@ _YEAR = 4  # digits
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The properties that say when a fact began and when it ended, if it has them."""
+    """The properties that hold the begin and the end of a fact, where it has them."""
 
     begin: Property | None
     end: Property | None
@@ -52,7 +52,10 @@ class Span:
 
 @dataclass(frozen=True)
 class FactWords:
-    """What a question says of facts; ``today`` as YYYY-MM-DD; ``bare``: without names in it."""
+    """Adapts plans to what a question says about facts.
+
+    ``bare``: the question without names; ``today``: as YYYY-MM-DD.
+    """
 
     question: str
     bare: str
@@ -61,7 +64,7 @@ class FactWords:
 
     @cached_property
     def _silent(self) -> bool:
-        """Whether the graph has no relations whose facts these words could restrict."""
+        """Whether no relation of the graph has properties or a symmetric name to adapt to."""
         return not asks_times(self.question) and not any(
             relation.properties
             or (relation.head == relation.tail and holds_both_ways(relation.relation))
@@ -70,10 +73,11 @@ class FactWords:
 
     @cached_property
     def _said(self) -> set[str]:
+        """The words of the question without names."""
         return {token.word for token in tokens(self.bare)}
 
     def meant(self, plan: Plan) -> Plan:
-        """Return a plan with what the question says of its facts."""
+        """Return ``plan`` adapted to the question's words about facts."""
         if self._silent or plan.first is not None or not plan.all_hops:
             return plan
         try:
@@ -84,7 +88,10 @@ class FactWords:
         return plan
 
     def _both_ways(self, plan: Plan) -> Plan:
+        """Return the plan with symmetric relations matched in either direction."""
+
         def walked(hop: int) -> bool:
+            """Return whether a hop's relation is symmetric within one class."""
             one = plan.all_hops[hop]
             same = plan.nodes[one.source] == plan.nodes[one.target]
             return same and not one.repeated and holds_both_ways(one.relation)
@@ -102,10 +109,10 @@ class FactWords:
         return replace(plan, hops=tuple(either[: len(plan.hops)]), without=tuple(without))
 
     def _when(self, plan: Plan) -> Plan:
-        """Return a plan over the facts that hold when the question says."""
+        """Return the plan restricted to facts that hold at the time that the question states."""
         said = self._said
         ended = bool(said & {"anymore", "formerly", "former"}) or "used to" in self.bare.lower()
-        if ended and len(plan.without) == 1 and not plan.hops:  # what ended, existed
+        if ended and len(plan.without) == 1 and not plan.hops:  # a fact that ended did exist
             part = plan.without[0]
             plan = replace(plan, hops=part.hops, where=(*plan.where, *part.where), without=())
         for number, hop in enumerate(plan.hops):
@@ -134,7 +141,7 @@ class FactWords:
         return plan
 
     def _within(self, plan: Plan, number: int, span: Span, one: Comparison) -> Plan:
-        """Return a plan in which the stated time lies between a fact's begin and end."""
+        """Return the plan with the stated time between the begin and the end of a fact."""
         assert span.end is not None
         assert isinstance(one.right, tuple)
         if self._said & (words("begun") | words("over")) or span.begin is None:
@@ -147,10 +154,11 @@ class FactWords:
         return replace(plan, where=(*(each for each in plan.where if each != one), *both))
 
     def _day(self, end: Property) -> str | int:
+        """Return today as a date, or as a year for a numeric property."""
         return int(self.today[:_YEAR]) if end.type in NUMBERS else self.today
 
     def _is_present(self, relation: str, said: set[str]) -> bool:
-        """Return whether the question asks for what is, by the form of a relation's verb."""
+        """Return whether the question asks for present facts, by the tense of its verb."""
         if said & words("past"):
             return False
         if said & words("present"):
@@ -159,7 +167,7 @@ class FactWords:
         return bool(verbs) and not any(verb.endswith("ed") or verb in PAST_VERBS for verb in verbs)
 
     def _amount(self, plan: Plan) -> Plan:
-        """Return a plan that counts facts, or adds up what they say, if "how many" asks for it."""
+        """Return a plan that counts facts, or sums a number of theirs, if "how many" asks so."""
         if plan.group or plan.order:
             return plan
         if asks_times(self.question):
@@ -179,7 +187,7 @@ class FactWords:
         return plan
 
     def _hop_said(self, plan: Plan) -> int | None:
-        """Return the hop whose relation the question has a word of; the only one, of one."""
+        """Return the only hop, or the only one whose relation the question mentions, else None."""
         if len(plan.hops) == 1:
             return 0
         said = [
@@ -190,13 +198,14 @@ class FactWords:
         return said[0] if len(said) == 1 else None
 
     def _is_fact_number(self, plan: Plan, item: object) -> bool:
+        """Return whether an item is a numeric property of a fact."""
         if not isinstance(item, PropertyRef) or not isinstance(item.owner, HopRef) or item.part:
             return False
         kind = self.index.kind(plan, item)
         return kind is not None and kind.type in NUMBERS and not kind.many
 
     def _place(self, plan: Plan) -> Plan:
-        """Return a plan that gives the first or the last day of several facts, if it is asked."""
+        """Return the plan with the first or last day of several facts, if the question asks it."""
         which = asks_which_time(self.bare)
         days = [
             one
@@ -210,11 +219,12 @@ class FactWords:
         return replace(plan, give=(days[0],), order=(Sort(days[0], which == "last"),), limit=1)
 
     def _is_day(self, plan: Plan, item: PropertyRef) -> bool:
+        """Return whether a property is a date."""
         kind = self.index.kind(plan, item)
         return kind is not None and kind.type in DATES and not item.part
 
     def _quantity(self, plan: Plan) -> Plan:
-        """Return a plan that adds up a quantity of one thing's facts, where it counts the thing."""
+        """Return a plan that sums a quantity of a named node's facts instead of counting it."""
         named = {
             one.left.owner if isinstance(one.left, PropertyRef) else one.left
             for one in plan.where
@@ -243,7 +253,7 @@ class FactWords:
 
 
 def span_of(there: Mapping[str, Property]) -> Span:
-    """Return which of a fact's properties say when it began and ended.
+    """Return the properties that hold the begin and the end of a fact.
 
     >>> from kgqa.graph.schema import Property
     >>> span_of({"from": Property("from", "date"), "to": Property("to", "date")}).end.name
@@ -260,10 +270,12 @@ def span_of(there: Mapping[str, Property]) -> Span:
 
 
 def _are_years(examples: Sequence[object]) -> bool:
+    """Return whether all examples are integers that look like years."""
     return bool(examples) and all(
         isinstance(example, int) and 1000 <= example <= 2200 for example in examples
     )
 
 
 def _with(plan: Plan, one: Comparison) -> Plan:
+    """Return the plan with one more condition."""
     return replace(plan, where=(*plan.where, one))

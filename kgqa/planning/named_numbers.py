@@ -1,4 +1,4 @@
-"""Numbers of a question that are part of a property's name: of sales in 2019, ``sales_2019``."""
+"""Numbers of a question that belong to a property's name: sales in 2019, ``sales_2019``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DIGITS = re.compile(r"\d{2,4}")
 
 
 class NamedNumbers(NamedTuple):
-    """A question's literals, those that name a property, and properties of other numbers."""
+    """A question's other literals, those that name a property, and properties of other numbers."""
 
     literals: Stated
     named: tuple[Stating, ...]
@@ -26,7 +26,7 @@ class NamedNumbers(NamedTuple):
 
 
 def without_named(literals: Stated, names: Iterable[str]) -> NamedNumbers:
-    """Return literals without those that say which property is meant, so compare with nothing.
+    """Return literals without those that select a property by the number in its name.
 
     ``names``: of the schema's properties. All numbers of a name are to be in the question; of a
     year the last two digits are enough where the name has two numbers, or where there are several
@@ -67,6 +67,10 @@ def without_named(literals: Stated, names: Iterable[str]) -> NamedNumbers:
 
 
 def _says(literal: Stating, number: str, *, short: bool) -> bool:
+    """Return whether a literal is the number of a property's name.
+
+    ``short``: two digits suffice.
+    """
     text = str(literal.value)
     if literal.kind == "text":
         return False

@@ -1,9 +1,9 @@
-"""What a question denies, with one meaning each.
+"""Negation: which values, comparisons and hops of a plan a question denies.
 
 What must not be of a thing's own property is a comparison that does not hold ("not serviced since
 2023" is serviced before). What must not be of another thing is an absence: a book that is a novel
-and a drama is one of the novels, so "not novels" are the books *without* an edge to them, never
-the books with an edge to something else.
+and a drama is one of the novels, so "not novels" are the books *without* an edge to them, never the
+books with an edge to something else.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _NEGATOR = (
     r"(?:\bnot\b|n't\b|\bnever\b|\bwithout\b|\bexcept\b|\bexcluding\b|\boutside\b"
     r"|\bother than\b|\bapart from\b|\bnon\b)"
 )
-_NEAR = 3  # words between a negator and the value that it denies, at most
-_FAR = 5  # and a number or a date, of which the comparison's own words stand there, too
-_BEFORE = 60  # letters that are looked at
+_NEAR = 3  # most words between a negation and its value
+_FAR = 5  # and its number or date, which has comparing words before it
+_BEFORE = 60  # characters before the value that are searched
 _WORD = r"[\w'’-]+\W+"
-_TURN = r"(?:and|or|but|that|who|whom|which|whose|where|with)\b"  # where another clause begins
+_TURN = r"(?:and|or|but|that|who|whom|which|whose|where|with)\b"  # the beginning of another clause
 _DENIED = re.compile(rf"{_NEGATOR}\W+(?:(?!{_TURN}){_WORD}){{0,{_NEAR}}}$", re.IGNORECASE)
 _DENIED_ITSELF = re.compile(rf"{_NEGATOR}\W+(?:(?:the|an?|from|in)\W+)?$", re.IGNORECASE)
 _DENIED_FAR = re.compile(
@@ -38,7 +38,7 @@ OPPOSITE = {">=": "<", ">": "<=", "<=": ">", "<": ">="}
 
 
 def denies(question: str, start: int) -> bool:
-    """Return whether a question denies the value that begins at ``start``.
+    """Return whether a question negates the value that begins at ``start``.
 
     >>> question = "Who speaks Danish and does not speak Finnish?"
     >>> denies(question, question.index("Danish")), denies(question, question.index("Finnish"))
@@ -59,7 +59,7 @@ def denies_itself(question: str, start: int) -> bool:
 
 
 def denies_comparison(question: str, start: int) -> bool:
-    """Return whether a question denies a comparison whose words begin at ``start``.
+    """Return whether a question negates the comparison whose words begin at ``start``.
 
     >>> question = "Which bikes have not been serviced since 2023?"
     >>> denies_comparison(question, question.index("since"))
@@ -71,8 +71,8 @@ def denies_comparison(question: str, start: int) -> bool:
 def absence(hops: Sequence[Hop], nodes: Collection[int], kept: Collection[int]) -> set[int] | None:
     """Return the indices of the hops to negate so that ``nodes`` are absent.
 
-    The hops to the nodes and beyond them, and those before that lead on to nothing else; ``kept``:
-    nodes that the question speaks of beside that. None if a node is the first one.
+    They are the hops to the nodes and beyond, and earlier hops that lead only there. ``kept``:
+    nodes that the question also mentions otherwise. None if a node is the first one.
     """
     into = {hop.target: number for number, hop in enumerate(hops)}
     if len(into) < len(hops) or not into.keys() >= {*nodes}:
@@ -97,7 +97,7 @@ def absence(hops: Sequence[Hop], nodes: Collection[int], kept: Collection[int]) 
 def with_last(
     pattern: Pattern, where: Sequence[Comparison], last: Collection[int]
 ) -> tuple[Pattern, tuple[Comparison, ...]]:
-    """Return a pattern whose hops numbered ``last`` come last, and comparisons over it."""
+    """Renumber a pattern so that the hops ``last`` come last; also return its comparisons."""
     order = sorted(range(len(pattern.hops)), key=lambda one: one in last)
     nodes, hops = {0: 0}, {}
     for new, old in enumerate(order):

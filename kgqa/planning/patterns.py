@@ -1,4 +1,4 @@
-"""The patterns that a question may be about: classes and hops around what it asks for."""
+"""Graph patterns that a question may be about: classes and hops from the requested class on."""
 
 from __future__ import annotations
 
@@ -16,35 +16,36 @@ from kgqa.queries.plan import Hop
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PATTERNS = 14  # beam
-_VALUED = 3.0  # for a class of which the noun asked for is a value
+PATTERNS = 14  # patterns kept: the beam's width
+_VALUED = 3.0  # for a class that holds the requested noun as a value
 _MOST_HOPS = 3
-_HAS_VALUE = 2.5  # added where the graph holds the value that is stated
-_NEAR = 8.0  # what a class's nearness to a question counts, if it has no name of its own
-_AGAIN = -3.5  # a hop that the pattern has already
-_PARALLEL = -3.0  # a second relation between two classes, if it has none of the question's words
-_SAME = 0.5  # two relations between the same two things
-_NOT_EACH = -8.0  # the pattern lacks the class that "for each" counts by
-_ANYTHING = -2.0  # something of no class
-_CALLED = 3.0  # something of no class that a relation calls as the question does: languages
-_BRIDGE = -1.0  # a class that lies between two which are mentioned
+_HAS_VALUE = 2.5  # for a class that holds a stated value
+_NEAR = 8.0  # weight of the similarity of an unnamed class
+_AGAIN = -3.5  # for a relation that the pattern already has
+_PARALLEL = -3.0  # for a second, unmentioned relation between two classes
+_SAME = 0.5  # for two relations between the same two nodes
+_NOT_EACH = -8.0  # for a pattern without the class of "for each"
+_ANYTHING = -2.0  # for a node without a class
+_CALLED = 3.0  # for one that a mentioned relation leads to: languages
+_BRIDGE = -1.0  # for a class between two mentioned ones
 _LONGEST_BRIDGE = 4  # hops
-_COMMON = 3  # hops that a way is longer by, through what many things have in common
-_SECOND = -0.5  # another thing of a class that the pattern has already
+_COMMON = 3  # hops added to a way through a node that many share
+_SECOND = -0.5  # for a second node of a class
 
 
 class PatternSearch:
-    """The patterns of one reading."""
+    """Generates the patterns of one reading by beam search over hops."""
 
     def __init__(self, reading: Reading) -> None:
         self._read = reading
         self._ways: dict[str, dict[str, list[tuple[str, bool, str]]]] = {}
 
     def patterns(self) -> list[Pattern]:
-        """Return the best patterns."""
+        """Return the best patterns by score."""
         whole = self._read.whole["hops"]
 
         def worth(pattern: Pattern) -> float:
+            """Return a pattern's score with that of its place for the question's values."""
             return pattern.score + self._place_for(pattern)
 
         near = self._read.parts.called.near(self._read.question)
@@ -61,7 +62,7 @@ class PatternSearch:
             replace(one, score=one.score + self._of_values(one.nodes[0], literally=True))
             for one in level
         ]
-        if "" in self._read.classes:  # nobody asks for everything
+        if "" in self._read.classes:  # a question seldom asks for entities of any class
             level = [replace(one, score=_ANYTHING) if one.nodes == ("",) else one for one in level]
         level = nlargest(PATTERNS, level, key=lambda one: one.score)
         every: dict[tuple[object, ...], Pattern] = {}
@@ -81,7 +82,7 @@ class PatternSearch:
         return nlargest(PATTERNS, every.values(), key=worth)
 
     def _of_values(self, name: str, *, literally: bool = False) -> float:
-        """Score for a node of values: "the cheapest" of a price."""
+        """Score a node that only holds values: "the cheapest" of a price."""
         relation = self._read.parts.value_nodes.get(name)
         if relation is None:
             return 0.0
@@ -90,7 +91,7 @@ class PatternSearch:
         return _CALLED if self._read.mentions.of(relation) else 0.0
 
     def _place_for(self, pattern: Pattern) -> float:
-        """Score for a pattern that has a place for the question's values."""
+        """Score a pattern by whether its classes hold the question's values and groups."""
         classes = {*pattern.nodes, *(hop.relation for hop in pattern.hops)}
         worth = 0.0
         for value in self._read.values:
@@ -114,11 +115,11 @@ class PatternSearch:
         return steps
 
     def _bridges(self, start: str) -> dict[str, list[tuple[str, bool, str]]]:
-        """Return the ways of two or more hops from a class to mentioned classes.
+        """Return the best ways of two or more hops from a class to each mentioned class.
 
-        Clients and loans meet at accounts: the shortest way through classes that are not mentioned,
-        of two the one that the question has words of, or that leads to fewer things. What many
-        things have in common, joins them less than a thing that has both.
+        Clients and loans meet at accounts. The shortest way through unmentioned classes is best; of
+        equal ones that whose relations the question mentions, then that of the smaller fan-out. A
+        node that two others both point to joins them less than a node that points to both.
         """
         if start in self._ways:
             return self._ways[start]
@@ -150,6 +151,7 @@ class PatternSearch:
         return self._ways[start]
 
     def _bridged(self, pattern: Pattern) -> Iterator[Pattern]:
+        """Yield the pattern extended by each way to a mentioned class."""
         for at, name in enumerate(pattern.nodes):
             for far, way in self._bridges(name).items():
                 if far not in pattern.nodes:
@@ -163,6 +165,7 @@ class PatternSearch:
                     yield Pattern(nodes, hops, pattern.score + odds, away)
 
     def _longer(self, pattern: Pattern) -> Iterator[Pattern]:
+        """Yield the pattern extended by a way to a mentioned class, or by one hop."""
         yield from self._bridged(pattern)
         nodes = pattern.nodes
         between = {(hop.source, hop.relation, hop.target) for hop in pattern.hops}
@@ -173,7 +176,7 @@ class PatternSearch:
         plain = self._read.plain
         for (head, relation, tail), odds in self._read.hops.items():
             again = any(relation == name for name, _ in walked)
-            worth = _AGAIN if again else odds[0]  # a part's odds count once
+            worth = _AGAIN if again else odds[0]  # the log-odds of a relation count once
             ends = frozenset((head, tail))
             if not again and any(two == ends for _, two in walked):
                 both = all(
@@ -211,5 +214,5 @@ class PatternSearch:
 
 
 def _side(odds: float, inverse: bool) -> float:
-    """Return the log-probability of the side of a hop that the answer is at."""
+    """Return the log-probability that the answer is at this side of a hop."""
     return -math.log1p(math.exp(-odds if inverse else odds))

@@ -1,4 +1,4 @@
-"""What a question says of the properties of one pattern, looked up once for all its conditions."""
+"""The mentions of one pattern's properties in a question, computed once for all conditions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-_MOST_KEPT = 64  # patterns
+_MOST_KEPT = 64  # patterns remembered
 
 
 class PlaceWords:
@@ -30,17 +30,17 @@ class PlaceWords:
 
     @cached_property
     def said(self) -> set[int]:
-        """The words that mention any of the properties."""
+        """The positions of words that mention any of the properties."""
         return {at for place in self.places for at in self._read.words_of(place)}
 
     @cached_property
     def measured(self) -> bool:
-        """Whether an adjective of the question fits the dimension of one of them."""
+        """Whether an adjective of the question fits the dimension of any property."""
         return any(map(self._read.measures, self.places))
 
     @cached_property
     def aged(self) -> bool:
-        """Whether one of them is a time or an age."""
+        """Whether any property is a time or an age."""
         return any(map(says_age, self.places))
 
     @cached_property
@@ -50,54 +50,55 @@ class PlaceWords:
 
     @cached_property
     def _owners(self) -> dict[str, set[str]]:
+        """The owners of properties, by property name."""
         owners: dict[str, set[str]] = {}
         for place in self.places:
             owners.setdefault(place.owned[2], set()).add(place.owned[1])
         return owners
 
     def is_shared(self, place: Place) -> bool:
-        """Return whether something else of the pattern has a property that is called so."""
+        """Return whether another owner in the pattern has a property of the same name."""
         _, owner, name = place.owned
         return bool(self._owners[name] - {owner, name})
 
     def is_part_of_best(self, place: Place) -> bool:
-        """Return whether another number says more of what a superlative is about.
+        """Return whether another numeric property matches more of the superlative's words.
 
-        "The most IMDb votes" are not of ``imdb`` beside ``imdb_vote_count``.
+        "The most IMDb votes" asks for ``imdb_vote_count``, not for ``imdb``.
         """
         mine = self._read.mentions.of_best & {*self._read.words_of(place)}
         return any(mine < other for other in self._best)
 
     @cached_property
     def _best(self) -> list[set[int]]:
-        """The words that a superlative may be about and that mention a number, of each number."""
+        """For each numeric property, the positions of superlative words that mention it."""
         best = self._read.mentions.of_best
         return [best & {*self._read.words_of(one)} for one in self.places if one.is_number]
 
     def after(self, words: re.Pattern[str], most: int) -> tuple[set[int], set[int]]:
-        """Return the words within a distance after a match, and the ones with a mention."""
+        """Return the positions up to ``most`` words after a match, and those of a mention."""
         if (words, most) not in self._near:
             near = self._read.mentions.after(words, most)
             self._near[words, most] = near, near & self.said
         return self._near[words, most]
 
     def once(self, key: object, make: Callable[[], T]) -> T:
-        """Return the result of ``make``, cached by a key."""
+        """Return the result of ``make``, computed once for each key."""
         if key not in self._known:
             self._known[key] = make()
         return self._known[key]  # type: ignore[return-value]
 
 
 class KnownPlaces:
-    """The :class:`PlaceWords` of the patterns of one reading, each made once."""
+    """The :class:`PlaceWords` of the patterns of one reading, each computed once."""
 
     def __init__(self, reading: Reading) -> None:
         self._read = reading
         self._kept: dict[int, PlaceWords] = {}
 
     def of(self, places: Sequence[Place]) -> PlaceWords:
-        """Return the data of the properties of a pattern."""
-        if id(places) not in self._kept:  # which the kept one holds, so that no other has this id
+        """Return the mentions of a pattern's properties."""
+        if id(places) not in self._kept:  # the cache holds ``places``, so the id stays unique
             if len(self._kept) >= _MOST_KEPT:
                 self._kept.clear()
             self._kept[id(places)] = PlaceWords(self._read, places)

@@ -1,4 +1,4 @@
-"""A plan in words, as a model that ranks whole plans reads it.
+"""Writes a plan in words, as input of a model that ranks whole plans.
 
 Names are split into words; a chain of hops stands in one direction, whatever it was planned from,
 and its arrows say which way the facts lead; then comparisons, groups, order, limit and what is
@@ -21,7 +21,7 @@ _ANY = "any"
 
 
 def plan_words(plan: Plan) -> str:
-    """Return a plan in words.
+    """Return a plan in words, as the plan ranker reads it.
 
     >>> from kgqa.queries.text import parse_plan
     >>> plan_words(parse_plan("Product <ORDERS Order | desc count Order | limit 5 | give Product"))
@@ -33,6 +33,8 @@ def plan_words(plan: Plan) -> str:
 
 
 class _PlanWords:
+    """Writes parts of a plan in words, nodes named along its longest chain."""
+
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._path = _path(plan)
@@ -46,6 +48,7 @@ class _PlanWords:
                 self._nodes[node] = f"{name} {number}"
 
     def whole(self) -> str:
+        """Return the whole plan in words."""
         plan = self._plan
         parts = [self._chain()]
         if plan.first is not None:
@@ -72,6 +75,7 @@ class _PlanWords:
         return " ; ".join([*parts, "give " + " , ".join(map(self.item, shown))])
 
     def _chain(self) -> str:
+        """Return the pattern in words: the longest chain, then its branches."""
         texts = [self._nodes[self._path[0][0]]]
         texts += [f"{arrow} {self._nodes[node]}" for node, arrow in self._path[1:]]
         walked = {node for node, _ in self._path}
@@ -105,24 +109,27 @@ class _PlanWords:
                 return _value(item)
 
     def _compared(self, item: object) -> str:
+        """Return the left side of a comparison in words."""
         if isinstance(item, Aggregate):
             return f"{item.kind} {self.item(item.of)}"
         return self.item(item)
 
 
 def _value(value: object) -> str:
+    """Return a value as text."""
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
 def _arrow(hop: Hop, *, back: bool = False) -> str:
+    """Return a hop in words with its direction; ``back``: walked from its target."""
     way = "<" if hop.inverse != back else ">"
     return f"{way} {relation_phrase(hop.relation)} {way}"
 
 
 def _path(plan: Plan) -> list[tuple[int, str]]:
-    """Return the longest chain through node 0, each node with the arrow that leads to it."""
+    """Return the longest chain through node 0: each node, and the arrow that leads to it."""
     sides = _sides(plan.hops)
     left, right = sides[0], sides[1] if len(sides) > 1 else []
     hops = [(hop, True) for hop in reversed(left)] + [(hop, False) for hop in right]
@@ -133,9 +140,10 @@ def _path(plan: Plan) -> list[tuple[int, str]]:
 
 
 def _sides(hops: Sequence[Hop]) -> list[list[Hop]]:
-    """Return the longest chains of hops that lead away from node 0, at most one a first hop."""
+    """Return the longest chains of hops away from node 0, one for each first hop."""
 
     def longest(start: int, seen: frozenset[int]) -> list[Hop]:
+        """Return the longest chain of hops from ``start`` over unseen nodes."""
         chains = [
             [hop, *longest(hop.target, seen | {hop.target})]
             for hop in hops
@@ -152,6 +160,7 @@ def _sides(hops: Sequence[Hop]) -> list[list[Hop]]:
 
 
 def _walked(hops: Sequence[tuple[Hop, bool]]) -> list[tuple[int, str]]:
+    """Return the nodes along hops, each with the arrow that leads to it."""
     if not hops:
         return [(0, "")]
     first, back = hops[0]
@@ -162,6 +171,7 @@ def _walked(hops: Sequence[tuple[Hop, bool]]) -> list[tuple[int, str]]:
 
 
 def _key(plan: Plan, hops: Sequence[tuple[Hop, bool]]) -> tuple[object, ...]:
+    """Return the sort key of a chain: its classes and relations."""
     nodes = [node for node, _ in _walked(hops)]
     ways = [(hop.relation, "<" if hop.inverse != back else ">") for hop, back in hops]
     return tuple(plan.nodes[node] for node in nodes), tuple(ways)

@@ -1,4 +1,4 @@
-"""What the words of a question say about a plan: English.
+"""What the words of an English question say about its plan: order, direction, class, measure.
 
 Which names of a schema it mentions and where, what its superlative is worth for a property, which
 side of a relation it asks for, and what no plan can say.
@@ -54,9 +54,9 @@ _OF_COUNTS = re.compile(
 
 
 def unsayable(question: str, known: Sequence[str]) -> str:
-    """Return the words of a question that no plan says, such as an average of counts; else "".
+    """Return the phrase of a question that no plan can express, such as "percentage"; else "".
 
-    ``known``: a schema in words; what is a property there needs no calculation.
+    ``known``: the schema in words; a phrase that is a property there needs no calculation.
 
     >>> unsayable("What percentage of films won?", ["text film : name"])
     'percentage'
@@ -81,7 +81,7 @@ COMPARED = {
 
 
 def stems(name: str) -> list[str]:
-    """Return the words of a name without their plurals.
+    """Return the stemmed words of a name.
 
     >>> stems("ShipCities")
     ['ship', 'city']
@@ -91,6 +91,7 @@ def stems(name: str) -> list[str]:
 
 @lru_cache(65_536)
 def _stems(name: str) -> tuple[str, ...]:
+    """Return the stemmed words of a name."""
     return tuple(stem(word) for word in relation_phrase(name).split())
 
 
@@ -131,7 +132,7 @@ _WORD = re.compile(r"[^\W_a-z]{2,}(?![a-z])|[^\W_A-Z]+|[A-Z][^\W_A-Z]*")  # came
 
 
 class Mentions:
-    """Where a question mentions the names of a schema, as numbers of its words."""
+    """Where a question mentions the names of a schema, as positions of its words."""
 
     def __init__(self, question: str) -> None:
         self._question = question
@@ -141,16 +142,17 @@ class Mentions:
         self._known: dict[object, Any] = {}
 
     def at(self, position: int) -> int:
-        """Return the number of the word at a letter of the question."""
+        """Return the position of the word at a character of the question."""
         return sum(start <= position for start in self._starts) - 1
 
     def start_of(self, word: int) -> int:
-        """Return the letter at which a word begins."""
+        """Return the character at which a word begins."""
         return self._starts[word]
 
     def of(self, name: str, owner: str = "") -> list[int]:
-        """Return the words that say a name; ``owner``: whose words say nothing of it.
+        """Return the positions of the words that mention a name.
 
+        ``owner``: whose words are ignored.
         >>> Mentions("Movies that were released after 1990").of("releaseDate")
         [3]
         """
@@ -159,7 +161,7 @@ class Mentions:
         return self._known[name, owner]  # type: ignore[no-any-return]
 
     def share(self, name: str, owner: str = "") -> float:
-        """Return the share of a name's words in the question.
+        """Return the fraction of a name's words that the question contains.
 
         >>> Mentions("Streams by their view count").share("total_view_count")
         0.6666666666666666
@@ -172,6 +174,7 @@ class Mentions:
         return sum(bool(self.of(word, owner)) for word in words) / max(1, len(words))
 
     def _found(self, name: str, owner: str) -> list[int]:
+        """Return the positions of the words that mention a name; not remembered."""
         said = relation_phrase(name).split()
         if places := self._as_it_is(name):  # no other is meant
             return places
@@ -190,7 +193,7 @@ class Mentions:
         ]
 
     def _inside(self, name: str) -> set[int]:
-        """Return the words of the question that stand together as a name of several words."""
+        """Return the positions at which all words of a name stand together, in order."""
         roots = [_root(word) for word in relation_phrase(name).split()]
         if len(roots) < 2:
             return set()
@@ -203,7 +206,7 @@ class Mentions:
         }
 
     def _as_it_is(self, name: str) -> list[int]:
-        """Return the words that are a name of several words as it stands in the schema."""
+        """Return the positions at which a name is written exactly as in the schema."""
         if name not in self._known:
             joined = name.isalpha() and " " in relation_phrase(name)
             several = joined or re.search(r"[A-Z\d_]", name[1:])
@@ -213,7 +216,7 @@ class Mentions:
         return self._known[name]  # type: ignore[no-any-return]
 
     def after(self, before: re.Pattern[str], most: int = 4) -> set[int]:
-        """Return the words that stand after one that ``before`` matches, at most so many on."""
+        """Return the positions up to ``most`` words after a word that ``before`` matches."""
         if (before, most) not in self._known:
             self._known[before, most] = {
                 at + far
@@ -225,7 +228,7 @@ class Mentions:
 
     @cached_property
     def before_best(self) -> set[int]:
-        """The words that a relative clause with a superlative is about: the film with the most."""
+        """The positions before a relative clause with a superlative: the film with the most."""
         return {
             at - far
             for at, word in enumerate(self.words)
@@ -239,7 +242,7 @@ class Mentions:
 
     @cached_property
     def of_each(self) -> set[int]:
-        """The words of the group: per branch, by country."""
+        """The positions of the words that name a group: per branch, by country."""
         by = {
             at + far
             for at, word in enumerate(self.words)
@@ -254,7 +257,7 @@ class Mentions:
 
     @cached_property
     def of_best(self) -> set[int]:
-        """The words that a superlative, or an order "by", may be about."""
+        """The positions of the words that a superlative, or an order "by", may be about."""
         by = re.compile(r"by|term|based|according")
         return self.after(_SUPERLATIVE, 3) | (
             self.after(by, 4) if asks_order(self.words) else set()
@@ -265,14 +268,14 @@ _PLAIN = frozenset(map(stem, english_words("plain")))
 
 
 def blanked(question: str, spans: Iterable[tuple[int, int]]) -> str:
-    """Return a question with spaces for some of its letters."""
+    """Return a question with the characters in ``spans`` replaced by spaces."""
     for start, end in spans:
         question = question[:start] + " " * (end - start) + question[end:]
     return question
 
 
 def unexplained(question: str, names: Iterable[str]) -> list[str]:
-    """Return the words of a question that no name of a plan accounts for.
+    """Return the words of a question that none of ``names`` contains.
 
     >>> unexplained("Which halls seat most guests?", ["Hall", "seats"])
     ['guest']
@@ -299,7 +302,7 @@ _LINKING = frozenset(map(stem, english_words("relating")))
 
 
 def lost(words: Iterable[str]) -> set[str]:
-    """Return the content words that no name explains.
+    """Return ``words`` without those that only link others, such as "associated".
 
     >>> sorted(lost(["associated", "same", "community"]))
     ['community', 'same']
@@ -316,7 +319,7 @@ _MEASURED = re.compile(
 
 
 def measures(question: str) -> list[str]:
-    """Return the nouns that a question asks for the sum, the average or the most of.
+    """Return the nouns of which a question asks for the sum, average or most.
 
     >>> measures("The top 5 films by vote count"), measures("Most read books directed by women")
     (['vote'], [])
@@ -348,17 +351,19 @@ def ranks_by_nothing(question: str) -> bool:
 
 
 def asks_order(words: Sequence[str]) -> bool:
-    """Return whether one of the words asks for an order."""
+    """Return whether a word asks for an order."""
     orders = re.compile(rf"{_SUPERLATIVE.pattern}|sort\w*|order\w*|rank\w*|highest|lowest")
     return any(orders.fullmatch(word) for word in words)
 
 
 def _root(word: str) -> str:
+    """Return a word's stem, cut by two letters if it is long."""
     word = stem(word)
     return word if len(word) <= 5 else word[:-2]
 
 
 def _begins(word: str, roots: set[str]) -> bool:
+    """Return whether a word is one of the roots or begins with a long one."""
     return any(word == root or (len(root) > 3 and word.startswith(root)) for root in roots)
 
 
@@ -368,7 +373,7 @@ def asks_who(question: str) -> bool:
 
 
 def asks_one(question: str) -> bool:
-    """Return whether a question asks for one thing, by its first noun.
+    """Return whether a question asks for a single entity, judging by its first noun.
 
     >>> asks_one("Which doctor was hired first?"), asks_one("Which doctors are the oldest?")
     (True, False)
@@ -397,7 +402,7 @@ _IRREGULAR = {
 
 
 def says(words: Sequence[str], relation: str) -> bool:
-    """Return whether a word of the question shares a stem with a relation: acted, actors."""
+    """Return whether a word shares a stem with a relation's name: acted, actors."""
     for word in relation_phrase(relation).split():
         root = word[: max(3, len(word) - 3)] if len(word) > 4 else word
         starts = tuple(one for one in (root, _IRREGULAR.get(word, "")) if one)
@@ -421,7 +426,7 @@ _COUNTS = r"\b(?:most|fewest|number|count|many|more|least|have|has|having|with|w
 
 
 def turn(question: str, relation: str) -> float:
-    """Return the log-odds that the answer is at the tail of a relation within one class.
+    """Return the log-odds that the answer is the tail of a relation within one class.
 
     "Who follows x" asks for the head, "whom does x follow" and "the most followers" for the tail.
     Of "has subsidiary" the noun is the tail, of "member of" the head; "made by" is turned.
@@ -470,7 +475,7 @@ def turn(question: str, relation: str) -> float:
 
 
 def place_won(question: str) -> int:
-    """Return the rank in a question about placings (1 for winners), 0 without one.
+    """Return the rank that a question about placings asks for (1 for winners), 0 without one.
 
     >>> place_won("Who won in Monza?"), place_won("Who finished third?"), place_won("Who ran?")
     (1, 3, 0)
@@ -501,7 +506,7 @@ _FORM = r"(?:e|y|i?er|i?est|s|ed)?"
 
 
 def ordinal(question: str) -> int:
-    """Return the requested position in an order, 1 for the first.
+    """Return the position in an order that a question asks for, 1 for the first.
 
     >>> ordinal("What is the second longest river?"), ordinal("The 3rd most visited city?")
     (2, 3)
@@ -529,7 +534,7 @@ def measured(question: str, name: str) -> bool:
 
 
 def other_measure(question: str, name: str) -> bool:
-    """Return whether a question with "how" asks for another measure than this property.
+    """Return whether "how" in a question asks for another dimension than the property's.
 
     >>> other_measure("How tall is x?", "age"), other_measure("How heavy is x?", "mass")
     (True, False)
@@ -562,7 +567,7 @@ TIME = re.compile(  # not a running time, nor a sentiment
 
 
 def is_dated(property_: Property) -> bool:
-    """Return whether a property says when something was."""
+    """Return whether a property states a time."""
     name = relation_phrase(property_.name)  # ``built_yr`` is a year
     years = property_.type == "integer" and bool(property_.examples)
     years = years and all(map(is_year, property_.examples))
@@ -571,7 +576,7 @@ def is_dated(property_: Property) -> bool:
 
 @lru_cache(8192)
 def superlative(question: str, property_: Property, descending: bool) -> float:
-    """Score an order by a property for the question's superlative.
+    """Score an order by a property against the question's superlative.
 
     The oldest has the earliest date of birth, but the greatest age.
     """
@@ -591,7 +596,7 @@ def superlative(question: str, property_: Property, descending: bool) -> float:
 
 
 def is_year(value: object) -> bool:
-    """Return whether a number may be a year."""
+    """Return whether a value may be a year."""
     return isinstance(value, int) and 1000 <= value <= 2200
 
 
@@ -627,12 +632,12 @@ _VERB_END = re.compile(r"(?<=\w{3})(?:e|es|s|ed|ing)$")
 
 @lru_cache(1024)
 def _verbs(question: str) -> frozenset[str]:
-    """Return the words of a question without the endings of verbs."""
+    """Return the words of a question without verb endings."""
     return frozenset(_VERB_END.sub("", word) for word in re.findall(r"[a-z]+", question.lower()))
 
 
 def does(question: str, name: str) -> bool:
-    """Return whether a question asks for an agent by the verb of a class: who writes, writer.
+    """Return whether a question asks for an agent by its verb: who writes, of "Writer".
 
     >>> does("Who drives for Lotus?", "Driver"), does("Who is Ann?", "Driver")
     (True, False)
@@ -647,7 +652,7 @@ def does(question: str, name: str) -> bool:
 
 
 def named(question: str, name: str) -> float:
-    """Score for a class named by the question's first noun, or by "who"."""
+    """Score a class by whether it is the question's first noun, or fits "who"."""
     if _WHO.match(question):
         person = relation_phrase(name).rpartition(" ")[2] in _PERSONS
         return 1.5 * person + 4.0 * does(question, name)
@@ -659,7 +664,7 @@ def named(question: str, name: str) -> float:
 
 @lru_cache(8192)
 def names_class(question: str, name: str) -> bool:
-    """Return whether a question's first noun is called as a class is.
+    """Return whether the question's first noun is the name of a class.
 
     >>> names_class("List the first 3 ship cities", "ShipCity"), names_class("Who is she?", "Who")
     (True, False)

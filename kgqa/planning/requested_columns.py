@@ -1,4 +1,4 @@
-"""Several things asked for at once, put as one question, and given by its plans: English.
+"""Questions that list several output columns: the list is parsed apart and added to the plans.
 
 "Show the name, country and age of all singers" asks which singers, and for three things of each;
 "the average and maximum age" for two numbers of one set. What is left of the question is what the
@@ -59,14 +59,14 @@ _KINDS = {word: kind for kind, words in _KIND_WORDS.items() for word in words.sp
 
 
 class Asked(NamedTuple):
-    """A question without its list of columns, and the requested columns and aggregates."""
+    """A question without its list of columns, and the listed columns and aggregates."""
 
     question: str
     items: tuple[str, ...] = ()
 
 
 def asked_for(question: str, parts: SchemaParts, values: Sequence[FoundValue] = ()) -> Asked:
-    """Return a question without its list of requested columns; ``values``: those in the list."""
+    """Split a question from its list of output columns; ``values``: stored values in the list."""
     things = {  # whose names it says
         question[value.start : value.end]: owner
         for value in values for kind, owner, _ in value.fields if kind == ENTITY and owner
@@ -148,7 +148,7 @@ def giving(plan: Plan, items: Sequence[str], parts: SchemaParts) -> Plan:
 
 
 def _class_of(text: str, parts: SchemaParts) -> str:
-    """Return the class that a text begins with the name of, "" if it does not."""
+    """Return the class whose name ``text`` begins with, "" if there is none."""
     nouns, asked = parts.called.nouns, f"Which {text}"
     named = [name for name in parts.index.types
              if names_class(asked, name) or names_class(asked, nouns.get(name, name))]  # fmt: skip
@@ -158,9 +158,10 @@ def _class_of(text: str, parts: SchemaParts) -> str:
 def _found(
     class_: str, words: Sequence[str], parts: SchemaParts
 ) -> tuple[tuple[str, str] | None, str] | None:
-    """Return the relation (with its tail) or property of a class that words name.
+    """Return the (relation, tail), or None, and the property, or "", that ``words`` name.
 
-    Without both the thing itself, by its name. None if they call nothing.
+    ``(None, "")`` is the class's own name; None if they match nothing. ``class_``: the class that
+    the relation or property belongs to.
     """
     asked = _stems(" ".join(words))
     own = _stems(class_)
@@ -188,12 +189,13 @@ def _found(
 
 
 def _stems(name: str) -> list[str]:
+    """Return the stemmed words of a name without function words."""
     said = relation_phrase(name).replace("gender", "sex")
     return [word for word in stems(said) if word not in _SMALL]
 
 
 def _kind(item: str) -> tuple[AggregateKind | None, list[str]]:
-    """Return the aggregate of a requested number, and the remaining words."""
+    """Return the aggregate that a listed number asks for, and the remaining words."""
     words = [word for word in re.findall(r"\w+", item.lower()) if word not in _SMALL]
     if words and words[0] in _KINDS:
         return _KINDS[words[0]], words[1:]

@@ -1,4 +1,4 @@
-"""A schema as parts in words, for the plan scorer, and what a question's values are."""
+"""A schema as parts in words, the input of the plan scorer, and the values of a question."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ if TYPE_CHECKING:
     from kgqa.queries.join import QueryStore
 
 _MADE_BY = ("planning/schema_parts.py", "graph/sparql_store.py")
-_MOST_PARTS = 320  # of a schema that are read
-_MOST_PAIRS = 12  # of classes that a relation is read between
-_LOOKED_AT = 20  # things of a class, whether they have names
-_NEARLY_ALL = 0.9  # of the heads, or tails, of a relation that are of a typical class of it
+_MOST_PARTS = 320  # parts of a schema that are scored
+_MOST_PAIRS = 12  # pairs of classes for one relation
+_LOOKED_AT = 20  # entities of a class tested for names
+_NEARLY_ALL = 0.9  # part of a relation's heads or tails in its typical class
 _TYPES = {
     "integer": "number", "float": "number", "date": "date", "datetime": "date", "time": "date",
     "duration": "number", "boolean": "yes or no", "point": "place", "text": "text",
 }  # fmt: skip
-Owned = tuple[str, str, str]  # "class" or "relation", its name, the property's
-ENTITY = "entity"  # in place of "class": what is equal to an id, not a property
+Owned = tuple[str, str, str]  # "class" or "relation", its name, the property's name
+ENTITY = "entity"  # in place of "class": the text names an entity
 
 
 @dataclass(frozen=True, slots=True)
 class FoundValue:
-    """A text of the question that is a stored value, with its stored form in each of ``fields``.
+    """A text of the question that is stored as a value, with its stored form in ``fields``.
 
-    Of entities called so their ids; ``things``: ids, by class, of those that have it as a property
-    which is their name. ``steps``: the relations of such an entity by its id, each with
-    whether it is their tail; an entity that has very many edges is not in it. ``holds``: of a thing
-    that the question compares with, what it has by class and property.
+    For names of entities, ``fields`` has their ids; ``things``: ids, by class, of entities that
+    have the text as a name property. ``steps``: the relations of each such entity by its id, each
+    with whether the entity is the tail; entities with very many edges are missing. ``holds``:
+    values, by class and property, of an entity that the question compares with.
     """
 
     start: int
@@ -58,13 +58,13 @@ class FoundValue:
     things: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def entities(self, class_: str, steps: AbstractSet[tuple[str, bool]]) -> tuple[str, ...]:
-        """Return the ids of the entities of a class that have all the relations."""
+        """Return the ids of the named entities of a class that have all the given relations."""
         ids = self.fields.get((ENTITY, class_, "name"), ())
         return tuple(id_ for id_ in ids if steps <= self.steps.get(id_, steps))
 
 
 class SchemaParts:
-    """A schema as parts in words, for the scorer; ``value_nodes``: see :func:`value_nodes`."""
+    """A schema as parts in words for the plan scorer; ``value_nodes``: see :func:`value_nodes`."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class SchemaParts:
                 self._add("relation", pattern.relation, one)
 
     def without(self, names: AbstractSet[str]) -> SchemaParts:
-        """Return the parts without properties of these names."""
+        """Return the parts without the properties of these names."""
         if not names:
             return self
         rest = copy(self)
@@ -115,7 +115,7 @@ class SchemaParts:
 
     @cached_property
     def subclasses(self) -> set[str]:
-        """Classes all of whose properties and relations another, larger one has."""
+        """The classes all of whose properties and relations a larger class has as well."""
         features: dict[str, set[object]] = {
             type_.name: {("has", each.name) for each in type_.properties}
             for type_ in self.index.schema.types
@@ -137,7 +137,7 @@ class SchemaParts:
 
     @cached_property
     def rows(self) -> str:
-        """The class of the rows of a lone table, "" of other graphs.
+        """The class of the rows of a lone table, "" for other graphs.
 
         All other classes are values of its columns.
         """
@@ -149,25 +149,27 @@ class SchemaParts:
 
     @property
     def names(self) -> set[str]:
-        """The names of classes, relations and properties, as they are."""
+        """The schema's names of classes, relations and properties."""
         owned = {name for *_, name in self.properties}
         return {*self.index.types, *self.index.relations, *owned}
 
     @property
     def words(self) -> list[str]:
-        """All parts in words."""
+        """The texts of all classes, relations and properties."""
         properties = (text for _, text in self.properties.values())
         return [*self.classes.values(), *self.hops.values(), *properties]
 
     @cached_property
     def stems(self) -> frozenset[str]:
-        """The stems of the words of all parts."""
+        """The stemmed words of all parts."""
         return frozenset(stem(word) for text in self.words for word in text.split())
 
     def _noun(self, class_: str) -> str:
+        """Return a class's everyday name, "thing" for any class."""
         return self.called.nouns.get(class_) or relation_phrase(class_) if class_ else "thing"
 
     def _add(self, kind: str, owner: str, one: Property) -> None:
+        """Add a property, in words, of a class or relation."""
         type_ = "list" if one.many else _TYPES[one.type]
         noun = (kind == "class" and self.called.nouns.get(owner)) or relation_phrase(owner)
         text = f"{type_} {noun} : {_words(one.name, one.also)}"
@@ -176,7 +178,10 @@ class SchemaParts:
             self.owner_of.setdefault(one.name, owner)
 
     def read(self, question: str, values: Sequence[FoundValue]) -> tuple[list[Part], list[object]]:
-        """Return a schema's parts with their meaning; of a large one, those near the question."""
+        """Return the parts to score for a question; of a large schema, only the nearest ones.
+
+        They are parts in words, and the classes, hops or properties that these stand for.
+        """
         held: dict[Owned, str] = {}
         for value in values:
             for owned in value.fields:
@@ -184,9 +189,11 @@ class SchemaParts:
         asked = {stem(word) for word in re.findall(r"\w+", question.lower())}
 
         def near(text: str) -> float:
+            """Return how many words a text shares with the question."""
             return float(len(asked & {stem(word) for word in text.split()}))
 
         def near_hop(hop: tuple[str, str, str]) -> float:
+            """Return how many words a hop shares with the question."""
             return near(self.hops[hop]) + near(relation_phrase(hop[1]))
 
         classes, hops, properties = list(self.classes), list(self.hops), list(self.properties)
@@ -207,19 +214,19 @@ class SchemaParts:
         return [part for _, part, _ in parts], [ref for _, _, ref in parts]
 
     def _class_text(self, name: str, asked: AbstractSet[str]) -> str:
-        """Return a class in words, with the column of its names if the question speaks of it."""
+        """Return a class in words, with its name column if the question mentions that."""
         named = self.index.types[name].named_by if name in self.index.types else ""
         said = bool(named) and {*stems(named)} <= asked
         return f"{self.classes[name]} or {relation_phrase(named)}" if said else self.classes[name]
 
     @property
     def is_large(self) -> bool:
-        """Whether only some parts are read."""
+        """Whether the schema is too large to score all parts."""
         return len(self.classes) + len(self.hops) + len(self.properties) > _MOST_PARTS
 
     @cached_property
     def _typical(self) -> dict[tuple[str, str], str]:
-        """The smallest classes with nearly all owners of a property, or ends of a relation."""
+        """For each property or end of a relation, the smallest class that has nearly all of it."""
         size = {type_.name: type_.count for type_ in self.index.schema.types}
         counts: dict[tuple[str, str], dict[str, int]] = {}
         for pattern in self.index.schema.relations:
@@ -237,9 +244,10 @@ class SchemaParts:
         return found
 
     def _chosen(self, asked: set[str]) -> tuple[list[str], list[tuple[str, str, str]], list[Owned]]:
-        """Return the parts of a large schema that a question is read with: of typical classes.
+        """Return the classes, hops and properties of a large schema to score for a question.
 
-        And of those that it names; of several parts called the same, the one of most things.
+        They belong to typical classes, and to classes that the question names; of several with one
+        name, the one with the most entities.
         """
         size = {type_.name: type_.count for type_ in self.index.schema.types}
         typical = {*self._typical.values()}
@@ -268,10 +276,10 @@ class SchemaParts:
 
 
 def value_nodes(store: QueryStore, schema: GraphSchema) -> dict[str, str]:
-    """Return the classes of nodes without a name that hold the values of one thing each.
+    """Return the classes of unnamed nodes that hold one entity's values, and their relations.
 
-    A price of an amount and a currency is one. Each with the relation that leads to it. An
-    endpoint's are kept beside its survey. Raises GraphError.
+    A price of an amount and a currency is such a node; the relation is the one that leads to it. An
+    endpoint's result is cached with its survey. Raises GraphError.
     """
     kept = kept_of_endpoint(store)
     if (held := kept.read("value-nodes", _MADE_BY)) is not None:
@@ -293,4 +301,5 @@ def value_nodes(store: QueryStore, schema: GraphSchema) -> dict[str, str]:
 
 
 def _words(name: str, also: Sequence[str]) -> str:
+    """Return a name in words, with up to two synonyms."""
     return " ".join([relation_phrase(name), *(f"or {relation_phrase(one)}" for one in also[:2])])

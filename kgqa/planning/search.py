@@ -1,4 +1,4 @@
-"""The plans that a question may mean, best first: search over a schema by the plan scorer's odds.
+"""Searches for the plans that a question may mean, the best first by the plan scorer's odds.
 
 Every plan is put together from what the schema holds, so none can be wrong in kind. A plan's score
 is the sum of the log-odds of the roles that it gives to the parts of the schema, the
@@ -46,26 +46,33 @@ if TYPE_CHECKING:
 
 PLANS = 12
 _WHAT = re.compile(r"\W*what(?:'s| is| was| are| were)\b(?! the name)", re.IGNORECASE)
-_WHOLE_END = 0.8  # of a relation's facts that end in one class, so that others are of it, too
+_WHOLE_END = 0.8  # part of a relation's facts from which its class is implied
 # and what begins with "not", if a value follows
 _DENIED = ("<>", "missing", "missing or <=", NOT_OF_CLASS)
-_IDLE = -2.5  # a hop that the question has no word of, and nothing is asked about
-_UNSAID = -3.0  # a class that the question mentions
-_IN_VAIN = -6.0  # a superlative, an average or a negation that a plan has nothing for
+_IDLE = -2.5  # for an unmentioned hop without a purpose
+_UNSAID = -3.0  # for a mentioned class that the plan lacks
+_IN_VAIN = -6.0  # for a superlative, average or negation that the plan ignores
 
 
 def _denies(one: Comparison) -> bool:
+    """Return whether a comparison is negated."""
     return one.operator in _DENIED or (one.negated and one.affirmed != "missing")
 
 
 class PlanSearch:
-    """The search for one question."""
+    """The plan search of one question.
+
+    1. Generate patterns of classes and hops (:class:`PatternSearch`).
+    2. Add sets of conditions to each (:class:`ConditionSearch`).
+    3. Complete them with aggregates, orders and outputs (:class:`WholeSearch`).
+    4. Correct the scores by the words that a plan ignores, and keep the best plans that fit.
+    """
 
     def __init__(self, reading: Reading) -> None:
         self._read = reading
 
     def plans(self, most: int = PLANS) -> list[Candidate]:
-        """Return at most ``most`` plans, the best first; all of them fit the schema."""
+        """Return up to ``most`` plans that fit the schema, the best first."""
         found: dict[Plan, Candidate] = {}
         read = self._read
         facts = FactWords(read.question, read.bare, read.parts.index, read.today)
@@ -84,7 +91,7 @@ class PlanSearch:
         ]
         if asks_repeated(self._read.question):
             weighed = [replace(one, plan=self._repeated(one.plan)) for one in weighed]
-        unique: dict[Plan, Candidate] = {}  # the best of each
+        unique: dict[Plan, Candidate] = {}  # the best candidate of each plan
         for one in sorted(weighed, key=lambda one: -one.score):
             if self._read.plain:
                 wide = replace(one, plan=self._widened(one.plan), nouns=self._nouns(one.plan))
@@ -98,6 +105,7 @@ class PlanSearch:
         return list(unique.values())
 
     def _fits(self, plan: Plan) -> bool:
+        """Return whether a plan fits the schema."""
         try:
             check(plan, self._read.parts.index)
         except PlanError:
@@ -105,24 +113,24 @@ class PlanSearch:
         return True
 
     def _nouns(self, plan: Plan) -> tuple[str, ...]:
-        """Return the names of a plan's classes, "" if one has no name."""
+        """Return the everyday names of a plan's classes, "" for one without."""
         nodes = [*plan.nodes, *(plan.first.nodes[:1] if plan.first else ())]
         return tuple("" if node in self._read.nameless else self._read.noun(node) for node in nodes)
 
     def _also(self, plan: Plan) -> tuple[str, ...]:
-        """Return the other names of a plan's classes."""
+        """Return the synonyms of a plan's classes."""
         types = self._read.parts.index.types
         return tuple(name for node in plan.nodes if node in types for name in types[node].also)
 
     def _widened(self, plan: Plan) -> Plan:
-        """Return a plan without the classes that its hops imply."""
+        """Return the plan without class restrictions that its hops imply."""
         if plan.first is not None:
             return plan
         shares: dict[int, float] = {}
         for number, hop in enumerate(plan.all_hops):
             for node, head in ((hop.source, not hop.inverse), (hop.target, hop.inverse)):
                 if number >= len(plan.hops) and node < plan.pattern_size:
-                    continue  # what there must not be says nothing of it
+                    continue  # a negated hop implies no class
                 patterns = self._read.parts.index.relations[hop.relation]
                 ends = [
                     (pattern.head if head else pattern.tail, pattern.count) for pattern in patterns
@@ -142,10 +150,10 @@ class PlanSearch:
         return wide if self._fits(wide) else plan
 
     def _open_ended(self, plan: Plan) -> Plan:
-        """Return a plan whose hops end in any class unless the question names one.
+        """Return the plan with hops that end in any class, unless the question names the class.
 
-        Moderators are users and streams: what a relation leads to is of several classes, and the
-        question names none of them.
+        Moderators are users and streams: a relation leads to several classes, and the question
+        names none of them.
         """
         if plan.first is not None or plan.without or not plan.hops:
             return plan
@@ -174,7 +182,7 @@ class PlanSearch:
         return wide if self._fits(wide) else plan
 
     def _valued(self, plan: Plan) -> Plan:
-        """Return a plan that gives a requested value before its owner, where that has no name."""
+        """Return the plan with a requested property before its owner, if the owner has no name."""
         type_ = self._read.parts.index.types.get(plan.nodes[0])
         if type_ is None or type_.names or len(plan.give) < 2 or plan.first is not None:
             return plan
@@ -189,7 +197,7 @@ class PlanSearch:
         return plan
 
     def _in_vain(self, plan: Plan, denied: int = 0) -> float:
-        """Penalty for cues that the plan does not realise."""
+        """Penalty for cues of the question, such as a superlative, that the plan ignores."""
         kinds = {item.kind for item in plan.items() if isinstance(item, Aggregate)}
         cost = 0.0
         if asks_best(self._read.question) and not plan.order and not kinds & {"least", "most"}:
@@ -211,12 +219,12 @@ class PlanSearch:
         denied += len(plan.without) + sum(
             _denies(one)
             or (isinstance(one.right, tuple) and any(each is False for each in one.right))
-            for one in plan.where  # 0 denies nothing
+            for one in plan.where  # a comparison with 0 is no negation
         )
         said = sum(1 for _ in NO.finditer(self._read.bare)) - ("anymore" in self._read.bare)
         if self._asks_when and not any(is_dated(one) for one in self._given(plan)):
             cost += 2 * _IN_VAIN
-        if said and not 0 < denied <= said:  # one "not" denies one thing
+        if said and not 0 < denied <= said:  # one "not" negates one condition
             cost += 2 * _IN_VAIN
         if asks_times(self._read.question) and not any(
             isinstance(one, Aggregate) and isinstance(one.of, HopRef) for one in plan.give
@@ -228,7 +236,7 @@ class PlanSearch:
         )
         named = {one.left for one in plan.where if one.operator == "="}
         if any(isinstance(one, Aggregate) and one.of in named for one in plan.give):
-            cost += _IN_VAIN  # how many there are of one thing
+            cost += _IN_VAIN  # a count of a single entity
         cost += 3 * _IN_VAIN * (not self._groups_each(plan))
         if choice := self._read.choice:
             chosen = any(
@@ -244,34 +252,34 @@ class PlanSearch:
             nouns = {*map(stem, measures(self._read.question))} & self._measurable
             cost += _IN_VAIN * len(nouns - spoken)  # "the most votes", where votes are a number
         cost += _IDLE * self._idles(plan) + _UNSAID * self._unsaid(plan)
-        if plan.is_bare and not plan.group:  # it tells no things apart
+        if plan.is_bare and not plan.group:  # it selects nothing
             cost += 2 * _IN_VAIN * self._unsaid_properties(plan)
         return cost + 2 * _IN_VAIN * (self._read.revenue and not sums)
 
     @cached_property
     def _measurable(self) -> set[str]:
-        """The words in the names of properties and classes."""
+        """The stemmed words in names of properties and classes."""
         names = [*self._read.classes, *(name for _, _, name in self._read.properties)]
         return {word for one in names if one for word in stems(one)}
 
     @cached_property
     def _asks_when(self) -> bool:
-        """Whether a time is asked for, of a graph whose things or facts have one."""
+        """Whether the question asks for a time and the graph has dates."""
         asked = asks_when(self._read.question) and not self._read.plain
         known = self._read.parts.properties.values()
         return asked and any(is_dated(one) for one, _ in known)
 
     def _given(self, plan: Plan) -> list[Property]:
-        """Return the properties that a plan gives."""
+        """Return the properties in a plan's output."""
         index = self._read.parts.index
         found = [index.kind(plan, one) for one in plan.give if isinstance(one, PropertyRef)]
         return [one for one in found if one is not None]
 
     def _falls_apart(self, plan: Plan) -> bool:
-        """Return whether a plan reaches something and leaves it by the same relation, for nothing.
+        """Return whether a plan enters a node and leaves it by the same relation without reason.
 
-        Two films of one country have it in common; where the country is named, or the question
-        speaks of none and names no film, what is said of one film says nothing of the other.
+        Two films of one country have it in common. But if the country is named, or the question
+        mentions none and names no film, then conditions on one film say nothing about the other.
         """
         read = self._read
         named = {one.left for one in plan.where if one.operator in ("=", "in")}
@@ -316,7 +324,7 @@ class PlanSearch:
         return isinstance(owner, NodeRef) and plan.nodes.count(plan.nodes[owner.node]) > 1
 
     def _is_asked(self, plan: Plan, item: Item) -> bool:
-        """Return whether the question mentions the further columns of a plan."""
+        """Return whether the question mentions a further output column."""
         if not isinstance(item, PropertyRef) or not isinstance(item.owner, NodeRef):
             return True
         type_ = self._read.parts.index.types.get(plan.nodes[item.owner.node])
@@ -329,7 +337,7 @@ class PlanSearch:
         return sum(not words & said for words in self._read.schema_mentions)
 
     def _unsaid_properties(self, plan: Plan) -> int:
-        """Return the number of properties that the question says the whole names of, and not it."""
+        """Return how many fully mentioned properties of the requested class a plan lacks."""
         type_ = self._read.parts.index.types.get(plan.nodes[0])
         if type_ is None or self._read.plain:
             return 0
@@ -342,11 +350,11 @@ class PlanSearch:
         )
 
     def _said(self, plan: Plan) -> set[int]:
-        """Return the words of the question that a plan's names say."""
+        """Return the positions of the words that a plan's names explain."""
         return {at for name in self._names(plan) for at in self._read.mentions.of(name)}
 
     def _names(self, plan: Plan) -> list[str]:
-        """Return the classes, relations and properties that a plan speaks of."""
+        """Return the names of the classes, relations and properties in a plan."""
         items = [*plan.items(), *plan.group, *plan.where]
         names = [
             leaf.name for item in items for leaf in leaves(item) if isinstance(leaf, PropertyRef)
@@ -358,7 +366,7 @@ class PlanSearch:
         return names
 
     def _groups_each(self, plan: Plan) -> bool:
-        """Return whether a plan groups by the question's group."""
+        """Return whether a plan groups as the question's "per" or "by" asks."""
         read, mentions = self._read, self._read.mentions
         if not read.of_each or plan.first is not None:
             return True
@@ -371,7 +379,7 @@ class PlanSearch:
         return bool(said & read.of_each)
 
     def _repeated(self, plan: Plan) -> Plan:
-        """Return a plan whose relations between things of one class are walked again and again."""
+        """Return the plan with relations within one class repeated: one or more steps."""
         hops = tuple(
             replace(hop, repeated=plan.nodes[hop.source] == plan.nodes[hop.target])
             for hop in plan.hops

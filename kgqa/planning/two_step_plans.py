@@ -1,4 +1,4 @@
-"""Plans in two steps: the best few of a class, or those that a number holds for, then a hop on.
+"""Plans in two steps: select the best few, or the groups that satisfy a number, then continue.
 
 "Tags of the three most viewed questions" is not the three first rows of questions with tags, and
 "how many people directed more than two films" counts what a first plan finds.
@@ -24,9 +24,9 @@ from kgqa.queries.plan import (
 
 
 def best_first(plan: Plan) -> Plan | None:
-    """Return a plan that cuts before it hops, of one that is ordered by another node's property.
+    """Rewrite a plan ordered by another node's property: order and limit that node, then join.
 
-    None if the order is by what is given, or the parts of the plan cannot be distinguished.
+    None if the order is by an output node, or the plan's parts cannot be told apart.
     """
     by = plan.order[0].by if plan.order else None
     if not isinstance(by, PropertyRef) or not isinstance(by.owner, NodeRef) or plan.grouped:
@@ -58,7 +58,7 @@ def best_first(plan: Plan) -> Plan | None:
 
 
 def counted_after(plan: Plan) -> Plan | None:
-    """Return the plan that counts the groups of one that compares a number of each."""
+    """Return a plan that counts the groups that satisfy the given plan's condition on groups."""
     if not plan.having or not isinstance(plan.give[0], NodeRef) or plan.first is not None:
         return None
     first = plan.give[0]
@@ -71,7 +71,7 @@ def counted_after(plan: Plan) -> Plan | None:
 
 
 def with_hop(plan: Plan, node: int, relation: str, class_: str) -> tuple[Plan, NodeRef]:
-    """Return a plan with one more hop out of a node of its pattern, and the node it leads to."""
+    """Return a plan with one more hop out of a node of its pattern, and the hop's end node."""
     at, hop = plan.pattern_size, len(plan.hops)
     nodes = {old: old + (old >= at) for old in range(len(plan.nodes))}
     hops = {old: (old + (old >= hop), one) for old, one in enumerate(plan.all_hops)}
@@ -91,7 +91,10 @@ def with_hop(plan: Plan, node: int, relation: str, class_: str) -> tuple[Plan, N
 
 
 def _rerooted(plan: Plan, root: int) -> tuple[dict[int, int] | None, dict[int, tuple[int, Hop]]]:
-    """Return the nodes' new numbers from ``root`` on, and each hop's new number with the hop."""
+    """Renumber a pattern's nodes from ``root`` on, and turn its hops away from it.
+
+    Returns new numbers of nodes, and each hop with its new number; None if the pattern is no tree.
+    """
     nodes = {root: 0}
     hops: dict[int, tuple[int, Hop]] = {}
     while len(hops) < len(plan.hops):
@@ -115,12 +118,13 @@ def _rerooted(plan: Plan, root: int) -> tuple[dict[int, int] | None, dict[int, t
 def renumbered(
     one: Comparison, nodes: dict[int, int], hops: dict[int, tuple[int, Hop]]
 ) -> Comparison:
-    """Return a comparison over nodes and hops that have other numbers."""
+    """Return a comparison with its nodes and hops renumbered."""
     left, right = (_moved(side, nodes, hops) for side in (one.left, one.right))
     return replace(one, left=left, right=right)
 
 
 def _moved(item: Any, nodes: dict[int, int], hops: dict[int, tuple[int, Hop]]) -> Any:
+    """Return an item with its nodes and hops renumbered."""
     match item:
         case NodeRef(node):
             return NodeRef(nodes[node])

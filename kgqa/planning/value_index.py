@@ -1,4 +1,4 @@
-"""Which texts of a question are values that the graph holds, and of which properties."""
+"""Finds texts of a question that are values stored in the graph, and their properties."""
 
 from __future__ import annotations
 
@@ -33,27 +33,27 @@ if TYPE_CHECKING:
     from kgqa.understanding.literals import Stated, Stating
 
 _MADE_BY = ("planning/value_index.py", "graph/names.py", "graph/sparql_store.py")
-_LONGEST = 8  # words of a value that is looked for
-_MOST_VALUES = 300_000  # kept
-_MOST_ENTITIES = 100_000  # of a type whose properties are read
-_MOST_EDGES = 20_000  # of an entity whose relations are read
-_MOST_NAMED = 60  # entities that one question may mean
+_LONGEST = 8  # most words of an indexed value
+_MOST_VALUES = 300_000  # values indexed
+_MOST_ENTITIES = 100_000  # of a type whose values are indexed
+_MOST_EDGES = 20_000  # most edges of an entity whose relations are read
+_MOST_NAMED = 60  # most entities found for one question
 _SEX = re.compile(r"(?<![a-z])(?:sex|gender)(?![a-z])", re.IGNORECASE)
 _WOMEN, _MEN = ("woman", "women", "girl", "girls"), ("man", "men", "boy", "boys")
 _SEXES = {"f": ("female", *_WOMEN), "female": _WOMEN, "m": ("male", *_MEN), "male": _MEN}
-_MOST_SEXES = 20  # things of a class called "sex", or it is about something else
+_MOST_SEXES = 20  # most members of a class of sexes
 _COMMON = english_words("no_value")
 _NAME_BEFORE = re.compile(r"\s(?:[A-Z]\.|[A-Z][a-z]+(?:-[A-Z][a-z]+)?) $")
 
 
 class ValueIndex:
-    """The short texts that properties hold, by their words in small letters, and entities' names.
+    """An index of short text values by their lower-case words, with entity names from the store.
 
-    Names are looked up in the store; of types with very many entities properties are left out.
+    Properties of types with very many entities are left out.
     """
 
     def __init__(self, store: QueryStore, schema: GraphSchema) -> None:
-        """Read the values; an endpoint's are kept beside its survey. Raises GraphError."""
+        """Read the values; an endpoint's are cached with its survey. Raises GraphError."""
         self._store = store
         self._fields: dict[str, dict[Owned, tuple[str, ...]]] = {}
         self._whole: dict[Owned, bool] = {}  # whether all values of a property are kept
@@ -74,10 +74,12 @@ class ValueIndex:
         kept.write("values", _MADE_BY, {}, self._given())
 
     def _given(self) -> list[Any]:
+        """Return the index as lists for JSON."""
         fields = [(words, list(held.items())) for words, held in self._fields.items()]
         return [fields, list(self._whole.items())]
 
     def _take(self, given: list[Any]) -> None:
+        """Load an index that :meth:`_given` wrote."""
         fields, whole = given
         self._fields = {
             words: {tuple(owned): tuple(values) for owned, values in held} for words, held in fields
@@ -85,6 +87,7 @@ class ValueIndex:
         self._whole = {tuple(owned): is_whole for owned, is_whole in whole}
 
     def _read(self, store: QueryStore, schema: GraphSchema) -> None:
+        """Read the text values of properties from the store."""
         for type_ in schema.types:
             if _SEX.search(type_.name) and type_.count <= _MOST_SEXES:
                 self._add_sexes(type_.name)
@@ -114,6 +117,7 @@ class ValueIndex:
                     self._add(owned, store.property_values(facts, one.name)[1])
 
     def _add(self, owned: Owned, values: Sequence[object]) -> None:
+        """Add the values of a property or relation to the index."""
         for value in dict.fromkeys(map(str, values)):
             said = _SEXES.get(value.lower(), ()) if _SEX.search(owned[2]) else ()
             for words in (_key(value), *said):
@@ -123,14 +127,14 @@ class ValueIndex:
                     self._fields.setdefault(words, {}).setdefault(owned, (value,))
 
     def _add_sexes(self, class_: str) -> None:
-        """Add what people call the things of a class of sexes: the women are female."""
+        """Add everyday words for the entities of a class of sexes: women are female."""
         some = self._store.entities(self._store.instances(class_))
         for id_, name in zip(some.ids, some.names, strict=True):
             for said in _SEXES.get((name or "").lower(), ()):
                 self._fields.setdefault(said, {})[ENTITY, class_, "name"] = (id_,)
 
     def lacking(self, text: str) -> set[Owned]:
-        """Return the properties that are known to hold no value with ``text`` in it."""
+        """Return the completely indexed properties of which no value contains ``text``."""
         asked = _key(text)
         holding = {
             field for key, fields in self._fields.items() if asked in key for field in fields
@@ -142,7 +146,7 @@ class ValueIndex:
     ) -> tuple[dict[str, dict[Owned, tuple[str, ...]]], dict[str, dict[str, tuple[str, ...]]]]:
         """Return the entities with the names ``texts``, by their name properties.
 
-        And by class those whose name is a property.
+        The second result has, by class, the ids of entities whose name is a property.
         """
         rows, keys = (column[:_MOST_NAMED] for column in self._store.find_names(texts))
         foresee(self._store, np.unique(keys), "both")
@@ -165,7 +169,7 @@ class ValueIndex:
         return by_name, things
 
     def find(self, question: str, literals: Sequence[Stating]) -> list[FoundValue]:
-        """Return the values in ``question``; the longest of several that overlap.
+        """Return the stored values in ``question``, the longest of overlapping ones.
 
         Raises GraphError.
         """
@@ -245,13 +249,12 @@ class ValueIndex:
         found: Sequence[FoundValue],
         parts: SchemaParts,
     ) -> list[FoundValue]:
-        """Add to ``found`` the entities that the question mentions by a part of their names.
+        """Add to ``found`` the entities that the question mentions by a part of their name.
 
-        ``mentions``: these parts, with the entities' keys. One replaces a shorter value in its
-        place: "San" of "San Francisco". A part in small letters may be a common noun: it counts
-        only if the whole question is in small letters and the schema's ``parts`` lack the word.
-        Behind another name or an initial it belongs to somebody else: "A. Peterson", where
-        "K. Peterson" is stored.
+        ``mentions``: these parts, with the entities' keys. A part replaces a shorter value at its
+        place: "San" of "San Francisco". A lower-case part may be a common noun: it counts only if
+        the whole question is in lower case and the schema's ``parts`` lack the word. After another
+        first name or initial it means another person: "A. Peterson", where "K. Peterson" is stored.
         """
         partly: list[FoundValue] = []
         small = question[1:] == question[1:].lower()
@@ -290,7 +293,7 @@ class ValueIndex:
         return sorted([*found, *self._with_steps(partly)], key=lambda one: one.start)
 
     def _unnamed(self, texts: Iterable[str]) -> dict[Owned, tuple[str, ...]]:
-        """Return the properties that hold one of the texts, but for those that name things."""
+        """Return the properties, except names, that hold one of the texts, with stored forms."""
         return {
             owned: values
             for text in texts
@@ -299,12 +302,12 @@ class ValueIndex:
         }
 
     def _is_class(self, words: Sequence[re.Match[str]]) -> bool:
-        """Return whether words begin with the name of a class, of one word or two."""
+        """Return whether words begin with a class's name of one or two words."""
         stems_ = [stem(word[0].lower()) for word in words]
         return any(tuple(stems_[:size]) in self._called for size in (1, 2)[: len(stems_)])
 
     def _held(self, value: FoundValue) -> dict[tuple[str, str], Value]:
-        """Return the numbers and dates of the thing that a text names, if it names one alone."""
+        """Return the numbers and dates of the entity that a text names, if it names only one."""
         held: dict[tuple[str, str], Value] = {}
         named = {class_: ids for (kind, class_, _), ids in value.fields.items() if kind == ENTITY}
         for class_, ids in {**named, **value.things}.items():
@@ -327,7 +330,7 @@ class ValueIndex:
         ]
 
     def _steps(self, ids: Sequence[str]) -> dict[str, frozenset[tuple[str, bool]]]:
-        """Return the relations of entities by their ids, each with whether they are its tail."""
+        """Return each entity's relations by id, with whether the entity is the tail."""
         keys = np.unique(self._store.keys_of(list(ids)))
         keys = keys[keys >= 0]
         keys = keys[self._store.degrees(keys) <= _MOST_EDGES]
@@ -341,12 +344,13 @@ class ValueIndex:
 
 
 def _ids(value: FoundValue) -> list[str]:
+    """Return the ids of all entities that a value names."""
     ids = [ids for (kind, *_), ids in value.fields.items() if kind == ENTITY]
     return [id_ for some in (*ids, *value.things.values()) for id_ in some]
 
 
 def _singulars(text: str) -> list[str]:
-    """Return the possible singulars of a text.
+    """Return the possible singular forms of a text.
 
     >>> _singulars("smart TVs"), _singulars("comedies"), _singulars("glass"), _singulars("women")
     (['smart TV'], ['comedie', 'comedy'], [], ['woman'])
@@ -360,18 +364,19 @@ def _singulars(text: str) -> list[str]:
 
 
 def _looks_meant(text: str, fields: dict[Owned, tuple[str, ...]]) -> bool:
-    """Return whether a word in small letters may be the value: one that is a word like it."""
+    """Return whether a lower-case word may be a stored value: a single content word like it."""
     stored = [values[0] for values in fields.values()]
     small = text.islower() and text in FUNCTION and text not in stored  # "per", of a code PER
     return len(text) > 2 and not small and all(len(one.split()) == 1 for one in stored)
 
 
 def _key(text: str) -> str:
+    """Return a text as lower-case words without punctuation."""
     return " ".join(re.findall(r"[\w&'+#.-]+", text.lower().replace("’", "'"))).strip(".'\"")
 
 
 def plan_literals(read: Stated, texts: Mapping[Owner, Iterable[str]] | None = None) -> PlanLiterals:
-    """Return the literals of a question for plans; ``texts``: the graph's values in it."""
+    """Return the literals that plans may contain; ``texts``: stored values in the question."""
     numbers = [literal.value for literal in read.literals if isinstance(literal.value, int | float)]
     dates = [str(literal.value) for literal in read.literals if literal.kind != "text"]
     return PlanLiterals(
@@ -383,7 +388,7 @@ def plan_literals(read: Stated, texts: Mapping[Owner, Iterable[str]] | None = No
 
 
 def found_texts(values: Iterable[FoundValue]) -> dict[Owner, list[str]]:
-    """Return the values that a question has, by the class or relation and the property."""
+    """Return the stored values in a question, by class or relation and property."""
     texts: dict[Owner, list[str]] = {}
     for found in values:
         for (kind, owner, name), some in found.fields.items():

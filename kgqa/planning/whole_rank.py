@@ -1,4 +1,4 @@
-"""Plans in a new order: the sum over a plan's parts, and what a ranker of whole plans says."""
+"""Reranks plans by the plan scorer's sum and the plan ranker's probability."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MORE_PLANS = 24  # that are ranked, before the best of them are run
 
 
 def by_ranker(question: str, plans: Sequence[Candidate], ranker: PlanRanker) -> list[Candidate]:
-    """Return plans with their scores by both models, best first; the order is stable.
+    """Return the plans sorted by the combined score of both models, stably.
 
     Raises ModelError.
     """

@@ -1,4 +1,4 @@
-"""Checks a plan against the schema of a KG: what does not fit it is never run.
+"""Checks a query plan against the schema of a KG; a plan that does not fit is never run.
 
 Operators by type: numbers, dates, durations and text are compared and ordered; ``contains`` and its
 kind take text; booleans and points are equal or not; a node is equal to a name or an id. Of a list
@@ -54,7 +54,7 @@ Kind: TypeAlias = Property
 
 
 class SchemaIndex:
-    """The schema of a KG by its names."""
+    """A graph schema indexed by the names of classes, relations and properties."""
 
     def __init__(self, schema: GraphSchema) -> None:
         self.schema = schema
@@ -64,17 +64,17 @@ class SchemaIndex:
             self.relations.setdefault(pattern.relation, []).append(pattern)
 
     def said_by(self, type_: str) -> list[str]:
-        """Return the relations that a property of a relationship type says."""
+        """Return the relations whose names are stored in a property of relationships of a type."""
         patterns = self.schema.relations
         return sorted({each.relation for each in patterns if each.stored == type_})
 
     def properties(self, class_: str) -> dict[str, Property]:
-        """Return the properties of a class ("": of any) by name."""
+        """Return the properties of a class by name; of all classes for ""."""
         types = [self.types[class_]] if class_ else self.schema.types
-        return _first(property_ for type_ in types for property_ in type_.properties)
+        return _by_name(property_ for type_ in types for property_ in type_.properties)
 
     def patterns(self, hop: Hop, nodes: Sequence[str]) -> list[RelationPattern]:
-        """Return what a hop of a plan with these ``nodes`` can be."""
+        """Return the schema's relation patterns that match a hop between these node classes."""
         head, tail = nodes[hop.source], nodes[hop.target]
         if hop.inverse:
             head, tail = tail, head
@@ -86,7 +86,7 @@ class SchemaIndex:
         ]
 
     def leads_only_to(self, hop: Hop, nodes: Sequence[str], to: int) -> bool:
-        """Return whether what a hop leads to at node ``to`` is of that node's class, always."""
+        """Return whether a hop's end at node ``to`` always has that node's class."""
         if self.schema.sampled or hop.repeated or hop.either:
             return False
         at_source = to == hop.source
@@ -99,17 +99,17 @@ class SchemaIndex:
         return {mine for mine, theirs in ends if other in ("", theirs)} == {nodes[to]}
 
     def hop_properties(self, hop: Hop, nodes: Sequence[str]) -> dict[str, Property]:
-        """Return the properties of the facts behind a hop by name."""
+        """Return the properties of a hop's facts by name."""
         if hop.repeated:
             return {}
-        return _first(
+        return _by_name(
             property_ for pattern in self.patterns(hop, nodes) for property_ in pattern.properties
         )
 
     def may_be_one(self, class_: str, other: str) -> bool:
-        """Return whether a node with a relation can be of both classes.
+        """Return whether some node with a relation may be of both classes.
 
-        If there is one, each of its relations is one of both classes in the schema.
+        If there is one, each of its relations is in the schema with both classes.
         """
         if class_ == other or not class_ or not other:
             return True
@@ -117,6 +117,7 @@ class SchemaIndex:
 
     @cached_property
     def _together(self) -> set[tuple[str, str]]:
+        """Return pairs of classes that the same relation joins to the same class."""
         found: set[tuple[str, str]] = set()
         for patterns in self.relations.values():
             by_other: dict[tuple[bool, str], list[str]] = {}
@@ -142,7 +143,10 @@ class SchemaIndex:
         return there[ref.name]
 
     def kind(self, plan: Plan, item: object) -> Kind | None:
-        """Return what an item is, None for a node or a fact. Raises PlanError."""
+        """Return the type of an item's values as a property, None for nodes and facts.
+
+        Raises PlanError.
+        """
         match item:
             case PropertyRef(_, _, part):
                 own = self.property_of(plan, item)
@@ -182,7 +186,7 @@ class SchemaIndex:
 
 
 def check(plan: Plan, schema: GraphSchema | SchemaIndex) -> None:
-    """Raise PlanError, which says what there is, unless the plan fits the schema."""
+    """Raise PlanError, with suggestions, unless ``plan`` fits the schema."""
     index = schema if isinstance(schema, SchemaIndex) else SchemaIndex(schema)
     if plan.first is not None:
         check(plan.first, index)
@@ -206,6 +210,7 @@ def check(plan: Plan, schema: GraphSchema | SchemaIndex) -> None:
 
 
 def _check_order(plan: Plan, item: object, kind: Property | None) -> None:
+    """Raise PlanError if an item to order by has numbers in several units."""
     if kind is not None and kind.unordered:
         raise PlanError(
             f"{plan.text_of(item)} has numbers in its texts that cannot be compared, such as "
@@ -215,6 +220,7 @@ def _check_order(plan: Plan, item: object, kind: Property | None) -> None:
 
 
 def _check_hop(plan: Plan, hop: Hop, index: SchemaIndex) -> None:
+    """Raise PlanError, with suggestions, unless the schema has a hop's relation and classes."""
     if hop.relation not in index.relations:
         raise PlanError(
             f"The graph has no relation {quoted_name(hop.relation)}.",
@@ -230,7 +236,7 @@ def _check_hop(plan: Plan, hop: Hop, index: SchemaIndex) -> None:
         step = f"{'<' * (hop.inverse or hop.either)}{name}{'>' * (hop.either or not hop.inverse)}"
         raise PlanError(
             f"The graph has no {source or '*'} {step} {target or '*'}.",
-            f"There is {_some(there)}.",
+            f"There is {_listed(there)}.",
         )
     if hop.repeated and source != target:
         raise PlanError(
@@ -240,6 +246,7 @@ def _check_hop(plan: Plan, hop: Hop, index: SchemaIndex) -> None:
 
 
 def _check_comparison(plan: Plan, comparison: Comparison, index: SchemaIndex) -> None:
+    """Raise PlanError unless a comparison's operator and values fit the type of its left side."""
     kind = index.kind(plan, comparison.left)
     text = plan.text_of(comparison)
     if isinstance(comparison.left, HopRef):
@@ -291,7 +298,7 @@ def _check_comparison(plan: Plan, comparison: Comparison, index: SchemaIndex) ->
     allowed = _EQUALITY if kind is None else operators(kind.type)
     if comparison.operator not in allowed:
         what = "a thing" if kind is None else _a(kind)
-        raise PlanError(f"{text}: not an operator for {what}.", f"There is {_some(allowed)}.")
+        raise PlanError(f"{text}: not an operator for {what}.", f"There is {_listed(allowed)}.")
     for value in comparison.right:
         if not (isinstance(value, str) if kind is None else fits(value, kind.type)):
             raise PlanError(
@@ -301,7 +308,7 @@ def _check_comparison(plan: Plan, comparison: Comparison, index: SchemaIndex) ->
 
 
 def operators(type_: str) -> tuple[str, ...]:
-    """Return the operators, ``missing`` left out, that a property of this type takes."""
+    """Return the comparison operators for properties of a type, without ``missing``."""
     if type_ not in ORDERED:
         return _EQUALITY
     ordered = (*_EQUALITY, "<", "<=", ">", ">=")
@@ -311,7 +318,7 @@ def operators(type_: str) -> tuple[str, ...]:
 
 
 def fits(value: Value, type_: str) -> bool:
-    """Return whether ``value`` is one that a property of this type is compared with."""
+    """Return whether ``value`` can be compared with a property of this type."""
     if type_ == "boolean" or isinstance(value, bool):
         return isinstance(value, bool) and type_ == "boolean"
     if type_ in NUMBERS:
@@ -326,7 +333,8 @@ def fits(value: Value, type_: str) -> bool:
     return pattern.fullmatch(value) is not None and interval(value) is not None
 
 
-def _first(properties: Iterable[Property]) -> dict[str, Property]:
+def _by_name(properties: Iterable[Property]) -> dict[str, Property]:
+    """Return properties by name; flags of the same property in several classes are merged."""
     found: dict[str, Property] = {}
     for property_ in properties:
         known = found.setdefault(property_.name, property_)
@@ -338,6 +346,7 @@ def _first(properties: Iterable[Property]) -> dict[str, Property]:
 
 
 def _a(property_: Property) -> str:
+    """Return a property's type with its article, for messages."""
     name = {"integer": "a whole number", "float": "a number", "boolean": "true or false"}.get(
         property_.type, f"a {property_.type}"
     )
@@ -345,6 +354,7 @@ def _a(property_: Property) -> str:
 
 
 def _there_is(name: str, there: Iterable[str], otherwise: str) -> str:
+    """Return a hint for an unknown ``name``: similar names, or all names, or ``otherwise``."""
     names = list(there)
     if not names:
         return otherwise
@@ -352,9 +362,10 @@ def _there_is(name: str, there: Iterable[str], otherwise: str) -> str:
     near = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.7)
     if near:
         return f"Did you mean {' or '.join(quoted_name(folded[known]) for known in near)}?"
-    return f"There is {_some([quoted_name(known) for known in names])}."
+    return f"There is {_listed([quoted_name(known) for known in names])}."
 
 
-def _some(names: Sequence[str]) -> str:
+def _listed(names: Sequence[str]) -> str:
+    """Return names as a list in text, with the number of further ones."""
     more = len(names) - _MAX_LISTED_NAMES
     return ", ".join(names[:_MAX_LISTED_NAMES]) + (f" and {more} more" if more > 0 else "")

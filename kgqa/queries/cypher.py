@@ -1,4 +1,4 @@
-"""A plan as Cypher: one statement that only reads, for Neo4j 5.
+"""Translates a plan to Cypher: one read-only statement for Neo4j 5.
 
 Names of the schema stand in backticks where they are more than letters, and values are parameters
 or literals: neither can be read as Cypher. What the statement means is what
@@ -51,15 +51,15 @@ if TYPE_CHECKING:
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TEXT = {"contains": "CONTAINS", "starts with": "STARTS WITH", "ends with": "ENDS WITH"}
 _FUNCTIONS = {"least": "min", "most": "max", "sum": "sum", "average": "avg"}
-_NULLS = r"['', 'NULL', 'null', '\\N']"  # texts that exports write for a missing value
-_CASTS = {"integer": "toInteger", "float": "toFloat"}  # of numbers that are kept as text
-_ELEMENT = re.compile(r"#\d+")  # the id of an attached node that no property tells apart
-_WHOLE = 1 << 63  # what an integer of Cypher is below
+_NULLS = r"['', 'NULL', 'null', '\\N']"  # texts in exports for a missing value
+_CASTS = {"integer": "toInteger", "float": "toFloat"}  # conversions of numbers stored as text
+_ELEMENT = re.compile(r"#\d+")  # the id of an attached node without an id property
+_WHOLE = 1 << 63  # the bound of integers in Cypher
 
 
 @dataclass(frozen=True, slots=True)
 class Cypher:
-    """A statement; ``parameters``: none if its values stand in it, as in one for Neo4j Browser."""
+    """A Cypher statement; ``parameters`` is empty if its values are literals."""
 
     text: str
     parameters: dict[str, Any]
@@ -68,11 +68,11 @@ class Cypher:
 def cypher_of(
     plan: Plan, schema: GraphSchema | SchemaIndex, *, inline: bool = True, limit: int | None = None
 ) -> Cypher:
-    """Return ``plan`` as Cypher.
+    """Translate ``plan`` to one read-only statement of Cypher.
 
-    ``inline``: with its values as literals, to be run in Neo4j Browser as it stands; else as
-    parameters. ``limit``: of rows, where the plan has none or a greater one. Raises PlanError if
-    the plan does not fit the schema or cannot be written as one statement.
+    ``inline``: values as literals, for Neo4j Browser, otherwise as parameters. ``limit``: of rows,
+    if the plan has none or a greater one. Raises PlanError if the plan does not fit the schema or
+    needs several statements.
     """
     index = schema if isinstance(schema, SchemaIndex) else SchemaIndex(schema)
     check(plan, index)
@@ -82,12 +82,15 @@ def cypher_of(
 
 
 class _Values:
+    """The literals or parameters of a statement, and a counter for its variables."""
+
     def __init__(self, inline: bool) -> None:
         self._inline = inline
         self.parameters: dict[str, Any] = {}
         self.variables = 0
 
     def put(self, value: Any) -> str:
+        """Return a value as a literal, or as a new parameter."""
         if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= _WHOLE:
             value = float(value)
         if not self._inline:
@@ -102,17 +105,20 @@ class _Values:
 
 
 def quoted(name: str) -> str:
-    """Return a name in Cypher syntax, in backticks if it needs them."""
+    """Return a name in Cypher syntax, in backticks if necessary."""
     return name if _PLAIN.fullmatch(name) else _in_backticks(name)
 
 
 def _in_backticks(name: str) -> str:
+    """Return a name in backticks. Raises PlanError for a NUL character."""
     if "\0" in name:
         raise PlanError(f"Cypher has no way to write {visible(name)}, which holds a NUL.")
     return f"`{cypher.escaped(name)}`"
 
 
 class _Statement:
+    """Writes the Cypher of one plan: names of variables, clauses and expressions."""
+
     def __init__(
         self, plan: Plan, index: SchemaIndex, values: _Values, limit: int | None = None
     ) -> None:
@@ -127,6 +133,7 @@ class _Statement:
         self.pairs = self._pairs(plan.hops)
 
     def _variable(self, name: str) -> str:
+        """Return a new variable named after a class or relation."""
         self.values.variables += 1
         plain = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
         plain = plain if plain[:1].isalpha() else "node"
@@ -135,7 +142,10 @@ class _Statement:
     # -- the statement -----------------------------------------------------------------------
 
     def lines(self, start: str = "") -> list[str]:
-        """Return the statement; ``start``: what it gives if it goes on, its variable."""
+        """Return the lines of the statement.
+
+        ``start``: the variable for the one output node of a plan that another plan continues.
+        """
         plan = self.plan
         lines = []
         if plan.first is not None:
@@ -169,7 +179,7 @@ class _Statement:
         return lines
 
     def _averages(self) -> list[str]:
-        """Return the clause that binds averages over a whole class for comparisons."""
+        """Return the clause that computes averages over whole classes for comparisons."""
         found = [
             comparison.right
             for comparison in self.plan.where
@@ -187,6 +197,7 @@ class _Statement:
         return lines
 
     def _columns(self) -> list[str]:
+        """Return the column names of the output, all different."""
         names: list[str] = []
         for item in self.plan.give:
             name = _in_backticks(self.plan.text_of(item))
@@ -198,6 +209,7 @@ class _Statement:
     # -- patterns ----------------------------------------------------------------------------
 
     def _matches(self) -> list[str]:
+        """Return the MATCH and WHERE clauses of the pattern."""
         plan = self.plan
         where = [
             comparison for comparison in plan.where if not isinstance(comparison.left, Aggregate)
@@ -238,6 +250,7 @@ class _Statement:
         return lines
 
     def _optional(self, optional: list[int], where: list[Comparison]) -> list[str]:
+        """Return an OPTIONAL MATCH of hops whose absence makes an empty group."""
         chains = self._chains_of(optional)
         relations = [self.plan.hops[number].relation for number in optional]
         if len(chains) > 1 and len(set(relations)) < len(relations):
@@ -250,10 +263,10 @@ class _Statement:
         return ["OPTIONAL MATCH " + ", ".join(paths), *self._where(conditions)]
 
     def _chains_of(self, numbers: Sequence[int]) -> list[list[int]]:
-        """Return hops in the plan's chains, as far as they hang together.
+        """Return hops split into connected pieces of the plan's chains.
 
-        Relationships of one pattern of Cypher are different. Those of a chain are, as its nodes
-        are; but not where it comes back to a node, nor those of a repeated relation.
+        Relationships of one Cypher pattern are different. Those of a chain are, as its nodes are;
+        but not where it returns to a node, nor those of a repeated relation.
         """
         chains: list[list[int]] = []
         for number in numbers:
@@ -273,15 +286,18 @@ class _Statement:
         return chains
 
     def _chain_nodes(self, chain: Sequence[int]) -> list[int]:
+        """Return the nodes along a chain of hops."""
         hops = [self.plan.all_hops[number] for number in chain]
         return [hops[0].source, *(hop.target for hop in hops)]
 
     def _node(self, node: int, known: Iterable[int] = ()) -> str:
+        """Return the pattern of a node, with its label unless it is known."""
         class_ = self.plan.nodes[node]
         label = f":{quoted(class_)}" if class_ and node not in known else ""
         return f"({self.nodes[node]}{label})"
 
     def _path(self, chain: Sequence[int]) -> str:
+        """Return the path pattern of a chain of hops."""
         known = set(self.bound)
         start = self.plan.all_hops[chain[0]].source
         text = self._node(start, known)
@@ -295,6 +311,7 @@ class _Statement:
         return text
 
     def _step(self, name: str, hop: Hop) -> str:
+        """Return the relationship pattern of a hop, without arrows."""
         pattern = self.index.relations[hop.relation][0]
         type_ = quoted(pattern.relationship_type)
         kind = quoted(pattern.kind) if pattern.kind else ""
@@ -303,19 +320,19 @@ class _Statement:
             said = f" {{{kind}: {self.values.put(hop.relation)}}}"
         elif pattern.kind and hop.repeated:
             raise PlanError("This plan cannot be written as one statement of Cypher.")
-        elif pattern.kind:  # what is left of the type: where the property says no relation
+        elif pattern.kind:  # the type's other relationships, without a relation's name
             known = self.index.said_by(hop.relation)
             said = f" WHERE NOT coalesce({name}.{kind}, '') IN {self.values.put(known)}"
         return f"-[:{type_}*{said}]-" if hop.repeated else f"-[{name}:{type_}{said}]-"
 
     def _different(self) -> list[str]:
-        """Return that the nodes of a chain which are bound now differ, each pair once."""
+        """Return conditions that the nodes of each chain bound so far differ, each pair once."""
         pairs = [pair for pair in self.pairs if set(pair) <= self.bound]
         self.pairs = [pair for pair in self.pairs if pair not in pairs]
         return [f"{self.nodes[one]} <> {self.nodes[other]}" for one, other in pairs]
 
     def _pairs(self, hops: tuple[Hop, ...]) -> list[tuple[int, int]]:
-        """Return the pairs of nodes of a chain of ``hops`` that could be one node."""
+        """Return the pairs of a chain's nodes that could be the same node."""
         classes = self.plan.nodes
         chains = chain_nodes(hops)
         return list(
@@ -329,6 +346,7 @@ class _Statement:
         )
 
     def _without(self, number: int) -> str:
+        """Return the NOT EXISTS condition of a part of ``without``."""
         part = self.plan.without[number]
         bound, pairs, lines = set(self.bound), self.pairs, []
         self.pairs = self._pairs(part.hops)
@@ -342,11 +360,13 @@ class _Statement:
 
     @staticmethod
     def _where(conditions: list[str]) -> list[str]:
+        """Return a WHERE clause of all ``conditions``, or no line."""
         return ["WHERE " + "\n  AND ".join(conditions)] if conditions else []
 
     # -- rows and groups ---------------------------------------------------------------------
 
     def _many(self, item: object) -> bool:
+        """Return whether an item is a property with several values."""
         return (
             isinstance(item, PropertyRef)
             and not item.part
@@ -354,6 +374,7 @@ class _Statement:
         )
 
     def _unwind(self, items: Sequence[Any]) -> list[str]:
+        """Return UNWIND clauses that turn lists into one row for each member."""
         lines = []
         for item in dict.fromkeys(items):
             name = self._variable("member")
@@ -362,14 +383,14 @@ class _Statement:
         return lines
 
     def _rows(self) -> list[str]:
-        """Return the items that make rows distinct, with their sort keys."""
+        """Return the WITH clause that makes rows of an ungrouped plan distinct, with sort keys."""
         plan = self.plan
         extra = [sort for sort in plan.order if sort.by not in plan.give or self._many(sort.by)]
         plain = all(isinstance(item, PropertyRef | Arithmetic | float | int) for item in plan.give)
         if not extra and not plain:
             return []
         keys = {sort.by: (sort, self.best(sort.by, sort.descending)) for sort in extra}
-        with_ = self._named(dict.fromkeys(plan.give))  # no name holds in the clause that gives it
+        with_ = self._named(dict.fromkeys(plan.give))  # a clause cannot use its own names
         if not extra:
             with_[0] = f"DISTINCT {with_[0]}"
         for sort, text in keys.values():
@@ -381,7 +402,7 @@ class _Statement:
         return ["WITH " + ", ".join(with_), *([f"WHERE {some}"] if plain and values else [])]
 
     def _named(self, items: Iterable[Item]) -> list[str]:
-        """Return items for a WITH, and record their names after it."""
+        """Return items for a WITH clause, and record their names for later clauses."""
         texts, names = [], {}
         for item in items:
             text = self.item(item)
@@ -396,6 +417,7 @@ class _Statement:
         return texts
 
     def _grouped(self) -> list[str]:
+        """Return the WITH clauses that group rows and compute aggregates."""
         plan = self.plan
         aggregates = list(
             dict.fromkeys(item for item in plan.items() if isinstance(item, Aggregate))
@@ -425,6 +447,10 @@ class _Statement:
         return [*lines, *self._where(conditions)]
 
     def _aggregate(self, aggregate: Aggregate, lists: bool) -> str:
+        """Return the expression of an aggregate.
+
+        ``lists``: sum values over distinct owners, which the pattern may repeat.
+        """
         text = self.item(aggregate.of)
         if aggregate.kind == "count":
             return f"count(DISTINCT {text})"
@@ -443,6 +469,7 @@ class _Statement:
     # -- order -------------------------------------------------------------------------------
 
     def _order(self) -> list[str]:
+        """Return the sort expressions: the plan's order, then the output for a stable order."""
         texts = []
         for sort in self.plan.order:
             name = self.named.get((sort.by, "by")) or self.best(sort.by, sort.descending)
@@ -459,7 +486,7 @@ class _Statement:
         return list(dict.fromkeys(texts))
 
     def best(self, item: Item, descending: bool) -> str:
-        """Return the sort key of a row: of a list, its greatest or least value."""
+        """Return a row's sort key: the greatest or least member of a list."""
         if isinstance(item, NodeRef):
             return self._called(item)
         text = self.item(item)
@@ -482,7 +509,7 @@ class _Statement:
 
     @staticmethod
     def _ordered(text: str, kind: Property | None) -> str:
-        """Return what a value is ordered by."""
+        """Return the expression that sorts a property's values: dates as instants or ISO text."""
         if kind is None or kind.type not in (*MOMENTS, "duration"):
             return text
         if (kind.unread and (kind.instants or kind.type == "duration")) or (
@@ -498,7 +525,7 @@ class _Statement:
         return f"datetime(replace(toString({text}), ' ', 'T'))"
 
     def _compared(self, text: str, kind: Property | None) -> str:
-        """Return what a value is compared by."""
+        """Return the expression by which values of a property are compared."""
         ordered = self._ordered(text, kind)
         if kind is None or kind.type != "duration":
             return ordered
@@ -508,11 +535,12 @@ class _Statement:
         )
 
     def _called(self, item: NodeRef) -> str:
+        """Return the expression of a node's display name."""
         names = self._name_texts(item)
         return names[0] if len(names) == 1 else f"coalesce({', '.join(names)})"
 
     def _name_texts(self, item: NodeRef) -> list[str]:
-        """Return the expressions of what a node is known by, the name first."""
+        """Return expressions for the names and id of a node, the preferred name first."""
         node, class_ = self.item(item), self.plan.nodes[item.node]
         types = [self.index.types[class_]] if class_ else self.index.schema.types
         parts = [type_.parts for type_ in types if type_.parts]
@@ -521,7 +549,7 @@ class _Statement:
         return [*joined, *(f"{node}.{quoted(name)}" for name in names)]
 
     def _is_one_of(self, item: NodeRef, values: list[str]) -> list[str]:
-        """Return the tests of whether a node is one of ``values``, its names or ids.
+        """Return conditions that a node's name or id is one of ``values``.
 
         An attached node's id is ``Label:value`` of the label's id property, or ``#`` and the number
         in its element id; our own nodes have a property ``id``.
@@ -545,7 +573,7 @@ class _Statement:
         return tests
 
     def _names(self, item: NodeRef) -> list[str]:
-        """Return the properties that a node is known by, the name first."""
+        """Return the properties that hold a node's names, the preferred one first."""
         class_ = self.plan.nodes[item.node]
         types = [self.index.types[class_]] if class_ else self.index.schema.types
         names = [name for type_ in types for name in type_.names[:1]]
@@ -555,7 +583,7 @@ class _Statement:
     # -- expressions -------------------------------------------------------------------------
 
     def item(self, item: Any) -> str:
-        """Return an item as an expression."""
+        """Return an item as a Cypher expression."""
         if item in self.named:
             return self.named[item]
         if item in self.members:
@@ -591,7 +619,7 @@ class _Statement:
         raise TypeError(item)
 
     def comparison(self, comparison: Comparison) -> str:
-        """Return a comparison as an expression."""
+        """Return a comparison as a Cypher condition."""
         if isinstance(comparison.left, NodeRef) and comparison.affirmed == "is a":
             (class_,) = comparison.right  # type: ignore[misc]
             return (
@@ -624,7 +652,7 @@ class _Statement:
         return f"NOT {test}" if " OR " not in test else f"NOT ({test})"
 
     def _test(self, text: str, comparison: Comparison, kind: Property | None) -> str:
-        """Return a comparison of ``text`` without its negation."""
+        """Return a comparison of the expression ``text`` without its negation."""
         operator, type_ = comparison.affirmed, kind.type if kind else "text"
         if not isinstance(comparison.right, tuple):
             right = comparison.right
@@ -653,6 +681,7 @@ class _Statement:
         return f"{text} {operator} {self.values.put(values[0])}"
 
     def _in_interval(self, text: str, operator: str, literal: str, kind: Property) -> str:
+        """Return a comparison of a date or time with an interval, such as a year."""
         text, start, end = self._span(text, literal, kind)
         match operator:
             case "<" | ">=":
@@ -664,7 +693,7 @@ class _Statement:
         return f"{start} <= {text} < {end}"
 
     def _span(self, text: str, literal: str, kind: Property) -> tuple[str, str, str]:
-        """Return a value and the two ends of the interval that it is compared with."""
+        """Return the expressions of a date or time and of the interval's start and end."""
         first, after = interval_texts(literal)
         start = self.values.put(first)
         if not kind.instants:
@@ -672,7 +701,7 @@ class _Statement:
         if kind.type == "time":
             raise PlanError("This plan cannot be written as one statement of Cypher.")
         text, form = self._ordered(text, kind), "datetime"
-        if not has_zone(literal):  # by the clock of where it was written
+        if not has_zone(literal):  # compared as local clock time
             text, form = f"localdatetime({text})", "localdatetime"
         start = f"{form}({start})"
         if not after.endswith("~"):

@@ -1,10 +1,10 @@
-"""Runs a plan on a SPARQL endpoint: its rows are one statement, and so are the facts behind them.
+"""Runs a plan on a SPARQL endpoint: one statement for its rows, one for the facts behind them.
 
 The endpoint groups, counts, orders and limits (:mod:`kgqa.queries.sparql`); what is equal in an
 order is put in the order of every store here. The facts behind the rows that are shown are the
-solutions of the plan's pattern for these rows, read at once when they are asked for first; what
-was counted has to be what they come to. A plan that is not one statement is grouped here, of
-solutions that are one.
+solutions of the plan's pattern for these rows, read at once when they are asked for first; what was
+counted has to be what they come to. A plan that is not one statement is grouped here, of solutions
+that are one.
 """
 
 from __future__ import annotations
@@ -36,21 +36,24 @@ if TYPE_CHECKING:
     from kgqa.queries.plan import Item
     from kgqa.queries.sparql import Sparql
 
-_SURE = 100  # rows that every server gives in one reply
-_MOST = 1_000_000  # rows that may be equal in an order
-_MORE = 20  # times as many rows, where the last ones are equal
-_MARKS = ("INF", "-INF", "\U0010ffff")  # what stands where there is nothing to be ordered by
+_SURE = 100  # rows that every server returns in one reply
+_MOST = 1_000_000  # most rows that may tie
+_MORE = 20  # factor of rows to fetch again if the last ones tie
+_MARKS = ("INF", "-INF", "\U0010ffff")  # placeholders for a missing sort key
 
 
 def statement_of(plan: Plan, store: SparqlStore) -> str:
-    """Return a plan as SPARQL for the endpoint's own page. Raises PlanError."""
+    """Translate a plan to SPARQL for the endpoint's own web page. Raises PlanError."""
     return sparql_of(plan, store.schema(), store.record, store.called).text
 
 
 def run_on_endpoint(
     plan: Plan, store: SparqlStore, index: SchemaIndex, limits: QueryLimits, until: float
 ) -> QueryResult:
-    """Return what ``plan`` gives, with its SPARQL. Raises PlanError, TimeLimitError, GraphError."""
+    """Run ``plan`` on an endpoint and return its result, with the SPARQL that was sent.
+
+    Raises PlanError, TimeLimitError, GraphError.
+    """
     check(plan, index)
     found = _execution(plan, store, index, limits, until)
     text = statement_of(plan, store) if isinstance(found, _Asked) else ""
@@ -60,7 +63,7 @@ def run_on_endpoint(
 def foresee(
     plans: Iterable[Plan], store: SparqlStore, index: SchemaIndex, limits: QueryLimits
 ) -> None:
-    """Read at once the rows of plans that will be run, of those that are one statement."""
+    """Prefetch the rows of several plans at once, of those that one statement can express."""
     asked: list[Sparql] = []
     for plan in plans:
         if plan.limit is None:
@@ -70,18 +73,20 @@ def foresee(
 
 
 def _every(plan: Plan, store: SparqlStore, index: SchemaIndex, limits: QueryLimits) -> Sparql:
-    """Return the statement of a plan without a limit: its rows are in no order."""
+    """Return the SPARQL of a plan without a limit, unordered."""
     limit = limits.rows + plan.skip + 1
     return sparql_of(plan, index, store.record, store.called, limit=limit, bare=True, whole=True)
 
 
 def _columns(asked: Sparql) -> list[str]:
+    """Return the distinct variables of a statement's columns."""
     return list(dict.fromkeys(asked.columns.values()))
 
 
 def _execution(
     plan: Plan, store: SparqlStore, index: SchemaIndex, limits: QueryLimits, until: float
 ) -> Execution:
+    """Return the execution of a plan: as one statement if possible, otherwise from solutions."""
     try:
         return _Asked(plan, store, index, limits, until)
     except NotOneStatementError:
@@ -89,13 +94,13 @@ def _execution(
 
 
 class _EndpointSolver(Solver):
-    """Solves a pattern by one query. ``only``: ids that some nodes can be."""
+    """Solves a plan's pattern with one SPARQL query. ``only``: permitted ids of some nodes."""
 
     only: dict[int, list[str]]
     store: SparqlStore
 
     def solve(self, part: Collection[NodeRef | HopRef] | None = None) -> Solutions:
-        """Return the solutions of the pattern, or of a part of it."""
+        """Return the solutions of the pattern, or of the part that ``part`` lists."""
         refs = [ref for ref in self.plan.refs if part is None or ref in part]
         only = dict(self.only)
         if self.start is not None:
@@ -119,7 +124,7 @@ class _EndpointSolver(Solver):
         return Solutions(len(rows), columns)
 
     def _facts_of(self, number: int, columns: dict[NodeRef | HopRef, IntArray]) -> IntArray:
-        """Note the facts of a hop; return which of them each solution has."""
+        """Store the facts of a hop; return each solution's index among them."""
         hop = self._hops[number]
         source, target = columns[NodeRef(hop.source)], columns[NodeRef(hop.target)]
         if not hop.repeated:
@@ -139,9 +144,9 @@ class _EndpointSolver(Solver):
 
 
 class _Solved(Execution):
-    """A plan whose solutions are one query; what they come to is calculated here.
+    """Execution of a plan by one query for its solutions; rows are computed from them here.
 
-    ``only``: ids that some nodes can be.
+    ``only``: permitted ids of some nodes.
     """
 
     store: SparqlStore
@@ -161,11 +166,11 @@ class _Solved(Execution):
         super().__init__(plan, store, index, limits, until)
 
     def execution_of(self, plan: Plan) -> Execution:
-        """See :class:`kgqa.queries.execute.Execution`."""
+        """Return the execution, from solutions, of the plan that this one continues."""
         return _execution(plan, self.store, self.index, self.limits, self.until)
 
     def solver_of(self, plan: Plan, start: IntArray | None) -> Solver:
-        """See :class:`kgqa.queries.execute.Execution`."""
+        """Return the endpoint solver of a plan's pattern; ``start``: permitted keys of node 0."""
         solver = _EndpointSolver(
             plan, self.store, self.index, self.limits, start=start, until=self.until
         )
@@ -173,14 +178,15 @@ class _Solved(Execution):
         return solver
 
     def evidence(self, row: int, limit: int | None) -> Evidence:
-        """Return what row ``row`` of the result rests on. Raises GraphError."""
-        if not self._has_read:  # what the endpoint compared was not read yet
+        """Return the evidence of row ``row`` of the result. Raises GraphError."""
+        if not self._has_read:  # values that the endpoint compared are not read yet
             for ref in properties_of(self.plan):
                 self.solver.read_property(ref.name, self._keys_of(ref.owner))
             self._has_read = True
         return super().evidence(row, limit)
 
     def _keys_of(self, ref: NodeRef | HopRef) -> IntArray:
+        """Return the keys that a node or hop has in the solutions and rows."""
         keys = [self.solutions.columns.get(ref, keys_array([]))]
         if ref in self.by:
             column = self.by.index(ref)
@@ -189,15 +195,16 @@ class _Solved(Execution):
 
 
 class _Asked(Execution):
-    """A plan whose rows are one statement."""
+    """Execution of a plan as one SPARQL statement that returns its rows."""
 
     store: SparqlStore
 
     def start(self) -> IntArray | None:
-        """Return None: what a plan goes on from is a part of its statement."""
+        """Return None: the plan that this one continues is part of the same statement."""
         return None
 
     def _solve(self) -> None:
+        """Fetch the rows and decode their cells."""
         plan = self.plan
         self.by: tuple[Item, ...] = plan.group if self.grouped else plan.give
         asked, rows = self._every() if plan.limit is None else self._first()
@@ -214,20 +221,20 @@ class _Asked(Execution):
             for row in range(len(rows))
         ]
         if len(set(map(_comparable, self.keys))) < len(rows):
-            raise NotOneStatementError  # values that are written in several ways
+            raise NotOneStatementError  # values with several spellings
         aggregates = [item for item in asked.columns if isinstance(item, Aggregate)]
         self.aggregates = {item: self.fetched[item] for item in aggregates}
         self.kept = list(range(len(rows)))
 
     def _every(self) -> tuple[Sparql, list[dict[str, Any]]]:
-        """Return the rows of a plan without a limit, in no order."""
+        """Fetch all rows of a plan without a limit, unordered."""
         asked = _every(self.plan, self.store, self.index, self.limits)
         rows = self.store.rows_of(asked.text, _columns(asked))
         self.solver.check_time()
         return asked, rows
 
     def _first(self) -> tuple[Sparql, list[dict[str, Any]]]:
-        """Return the first rows, with all that are equal to the last one in the order."""
+        """Fetch the first rows, and those tied with the last one."""
         last = self.plan.skip + (self.plan.limit or 0)
         wanted = last + RUNNERS_UP + 1 if self.plan.order else last
         while True:
@@ -250,13 +257,13 @@ class _Asked(Execution):
 
     @staticmethod
     def _equal(asked: Sparql, rows: list[dict[str, Any]], place: int) -> bool:
-        """Return whether the last row is equal in the order to another one."""
+        """Return whether the last row ties with the row at ``place``."""
         ends = rows[place], rows[-1]
         return all(ends[0].get(name[1:]) == ends[1].get(name[1:]) for name in asked.sorts)
 
     def _cells(self, item: Any, terms: list[dict[str, Any] | None]) -> list[Any]:
-        """Return what terms are as cells: keys of nodes, values."""
-        if isinstance(item, tuple):  # what is ordered by
+        """Convert SPARQL terms to cells: node keys and values."""
+        if isinstance(item, tuple):  # a sort key
             found = self._cells(item[0], terms)
             return [None if cell in _MARKS or _is_endless(cell) else cell for cell in found]
         if isinstance(item, NodeRef):
@@ -274,12 +281,14 @@ class _Asked(Execution):
     # -- what a row is -----------------------------------------------------------------------
 
     def _cell(self, item: Item, row: int) -> Any:
+        """Return the cell of an item in a row."""
         return item if isinstance(item, float | int) else self.fetched[item][row]
 
     def _read_ahead(self) -> None:
-        """All that rows are made of was fetched with them."""
+        """Do nothing: properties were fetched with the rows."""
 
     def _sort_values(self, item: Item, rows: list[int], descending: bool) -> dict[int, Any]:
+        """Return the sort key of each row by an item."""
         best = (item, descending)
         cells = self.fetched[best if best in self.fetched else item]
         if isinstance(item, NodeRef):
@@ -290,12 +299,12 @@ class _Asked(Execution):
     # -- evidence ----------------------------------------------------------------------------
 
     def evidence(self, row: int, limit: int | None) -> Evidence:
-        """Return what row ``row`` of the result rests on. Raises GraphError."""
+        """Return the evidence of row ``row`` of the result. Raises GraphError."""
         return self._behind.evidence(row, limit)
 
     @cached_property
     def _behind(self) -> _Solved:
-        """The solutions of all rows that are shown, which have to come to what they give."""
+        """The solutions behind all shown rows; raises GraphError if they give other rows."""
         only: dict[int, list[str]] = {}
         for column, item in enumerate(self.by):
             if isinstance(item, NodeRef):
@@ -316,7 +325,7 @@ class _Asked(Execution):
 
 
 def changed() -> GraphError:
-    """Return the error of rows that are not what the facts behind them come to."""
+    """Return the error for rows that do not match the facts behind them, as if data had changed."""
     return GraphError(
         "The facts behind the rows are not what the endpoint counted.",
         "It was changed meanwhile: ask again.",
@@ -324,6 +333,7 @@ def changed() -> GraphError:
 
 
 def _cell(text: str, type_: str) -> Value:
+    """Convert a literal's text to a value of its property's type."""
     if type_ == "boolean":
         return text in ("true", "1")
     if type_ not in NUMBERS:
@@ -335,11 +345,12 @@ def _cell(text: str, type_: str) -> Value:
 
 
 def _is_endless(cell: object) -> bool:
+    """Return whether a cell is an infinite number."""
     return isinstance(cell, float) and math.isinf(cell)
 
 
 def _comparable(cells: Sequence[Any]) -> tuple[Any, ...]:
-    """Return cells as they are compared: numbers as far as a server's decimals agree with ours."""
+    """Return cells for comparison, numbers rounded to what a server's decimals preserve."""
     return tuple(
         (type(cell) is bool, float(f"{cell:.9g}") if isinstance(cell, float) else cell)
         for cell in cells

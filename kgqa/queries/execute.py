@@ -1,4 +1,4 @@
-"""Runs a plan on a store that gives arrays: what a plan means, on every store.
+"""Runs a plan on a store that returns arrays: the reference semantics of plans.
 
 - The pattern's solutions are found first (:mod:`kgqa.queries.join`), then comparisons, then what
   they are to be ``without``.
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from kgqa.queries.plan import Item
     from kgqa.queries.result import Cell
 
-_NO_KEY = (1, (-1, ""))  # of a row that has nothing to be ordered by
+_NO_KEY = (1, (-1, ""))  # the sort key of a row without a value
 
 
 def run_plan(
@@ -86,7 +86,7 @@ def run_plan(
 
 
 class _Columns:
-    """Turns items into columns of codes over solutions; ``members``: the groups of lists."""
+    """Encodes items as integer codes over solutions, for grouping; ``members``: groups of lists."""
 
     def __init__(self, plan: Plan, index: SchemaIndex, solver: Solver) -> None:
         self.plan, self.index, self.solver = plan, index, solver
@@ -108,7 +108,7 @@ class _Columns:
         return list(zip(*decoded, strict=True)), back
 
     def by_members(self, solutions: Solutions) -> Solutions:
-        """Return solutions once for each member of the lists that they are grouped by."""
+        """Return the solutions repeated for each member of the lists that they are grouped by."""
         for item in self.plan.group:
             if isinstance(item, PropertyRef) and self.index.property_of(self.plan, item).many:
                 lists, back = self._per_solution(item, solutions)
@@ -131,6 +131,7 @@ class _Columns:
     def _per_solution(
         self, item: object, solutions: Solutions
     ) -> tuple[list[list[Value]], IntArray]:
+        """Return an item's values for its distinct owners, and each solution's index among them."""
         refs = refs_of(item)
         if not refs:
             rows, back = np.zeros((1, 0), dtype=np.int64), np.zeros(solutions.count, dtype=np.int64)
@@ -139,7 +140,7 @@ class _Columns:
         return self.solver.values(item, refs, rows), back
 
     def codes(self, item: Item, solutions: Solutions) -> tuple[IntArray, list[Any]]:
-        """Return a code for each solution, and the value of each code."""
+        """Return an integer code of ``item`` for each solution, and the value of each code."""
         if isinstance(item, NodeRef | HopRef):
             keys, back = distinct(solutions.columns[item])
             return back, keys.tolist()
@@ -157,7 +158,10 @@ class _Columns:
 
 
 class Execution:
-    """One plan on one store, run. Raises PlanError, TimeLimitError, GraphError."""
+    """The run of one plan on one store, whose rows it computes.
+
+    Raises PlanError, TimeLimitError, GraphError.
+    """
 
     def __init__(
         self,
@@ -172,11 +176,11 @@ class Execution:
         self.solver = self.solver_of(plan, self.start())
         self.grouped = plan.grouped
         self._names: dict[int, Node] = {}
-        self.first: int | None = None  # so many of too many rows are given
+        self.first: int | None = None  # the number of rows returned if there are too many
         self._solve()
 
     def start(self) -> IntArray | None:
-        """Return the keys that a plan goes on from, None if it does not."""
+        """Return the node keys from the plan that this one continues, None without one."""
         first = self.plan.first
         if first is None:
             return None
@@ -185,16 +189,17 @@ class Execution:
         return np.unique(keys_array([before.cells(row)[0] for row in chosen]))
 
     def execution_of(self, plan: Plan) -> Execution:
-        """Return the execution of the plan that this one goes on from."""
+        """Return the execution of the plan that this one continues."""
         return Execution(plan, self.store, self.index, self.limits, self.until)
 
     def solver_of(self, plan: Plan, start: IntArray | None) -> Solver:
-        """Return what solves a pattern; ``start``: keys that node 0 can be."""
+        """Return the solver of a plan's pattern; ``start``: permitted keys of node 0."""
         return Solver(plan, self.store, self.index, self.limits, start=start, until=self.until)
 
     # -- rows --------------------------------------------------------------------------------
 
     def _solve(self) -> None:
+        """Solve the pattern, group the solutions to rows, and compute the aggregates."""
         plan, solver = self.plan, self.solver
         solutions = solver.solve()
         self.by: tuple[Item, ...] = plan.group if self.grouped else plan.give
@@ -212,6 +217,7 @@ class Execution:
         self.kept = list(every) if sure else [row for row in every if self._is_row(row)]
 
     def _is_row(self, row: int) -> bool:
+        """Return whether a row has a value and satisfies the conditions on groups."""
         plan = self.plan
         cells = [
             cell
@@ -232,6 +238,7 @@ class Execution:
     # -- aggregates --------------------------------------------------------------------------
 
     def _aggregate(self, item: Aggregate) -> list[Value | None]:
+        """Return an aggregate's value for each group."""
         if item.kind == "count" and isinstance(item.of, NodeRef | HopRef):
             rows = rows_of_pairs(self.row_of, self.solutions.columns[item.of])
             counts: list[Value | None] = np.bincount(rows, minlength=len(self.keys)).tolist()
@@ -244,7 +251,7 @@ class Execution:
         return [calculated(item.kind, values, type_) for values in sets]
 
     def _by_row(self, item: Item) -> list[tuple[int, list[Value]]]:
-        """Return an item's values with their rows; an owner's value counts once in a row."""
+        """Return (row, values) of an item, where each owner counts once in a row."""
         refs = refs_of(item)
         pairs, _ = unique_rows([self.row_of, *(self.solutions.columns[ref] for ref in refs)])
         if isinstance(item, NodeRef | HopRef):
@@ -253,7 +260,7 @@ class Execution:
         return list(zip(pairs[:, 0].tolist(), values, strict=True))
 
     def _add_empty(self) -> None:
-        """Add the groups in which nothing is counted, if they are asked for."""
+        """Add groups with a count of zero, if the plan includes them."""
         plan = self.plan
         needed = required(plan)
         if needed is None or not wants_empty(plan):
@@ -282,12 +289,13 @@ class Execution:
     # -- order -------------------------------------------------------------------------------
 
     def cells(self, row: int) -> tuple[Any, ...]:
-        """Return the cells of a row: keys of nodes, places of facts, values."""
+        """Return the cells of a row: node keys, indices of facts, and values."""
         if not self.grouped:
             return self.keys[row]
         return tuple(self._cell(item, row) for item in self.plan.give)
 
     def _cell(self, item: Item, row: int) -> Any:
+        """Return the cell of an item in a row."""
         if isinstance(item, Aggregate):
             return self.aggregates[item][row]
         if item in self.by:
@@ -303,13 +311,13 @@ class Execution:
     def ordered(self) -> tuple[list[int], list[tuple[Any, ...]]]:
         """Return the first rows in order, with their sort keys.
 
-        They are all that the limit takes, that are equal to its last one in the order, and those
-        that come next. Only rows that are equal in the order up to there are named and compared.
+        They are the rows within the limit, those tied with the last one, and the runners-up. Names
+        are read and compared only for ties.
         """
         plan = self.plan
         self._read_ahead()
         rows = list(self.kept)
-        if not plan.order and self.first is not None:  # by key: of very many none is the first
+        if not plan.order and self.first is not None:  # only by key: there are very many
             rows = rows[: plan.skip + self.first]
         if not plan.order:
             wanted = len(rows) if plan.limit is None else plan.skip + plan.limit
@@ -330,9 +338,7 @@ class Execution:
             end = start + 1
             while end < len(rows) and sorts[rows[end]] == sorts[rows[start]]:
                 end += 1
-            tie = (
-                start < last and self.first is None
-            )  # all that are equal to the last one are given
+            tie = start < last and self.first is None  # ties with the last row are returned
             done += self._by_names(
                 rows[start:end], end - start if tie else last + RUNNERS_UP - start
             )
@@ -341,7 +347,7 @@ class Execution:
         return done, [sorts[row] for row in done]
 
     def _foremost(self, rows: list[int], last: int) -> list[int]:
-        """Leave out rows that a count orders after the ``last`` ones and those that come next."""
+        """Drop rows that a count sorts after the ``last`` rows and the runners-up."""
         sort = self.plan.order[0]
         if not isinstance(sort.by, Aggregate) or sort.by.kind != "count":
             return rows
@@ -351,11 +357,11 @@ class Execution:
         if counts.dtype.kind != "i":  # a count from a server may not be an integer
             return rows
         counts = counts if sort.descending else -counts
-        equal = int((counts >= _nth(counts, last)).sum())  # what is equal to the last is given, too
+        equal = int((counts >= _nth(counts, last)).sum())  # ties with the last row are returned
         return [rows[at] for at in np.flatnonzero(counts >= _nth(counts, equal + RUNNERS_UP))]
 
     def _by_names(self, rows: list[int], most: int) -> list[int]:
-        """Return the first ``most`` of ``rows`` by their shown names."""
+        """Return the first ``most`` of ``rows`` in the order of their displayed names."""
         if not rows or most <= 0:
             return []
         if all(isinstance(item, NodeRef) for item in self.plan.give):
@@ -378,7 +384,7 @@ class Execution:
         )
 
     def _read_ahead(self) -> None:
-        """Read the properties of all rows at once, not one row after the other."""
+        """Read the properties that the rows need in batches, not row by row."""
         if not self.grouped:
             return
         for item in self.plan.items():
@@ -390,6 +396,7 @@ class Execution:
                     self.solver.values(item, refs, np.array(rows, dtype=np.int64))
 
     def _sort_values(self, item: Item, rows: list[int], descending: bool) -> dict[int, Any]:
+        """Return the sort key of each row by an item: its greatest or least value."""
         best = max if descending else min
         keys: dict[int, Any] = {}
         listed: list[tuple[int, Sequence[Any]]]
@@ -412,6 +419,7 @@ class Execution:
         return keys
 
     def _names_of_nodes(self, rows: Sequence[int]) -> dict[int, Node]:
+        """Return the displayed nodes of the given rows, by key."""
         nodes = {
             cell
             for row in rows
@@ -421,6 +429,7 @@ class Execution:
         return self._described(nodes)
 
     def _described(self, nodes: set[int]) -> dict[int, Node]:
+        """Return the id and name of each node, by key."""
         entities = self.store.entities(keys_array(sorted(nodes)))
         return {
             key: Node(entities.ids[place], entities.label(place))
@@ -428,6 +437,7 @@ class Execution:
         }
 
     def _shown(self, row: int) -> tuple[Cell, ...]:
+        """Return the cells of a row for display."""
         return tuple(
             self._names[cell]
             if isinstance(item, NodeRef)
@@ -438,6 +448,7 @@ class Execution:
         )
 
     def _fact_text(self, item: HopRef, place: int) -> str:
+        """Return a fact as text: head, relation, tail."""
         facts = self.solver.facts[item.hop]
         ends = [int(facts.head[place]), int(facts.tail[place])]
         names = self._described(set(ends))
@@ -446,6 +457,7 @@ class Execution:
 
     @staticmethod
     def _cell_key(cell: Cell) -> tuple[int, Any]:
+        """Return the sort key of a displayed cell."""
         if cell is None:
             return 2, ()
         if isinstance(cell, Node):
@@ -453,7 +465,7 @@ class Execution:
         return 0, tuple(sort_key(one) for one in (cell if isinstance(cell, tuple) else (cell,)))
 
     def result(self) -> QueryResult:
-        """Return the rows, the ones tied with the last, and the ones that follow."""
+        """Return the result: rows, rows tied with the last one, and runners-up."""
         plan = self.plan
         limit = max(0, len(self.kept) - plan.skip)
         if plan.limit is not None:
@@ -488,7 +500,7 @@ class Execution:
         )
 
     def _names_of_ids(self) -> dict[str, str]:
-        """Return the names of the entities that the plan names, by id."""
+        """Return the names of the entities whose ids the plan contains."""
         ids = list(
             dict.fromkeys(
                 value
@@ -562,9 +574,11 @@ class Execution:
         )
 
     def _given(self, number: int) -> list[tuple[Item, Any]]:
+        """Return the output items of a row with their cells."""
         return list(zip(self.plan.give, self.cells(number), strict=True))
 
     def _owners(self, ref: NodeRef | HopRef, mine: Solutions, number: int) -> list[int]:
+        """Return the keys of the nodes or facts that ``ref`` has in a row's solutions."""
         if ref not in mine.columns:
             return []
         there = np.unique(mine.columns[ref])
@@ -575,6 +589,7 @@ class Execution:
         return [key for key in there.tolist() if key >= 0]
 
     def _members(self, item: Aggregate, mine: Solutions) -> tuple[int, list[Any]]:
+        """Return the size and the members of the set that an aggregate is over."""
         if isinstance(item.of, NodeRef | HopRef):
             there = np.unique(mine.columns[item.of]).tolist()
             return len(there), there if isinstance(item.of, NodeRef) else []
@@ -587,6 +602,7 @@ class Execution:
         return len(values), values
 
     def _verify(self, triples: list[tuple[int, int, int, int]]) -> None:
+        """Raise GraphError unless the store still has all edges of these facts."""
         edges = [
             edge
             for head, relation, tail, fact in triples
@@ -606,12 +622,13 @@ class Execution:
 
 
 def _nth(counts: IntArray, number: int) -> int:
-    """Return the ``number``-th largest of counts, or the least one."""
+    """Return the ``number``-th largest of counts, or the least if there are fewer."""
     place = max(0, len(counts) - number)
     return int(np.partition(counts, place)[place])
 
 
 def _stored(facts: HopFacts, places: IntArray) -> list[tuple[int, int, int]]:
+    """Return the (head, tail, fact) triples of the facts at ``places``."""
     if facts.links is not None:
         return [link for place in places.tolist() for link in facts.links[place]]
     columns = (facts.head[places], facts.tail[places], facts.fact[places])
@@ -619,6 +636,6 @@ def _stored(facts: HopFacts, places: IntArray) -> list[tuple[int, int, int]]:
 
 
 def properties_of(plan: Plan) -> list[PropertyRef]:
-    """Return the properties that a plan's rows rest on, of what is in its pattern."""
+    """Return the properties, on nodes and facts of the pattern, that a plan's rows depend on."""
     items = [*plan.give, *plan.group, *(sort.by for sort in plan.order), *plan.where]
     return [leaf for item in items for leaf in leaves(item) if isinstance(leaf, PropertyRef)]

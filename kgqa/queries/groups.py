@@ -1,4 +1,4 @@
-"""Groups in which nothing is counted: when they take part, and what of the pattern they need."""
+"""Empty groups, with a count of zero: when a plan includes them, and which hops are optional."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def wants_empty(plan: Plan) -> bool:
-    """Return whether groups in which nothing is counted take part."""
+    """Return whether a plan includes groups with a count of zero."""
     if not any(True for item in plan.group for _ in owners(item)):
         return False
     counts = [comparison for comparison in plan.having if _is_count(comparison.left)]
@@ -23,10 +23,12 @@ def wants_empty(plan: Plan) -> bool:
 
 
 def _is_count(item: object) -> bool:
+    """Return whether an item is a count."""
     return isinstance(item, Aggregate) and item.kind == "count"
 
 
 def _holds_empty(comparison: Comparison) -> bool:
+    """Return whether a condition on groups holds for an empty group."""
     if not isinstance(comparison.left, Aggregate) or not isinstance(comparison.right, tuple):
         return False
     values: list[Value] = [0] if comparison.left.kind in ("count", "sum") else []
@@ -34,19 +36,21 @@ def _holds_empty(comparison: Comparison) -> bool:
 
 
 def required(plan: Plan) -> set[NodeRef | HopRef] | None:
-    """Return the nodes and hops that groups need, without the counted ones.
+    """Return the nodes and hops that a group must have; the others may be absent.
 
-    None if no group can be without what is counted: that lies between what is grouped by, or is it.
+    None if empty groups are impossible: the counted nodes lie between grouped ones, or are grouped
+    themselves.
     """
     groups: set[int] = set()
     for ref in (ref for item in plan.group for ref in owners(item)):
         if isinstance(ref, HopRef):
             return None
         groups.add(ref.node)
-    # parts that hang together without the nodes that are grouped by
+    # connected parts of the pattern without the grouped nodes
     part = list(range(plan.pattern_size))
 
     def root(node: int) -> int:
+        """Return the representative of a node's connected part."""
         while part[node] != node:
             node = part[node]
         return node
@@ -56,6 +60,7 @@ def required(plan: Plan) -> set[NodeRef | HopRef] | None:
             part[root(hop.source)] = root(hop.target)
 
     def part_of_hop(number: int) -> tuple[str, int]:
+        """Return the connected part that a hop belongs to, itself if it joins two grouped nodes."""
         hop = plan.hops[number]
         for end in (hop.source, hop.target):
             if end not in groups:
@@ -75,18 +80,19 @@ def required(plan: Plan) -> set[NodeRef | HopRef] | None:
             counted.add(("node", root(ref.node)))
     hops = {number for number in range(len(plan.hops)) if part_of_hop(number) not in counted}
     nodes = {*groups, *(end for number in hops for end in plan.hops[number].ends)}
-    # what is left has to hang together
+    # the rest must be connected
     joined = {min(nodes)}
     for _ in hops:
         for number in hops:
             ends = set(plan.hops[number].ends)
             if ends & joined:
                 joined |= ends
-    if joined != nodes or any(_mixed(plan, one, nodes) for one in plan.without):
+    if joined != nodes or any(_outside(plan, one, nodes) for one in plan.without):
         return None
     return {*map(NodeRef, nodes), *map(HopRef, hops)}
 
 
-def _mixed(plan: Plan, without: Without, nodes: set[int]) -> bool:
+def _outside(plan: Plan, without: Without, nodes: set[int]) -> bool:
+    """Return whether a part of ``without`` refers to nodes outside ``nodes``."""
     ends = {end for hop in without.hops for end in hop.ends if end < plan.pattern_size}
     return not ends <= nodes

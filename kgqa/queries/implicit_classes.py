@@ -1,4 +1,4 @@
-"""A graph of plain triples as one of classes and properties, so that plans can be made over it.
+"""Infers classes and properties from plain triples, so that query plans can be made for them.
 
 A relation whose tails are nearly all quantities or dates ("118 min", "€20,000", "16 October 2024")
 or yes and no is a *property* of its heads, as a number, an ISO date or a boolean. A *class* is what
@@ -41,17 +41,17 @@ if TYPE_CHECKING:
     from kgqa.queries.join import QueryStore
 
 _MOST_RELATIONS = 400
-_MOST_EDGES = 1_500_000  # that a server is asked for
-_TRIED = 5_000  # of many entities, as many as tell what all of them are called
-_MAYBE = 0.7  # of those that must be quantities, so that all are read
-_READ = 0.8  # of a relation's tails that must be quantities, so that it is a property
-_TOGETHER = 0.5  # of the smaller of two sets that must be in the other, so that they are one class
-_APART = 0.1  # at most so much of the heads of two relations that are of different classes
-_FEW = 4  # heads of a relation that says that two classes are different
-_WIDE = 0.75  # of a class that a relation's heads, or tails, are, so that it tells nothing apart
-_SHARE = 0.03  # of a relation's facts from one class to another that are a pattern of it
-_SAID = 0.3  # of a class's names that have a word, so that the class is called so
-_IN_TEXT = 6  # relations that describe a class
+_MOST_EDGES = 1_500_000  # most edges read from a server
+_TRIED = 5_000  # entities sampled to find a name or a type
+_MAYBE = 0.7  # part of a sample that must parse before all are parsed
+_READ = 0.8  # part of a relation's facts with parsed tails that makes a property
+_TOGETHER = 0.5  # overlap, relative to the smaller set, that joins two classes
+_APART = 0.1  # most overlap of the heads of relations of different classes
+_FEW = 4  # heads of a relation that separates classes, at least
+_WIDE = 0.75  # part of a class above which a relation is near-universal
+_SHARE = 0.03  # part of a relation's facts that makes a schema pattern
+_SAID = 0.3  # part of a class's names with a word that names the class
+_IN_TEXT = 6  # most relations in a class's name
 _LITTLE = "the and for with from that this into over und der die van von della"
 _LITTLE_WORDS = frozenset(_LITTLE.split())
 _BESIDE = frozenset(
@@ -72,7 +72,7 @@ _NUMBER = re.compile(r"\d[\d.,\s]*\d|\d")
 
 
 def queryable(store: QueryStore) -> QueryStore:
-    """Return a store, or if it has no classes one that has them."""
+    """Return a store with classes: ``store`` itself, or a view of it with inferred classes."""
     version = store.info.version
     if _MINE.typed.get(store) == version:
         return store
@@ -80,7 +80,7 @@ def queryable(store: QueryStore) -> QueryStore:
     if view is not None and view.base is store and view.version == version:
         return cast("QueryStore", view)
     schema = store.schema()
-    said: Counter[bool] = Counter()  # facts of what has a type, and of what has none
+    said: Counter[bool] = Counter()  # facts of entities with a type, and without
     for pattern in schema.relations:
         said[bool(pattern.head)] += pattern.count
     for type_ in schema.types:
@@ -95,7 +95,7 @@ def queryable(store: QueryStore) -> QueryStore:
 
 
 class PlainGraph:
-    """A store of plain triples with the classes and properties of its relations."""
+    """A store of plain triples with inferred classes and properties."""
 
     def __init__(self, store: QueryStore, schema: GraphSchema) -> None:
         self.base, self.version = store, store.info.version
@@ -111,18 +111,18 @@ class PlainGraph:
         return getattr(self.base, name)
 
     def schema(self) -> GraphSchema:
-        """Return the schema that was found."""
+        """Return the inferred schema."""
         return self._found.schema
 
     def instances(self, type_: str) -> IntArray:
-        """Return the keys of the entities of a type, ascending; "" is every entity."""
+        """Return the keys of the entities of a class, ascending; of all entities for ""."""
         if type_ not in self._found.numbers:  # "", or one that is stated
             return self.base.instances(type_)
         there: IntArray = self._found.keys[self._found.class_of == self._found.numbers[type_]]
         return there
 
     def details(self, key: int) -> EntityDetails:
-        """Return an entity with its class."""
+        """Return an entity's details with its inferred class."""
         found = self.base.details(key)
         place = int(np.searchsorted(self._found.keys, key))
         known = place < len(self._found.keys) and self._found.keys[place] == key
@@ -131,7 +131,7 @@ class PlainGraph:
         return replace(found, types=types) if types else found
 
     def property_values(self, keys: IntArray, name: str) -> tuple[IntArray, list[Value]]:
-        """Return (row, value) of a property of entities, by row."""
+        """Return (row, value) pairs of a property of entities, by row."""
         if name not in self._found.values:
             return self.base.property_values(keys, name)
         read, values = self._found.values[name]
@@ -143,11 +143,11 @@ class PlainGraph:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What the relations of plain triples say.
+    """The classes and properties inferred from plain triples.
 
-    ``keys``: what has relations, ascending (on a server's store far apart); ``class_of``: the
-    number of each one's class, -1 for none; ``numbers``: of classes by name; ``values``: the tails
-    of each property, ascending, with what they are.
+    ``keys``: of entities with relations, ascending (on a server's store far apart); ``class_of``:
+    each entity's class number, -1 for none; ``numbers``: class numbers by name; ``values``: the
+    tails of each property, ascending, with their values.
     """
 
     schema: GraphSchema
@@ -158,7 +158,13 @@ class _Found:
 
 
 class _Classing:
-    """The reading of all triples for their classes and properties."""
+    """Infers classes and properties from all triples of a store.
+
+    1. Relations whose tails mostly parse as values of one type become properties.
+    2. Entities that are heads or tails of the same relations are clustered to classes.
+    3. Classes whose ids begin with the same word are joined.
+    4. Classes get names from their ids, their names or their relations.
+    """
 
     def __init__(self, store: QueryStore, schema: GraphSchema) -> None:
         self._store, self._stated = store, schema
@@ -168,7 +174,7 @@ class _Classing:
         facts = store.facts(entities, every.tolist(), inverse=False)
         self._keys = np.unique(np.concatenate([entities, facts.other]))
         self._entities = np.searchsorted(self._keys, entities)
-        # from here on entities go by their places in these keys
+        # entities are indices into these keys from here on
         self._heads, self._relation = self._entities[facts.row], facts.relation
         self._tails = np.searchsorted(self._keys, facts.other)
         order = np.argsort(self._relation, kind="stable")
@@ -181,19 +187,20 @@ class _Classing:
         self._join_ids()
 
     def found(self) -> _Found:
-        """Return what was found."""
+        """Return the inferred classes and properties."""
         schema, numbers = self._made()
         class_of = self._class_of.astype(np.int32)
         return _Found(schema, self._keys, class_of, numbers, self._values)
 
     def _read_properties(self) -> None:
+        """Find the relations that are properties, and parse their tails."""
         goes_on = np.zeros(len(self._keys), np.bool_)
         goes_on[self._heads] = True
         for relation, places in self._of.items():
             tails, first, counts = np.unique(
                 self._tails[places], return_index=True, return_counts=True
             )
-            order = np.argsort(first)  # in which they are read
+            order = np.argsort(first)  # in reading order
             tails, counts = tails[order], counts[order]
             if not len(places) or counts[goes_on[tails]].sum() > (1 - _READ) * len(places):
                 continue
@@ -211,7 +218,10 @@ class _Classing:
     def _is_read(
         self, tails: IntArray, counts: NDArray[Any], least: float
     ) -> tuple[ValueType, dict[int, Value]] | None:
-        """Return the type of a relation's tails and what each is, None if too few are read."""
+        """Return the common type of a relation's tails and their values.
+
+        None if fewer than the fraction ``least`` of them parse.
+        """
         entities = self._store.entities(self._keys[tails])
         texts = dict(zip(tails.tolist(), (name or "" for name in entities.names), strict=True))
         found = _read(texts)
@@ -221,6 +231,7 @@ class _Classing:
         return found if read >= least * counts.sum() else None
 
     def _slots(self) -> list[_Slot]:
+        """Return the head side of each relation, and the tail side of each that is no property."""
         found = []
         for relation, places in self._of.items():
             name = self._ids[relation]
@@ -237,20 +248,20 @@ class _Classing:
         return np.where(self._keys[places] == keys, self._class_of[places], -1)
 
     def _join_ids(self) -> None:
-        """Join the classes whose ids begin with the same word."""
+        """Join classes whose members' ids begin with the same word."""
         first: dict[str, int] = {}
         for number, places in self._members().items():
-            some = self._some(places)
+            some = self._sample(places)
             if word := _of_ids(some.ids):
                 into = first.setdefault(word, number)
                 self._class_of[self._class_of == number] = into
 
-    def _some(self, places: IntArray) -> Entities:
-        """Return the entities of a class, or of a large one so many that they tell its words."""
+    def _sample(self, places: IntArray) -> Entities:
+        """Return a class's entities, or a sample of a large class to find a name from."""
         return self._store.entities(self._keys[places[:: max(1, len(places) // _TRIED)]])
 
     def _members(self) -> dict[int, IntArray]:
-        """Return the places of each class, ascending, the largest first."""
+        """Return the indices of the members of each class, the largest class first."""
         of = self._class_of[self._entities]
         order = np.argsort(of, kind="stable")
         numbers, starts = np.unique(of[order], return_index=True)
@@ -259,7 +270,7 @@ class _Classing:
         return dict(sorted(found, key=lambda one: (-len(one[1]), one[0])))
 
     def _made(self) -> tuple[GraphSchema, dict[str, int]]:
-        """Return the schema, and the number of each class by its name."""
+        """Return the inferred schema, and the number of each class by name."""
         stored = {
             property_.name: property_
             for type_ in self._stated.types
@@ -284,7 +295,7 @@ class _Classing:
         types = []
         for number, places in self._members().items():
             words = described(as_head.get(number, Counter()), as_tail.get(number, Counter()))
-            some = self._some(places)
+            some = self._sample(places)
             said = _common_word([name or "" for name in some.names])
             said = "" if said in numbers else said
             name = _of_ids([id_ or "" for id_ in some.ids]) or said or words[0]
@@ -308,7 +319,7 @@ class _Classing:
         return GraphSchema(tuple(types), tuple(relations), self._stated.sampled), numbers
 
     def _by_class(self) -> list[tuple[int, int, int, int]]:
-        """Return (relation, class of the heads, class of the tails, facts), sorted."""
+        """Count facts by classes; return sorted (relation, heads' class, tails' class, count)."""
         size = int(self._class_of.max(initial=0)) + 2  # -1 is a class here
         codes = self._relation * size + self._class_of[self._heads] + 1
         codes = codes * size + self._class_of[self._tails] + 1
@@ -317,7 +328,7 @@ class _Classing:
         return list(zip(*(column.tolist() for column in columns), strict=True))
 
     def _stated_types(self, numbers: dict[str, int]) -> list[EntityType]:
-        """Return the types that the graph states itself, with the properties that were read."""
+        """Return the types that the graph itself states, with the inferred properties added."""
         types = []
         for type_ in self._stated.types:
             if type_.name and type_.name not in numbers:
@@ -331,7 +342,7 @@ class _Classing:
 
 
 class _Mine(threading.local):
-    """What a thread knows: its last view, and the versions of its stores that need none."""
+    """Thread-local cache: the last inferred view, and the versions of stores that need none."""
 
     def __init__(self) -> None:
         self.view: PlainGraph | None = None
@@ -344,7 +355,7 @@ _VALUES = TypeAdapter(list[Value])
 
 
 def _to_keep(found: _Found) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Return what was found as arrays and as content that JSON can hold."""
+    """Convert inferred classes to arrays and JSON content, for the cache."""
     arrays: dict[str, NDArray[Any]] = {"keys": found.keys, "class_of": found.class_of}
     arrays |= {str(at): keys for at, (keys, _) in enumerate(found.values.values())}
     values = {name: each for name, (_, each) in found.values.items()}
@@ -353,7 +364,7 @@ def _to_keep(found: _Found) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
 
 
 def _kept_classes(kept: tuple[Arrays, Any] | None) -> _Found | None:
-    """Return what was kept; None if that is nothing, or not of this form."""
+    """Restore inferred classes from the cache, None if missing or malformed."""
     if kept is None:
         return None
     arrays, content = kept
@@ -371,7 +382,7 @@ def _kept_classes(kept: tuple[Arrays, Any] | None) -> _Found | None:
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """The entities that a relation's heads are, or its tails, by their places."""
+    """One side of a relation: the entities that are its heads, or its tails."""
 
     relation: str
     head: bool
@@ -379,7 +390,10 @@ class _Slot:
 
 
 def _classes(slots: Sequence[_Slot], count: int) -> IntArray:
-    """Return each entity's class number, -1 without relations. Shape ``[count]``."""
+    """Cluster entities by their slots; return each one's class number, -1 without relations.
+
+    Shape ``[count]``.
+    """
     class_of = np.full(count, -1, dtype=np.int64)
     if not slots:
         return class_of
@@ -404,7 +418,7 @@ def _classes(slots: Sequence[_Slot], count: int) -> IntArray:
     numbers = {group: number for number, group in enumerate(groups)}
     votes = np.zeros((len(numbers), len(times)), dtype=np.float32)
     for row, slot in enumerate(slots):
-        # a set of few says more of its members than one of many
+        # a small set is more informative than a large one
         weight = (2 if slot.head else 1) + 1 / len(slot.keys)
         votes[numbers[group_of[row]], within[row] > 0] += weight
     class_of_set = np.where(votes.max(axis=0) > 0, votes.argmax(axis=0), -1)
@@ -418,10 +432,11 @@ def _classes(slots: Sequence[_Slot], count: int) -> IntArray:
 def _sets_of_slots(
     slots: Sequence[_Slot], count: int
 ) -> tuple[IntArray, NDArray[np.float32], IntArray]:
-    """Return which set of slots each entity is in, the slots of each set, and its entities.
+    """Group entities by their set of slots.
 
-    Shapes ``[count]`` (-1 for none), ``[len(slots), sets]``, ``[sets]``. Entities are many, and the
-    sets that they are in few. Sets are in the order of their first entities.
+    Returns each entity's set ``[count]`` (-1 for none), the slots of each set
+    ``[len(slots), sets]``, and the entities in each set ``[sets]``. Entities are many and sets few.
+    Sets are in the order of their first entities.
     """
     marks = np.random.default_rng(0).integers(1, 1 << 63, len(slots), dtype=np.uint64)
     mark_of = np.zeros(count, np.uint64)
@@ -475,9 +490,9 @@ def _split(
 
 
 def _read(texts: dict[int, str]) -> tuple[ValueType, dict[int, Value]] | None:
-    """Return the common type of the texts and their values, None without a common type.
+    """Parse texts as values of one common type; return type and values, None without one.
 
-    Amounts of one unit are numbers of it, of several the base unit's.
+    Amounts of one unit become numbers of it, of several units numbers of the base unit.
     """
     flags = {key: _FLAGS[text.lower()] for key, text in texts.items() if text.lower() in _FLAGS}
     if len(flags) == len(texts):
@@ -499,20 +514,21 @@ def _read(texts: dict[int, str]) -> tuple[ValueType, dict[int, Value]] | None:
 
 
 def _iso(first: float, last: float) -> str:
+    """Return two ordinal days as one ISO day, month or year that spans both."""
     start, end = date.fromordinal(int(first)), date.fromordinal(int(last))
     text = start.isoformat()
     return text if start == end else text[:7] if start.month == end.month else text[:4]
 
 
 def _of_ids(ids: Sequence[str]) -> str:
-    """Return the word that most ids of a class begin with: ``…/branch/1``."""
+    """Return the word that begins most ids of a class: ``…/branch/1``."""
     found = Counter(match[1].strip() for id_ in ids if (match := _SEGMENT.fullmatch(id_)))
     word, count = next(iter(found.most_common(1)), ("", 0))
     return word if len(word) > 3 and 2 * count > len(ids) else ""
 
 
 def _common_word(names: Sequence[str]) -> str:
-    """Return the word that many names of a class have: Grand Alder Hotel, Hotel Breakwater."""
+    """Return the word that many names of a class share: Grand Alder Hotel, Hotel Breakwater."""
     found = Counter(
         word
         for name in names
@@ -530,11 +546,11 @@ _DOES = {**_AGENTS, "wrote": "writer", "directs": "director", "supervises": "sup
 _VERB = re.compile(
     r"((?:manag|own|lead|follow|employ|writ|mak|sell|buy|play|produc|work|train|us|lov|know)e?|like)"
     r"(?:s|d|ed)"
-)  # whose heads are who does it
+)  # relations whose heads are the agents
 
 
 def described(as_head: Counter[str], as_tail: Counter[str]) -> list[str]:
-    """Return names for a class from its relations, the most telling first.
+    """Return candidate names for a class, from the relations of its members, the best first.
 
     >>> described(Counter(running_time=30), Counter(directed_by=40))
     ['director', 'running time']
@@ -567,7 +583,7 @@ def _agent(phrase: str) -> str:
 
 
 def _noun(phrase: str) -> str:
-    """Return the noun that a relation gives its tail, "" if its words have none."""
+    """Return the noun that a relation phrase implies for its tails, "" without one."""
     words = phrase.split()
     if len(words) == 1 and _agent(phrase):
         return ""

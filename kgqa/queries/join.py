@@ -1,7 +1,7 @@
-"""Solves the pattern of a plan on a store: one column of keys for each node, of facts for each hop.
+"""Solves the pattern of a plan by joins; a solution has a key for each node, a fact for each hop.
 
-A solution binds every node and hop of the pattern. Along a chain nodes are different, as walks
-have it; the chains of a pattern are joined by their common nodes.
+A solution binds every node and hop of the pattern. Along a chain nodes are different, as walks have
+it; the chains of a pattern are joined by their common nodes.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ if TYPE_CHECKING:
 
 
 class QueryStore(GraphStore, PropertyGraph, Protocol):
-    """A store that plans are run on."""
+    """A graph store with classes and properties, on which plans run."""
 
 
 @dataclass(slots=True)
 class HopFacts:
-    """The facts that a hop was found to be: shape ``[n]``, in stored direction; -1: no fact node.
+    """The facts that match a hop, in stored direction, shape ``[n]``; -1 without a fact node.
 
-    ``links``: of a repeated hop, for each fact the (head, tail, fact) triples that it consists of.
+    ``links``: of a repeated hop, for each fact the (head, tail, fact) triples of its chain.
     """
 
     head: IntArray
@@ -61,7 +61,7 @@ class HopFacts:
 
 @dataclass(slots=True)
 class Solutions:
-    """Columns of keys by node, and of places in ``facts`` by hop."""
+    """Solutions of a pattern as columns: keys by node, indices into the hop's facts by hop."""
 
     count: int
     columns: dict[NodeRef | HopRef, IntArray] = field(default_factory=dict)
@@ -73,12 +73,18 @@ class Solutions:
         return Solutions(count, columns)
 
     def binds(self, refs: Iterable[NodeRef | HopRef]) -> bool:
-        """Return whether all of ``refs`` have a column."""
+        """Return whether each of ``refs`` has a column."""
         return self.columns.keys() >= {*refs}
 
 
 class Solver:
-    """Solves the pattern of one plan on one store. ``start``: keys that node 0 can be."""
+    """Solves the pattern of one plan on one store. ``start``: permitted keys of node 0.
+
+    1. Begin at the node with the fewest estimated candidates.
+    2. Expand hops one by one, those first that join two bound nodes.
+    3. Filter by every comparison as soon as its operands are bound.
+    4. Remove the solutions that a part of ``without`` matches.
+    """
 
     def __init__(
         self,
@@ -107,7 +113,7 @@ class Solver:
         }
 
     def solve(self, part: Collection[NodeRef | HopRef] | None = None) -> Solutions:
-        """Return the solutions of the pattern, or of a part of it."""
+        """Return the solutions of the pattern, or of the part that ``part`` lists."""
         plan = self.plan
         refs = [ref for ref in plan.refs if part is None or ref in part]
         where = [
@@ -125,6 +131,7 @@ class Solver:
         return solutions
 
     def _join(self, solutions: Solutions, left: list[int], where: list[Comparison]) -> Solutions:
+        """Expand the hops ``left`` one by one, filtering by conditions once they can be tested."""
         while left:
             number = next(
                 number
@@ -138,12 +145,14 @@ class Solver:
         return solutions
 
     def _known_ends(self, solutions: Solutions, number: int) -> int:
+        """Return how many ends of a hop are bound."""
         hop = self._hops[number]
         return solutions.binds([NodeRef(hop.source)]) + solutions.binds([NodeRef(hop.target)])
 
     # -- where to start ----------------------------------------------------------------------
 
     def _own(self, node: int) -> list[Comparison]:
+        """Return the comparisons of a node's name or properties."""
         return [
             comparison
             for comparison in self.plan.where
@@ -152,6 +161,7 @@ class Solver:
         ]
 
     def _estimate(self, node: int) -> float:
+        """Return the estimated number of a node's candidates."""
         own = self._own(node)
         if any(
             comparison.left == NodeRef(node) and comparison.operator in ("=", "in")
@@ -167,6 +177,7 @@ class Solver:
         return count
 
     def _candidates(self, node: int) -> IntArray:
+        """Return the keys that a first node may have, by its name, ``start`` or its class."""
         for comparison in self._own(node):
             if comparison.left == NodeRef(node) and comparison.operator in ("=", "in"):
                 texts = [str(value) for value in comparison.right]  # type: ignore[union-attr]
@@ -180,16 +191,23 @@ class Solver:
         return self._of_class(self.plan.nodes[node])
 
     def _of_class(self, class_: str) -> IntArray:
+        """Return the keys of the instances of a class."""
         if class_ not in self._instances:
             self._instances[class_] = self.store.instances(class_)
         return self._instances[class_]
 
     def _is_free(self, node: int, *, of_class: bool) -> bool:
-        """Return whether a node may bind whatever a hop leads to; ``of_class`` as below."""
+        """Return whether a node has no restriction besides the hop that leads to it.
+
+        ``of_class``: its class is known to fit.
+        """
         return (of_class or not self.plan.nodes[node]) and (node != 0 or self.start is None)
 
     def _may_be(self, node: int, keys: IntArray, *, of_class: bool = False) -> BoolArray:
-        """Return the ``keys`` that a node may bind; ``of_class``: their class is checked."""
+        """Return which of ``keys`` the pattern lets a node have, by its class and ``start``.
+
+        ``of_class``: their class is known to fit and not tested.
+        """
         class_ = self.plan.nodes[node]
         there = np.ones(len(keys), dtype=np.bool_)
         if class_ and not of_class:
@@ -201,6 +219,7 @@ class Solver:
     # -- hops --------------------------------------------------------------------------------
 
     def _expand(self, solutions: Solutions, number: int) -> Solutions:
+        """Join solutions with the facts of a hop."""
         hop = self._hops[number]
         forward = solutions.binds([NodeRef(hop.source)])
         at, to = (hop.source, hop.target) if forward else (hop.target, hop.source)
@@ -243,7 +262,10 @@ class Solver:
     def _near(
         self, keys: IntArray, hop: Hop, *, inverse: bool
     ) -> tuple[IntArray, IntArray, HopFacts]:
-        """Return (row, other, facts) of what a relation leads to: one way, or the other as well."""
+        """Return (row, other end, facts) of a hop's relation out of ``keys``.
+
+        ``inverse``: against its direction; a hop that is ``either`` goes both ways.
+        """
         found: list[tuple[IntArray, ...]] = []
         for back in (inverse, not inverse) if hop.either else (inverse,):
             near = self.store.facts(keys, [self.relations[hop.relation]], inverse=back)
@@ -262,7 +284,7 @@ class Solver:
     def _closure(
         self, keys: IntArray, hop: Hop, *, inverse: bool
     ) -> tuple[IntArray, IntArray, HopFacts]:
-        """Return (row, other) in the closure of a relation, with a shortest chain each."""
+        """Return (row, other end, facts) of a repeated relation, each with a shortest chain."""
         relation = [self.relations[hop.relation]]
         links: dict[tuple[int, int], list[tuple[int, int, int]]] = {
             (row, key): [] for row, key in enumerate(keys.tolist())
@@ -293,6 +315,7 @@ class Solver:
         return rows, others, HopFacts(*ends, none, [links[pair] for pair in pairs])
 
     def _in_limits(self, solutions: int) -> None:
+        """Raise PlanError for too many solutions, TimeLimitError after too much time."""
         check_deadline()
         if solutions > self.limits.solutions:
             raise PlanError(
@@ -303,7 +326,7 @@ class Solver:
         self.check_time()
 
     def check_time(self) -> None:
-        """Raise TimeLimitError if the plan takes longer than it may."""
+        """Raise TimeLimitError if the plan has run for too long."""
         if time.monotonic() > self.until:
             raise TimeLimitError(
                 f"The plan was not done within {self.limits.seconds:g} seconds.",
@@ -351,6 +374,7 @@ class Solver:
         return np.array(truth, dtype=np.bool_)[back]
 
     def _are_called(self, keys: IntArray, texts: Sequence[str]) -> BoolArray:
+        """Return which entities have one of ``texts`` as name or id."""
         entities = self.store.entities(keys)
         called = zip(entities.ids, entities.names, strict=True)
         return np.array([id_ in texts or name in texts for id_, name in called], dtype=np.bool_)
@@ -358,7 +382,10 @@ class Solver:
     def values(
         self, item: object, refs: Sequence[NodeRef | HopRef], rows: IntArray
     ) -> list[list[Value]]:
-        """Return the values of an operand for each row of bound ``refs``: of a list its members."""
+        """Return an operand's values for each row of keys; for a list property its members.
+
+        ``refs``: the nodes and hops of the columns of ``rows``.
+        """
         match item:
             case PropertyRef(owner, name, part):
                 column = rows[:, refs.index(owner)]
@@ -388,7 +415,7 @@ class Solver:
         raise TypeError(item)
 
     def read_property(self, name: str, keys: IntArray) -> list[list[Value]]:
-        """Return the values of a property of each key; read once."""
+        """Return a property's values for each key; results are remembered."""
         asked = [key for key in np.unique(keys).tolist() if key >= 0]
         new = keys_array([key for key in asked if (name, key) not in self.read])
         if len(new):
@@ -410,6 +437,7 @@ class Solver:
         return [ref for ref in self.plan.refs if ref in spoken]
 
     def _leave_out(self, solutions: Solutions, number: int) -> Solutions:
+        """Remove the solutions that a part of ``without`` matches."""
         part = self.plan.without[number]
         outer = self._outer(number)
         rows, back = unique_rows([solutions.columns[ref] for ref in outer])
@@ -424,10 +452,7 @@ class Solver:
 
 
 def unique_rows(columns: Sequence[IntArray]) -> tuple[IntArray, IntArray]:
-    """Return the distinct rows of the columns, and each place's index among them.
-
-    Shapes ``[n, len(columns)]`` and ``[rows]``.
-    """
+    """Return the distinct rows ``[n, len(columns)]``, and each input row's index, ``[rows]``."""
     if len(columns) == 1:
         values, back = distinct(columns[0])
         return values[:, None], back
@@ -440,7 +465,7 @@ def unique_rows(columns: Sequence[IntArray]) -> tuple[IntArray, IntArray]:
 
 
 def rows_of_pairs(rows: IntArray, keys: IntArray) -> IntArray:
-    """Return the row of each different pair of a row and a key, ascending."""
+    """Return the row of each distinct (row, key) pair, ascending."""
     packed = _packed([rows, keys])
     if packed is None:
         return unique_rows([rows, keys])[0][:, 0]
@@ -450,9 +475,9 @@ def rows_of_pairs(rows: IntArray, keys: IntArray) -> IntArray:
 
 
 def _packed(columns: Sequence[IntArray]) -> IntArray | None:
-    """Return one number for each row, ordered as the rows; None if they do not fit 63 bits.
+    """Pack each row into one number of the same order; None if it does not fit 63 bits.
 
-    Numbers are sorted ten times as fast as rows of several.
+    Single numbers are sorted ten times as fast as rows of several.
     """
     if math.prod(map(_span, columns)) >= 1 << 63:
         return None
@@ -464,5 +489,5 @@ def _packed(columns: Sequence[IntArray]) -> IntArray | None:
 
 
 def _span(column: IntArray) -> int:
-    """Return the size of the range from the least to the greatest number, 0 included."""
+    """Return the size of the value range of a column, 0 included."""
     return int(column.max(initial=0)) - int(column.min(initial=0)) + 1

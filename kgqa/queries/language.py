@@ -1,4 +1,4 @@
-"""The language of all plans over a schema, as a constraint.
+"""The formal language of all plans over a schema, as a decoding constraint.
 
 It is put together from the schema and from what a question states, in two grains. *Options* are
 what may come next in a plan's text (a class, a hop, a clause, an operator, a literal), for a model
@@ -53,10 +53,10 @@ _COMPARED = ("=", "<>", "<", "<=", ">", ">=")
 
 @dataclass(frozen=True, slots=True)
 class PlanLiterals:
-    """What a question states, as far as it may stand in a plan.
+    """The literals of a question that a plan may contain.
 
-    ``texts``: the stored forms of values that the question has, by the class or relation and the
-    property that hold them; ``words``: what ``contains`` and its kind may ask for.
+    ``texts``: stored values that occur in the question, by the class or relation and the property
+    that hold them; ``words``: arguments for ``contains`` and similar operators.
     """
 
     numbers: tuple[int | float, ...] = ()
@@ -67,7 +67,7 @@ class PlanLiterals:
 
 @dataclass(frozen=True, slots=True)
 class PlanState:
-    """A prefix of a plan's text. ``open``: the kind of literal that a comparison goes on with."""
+    """A prefix of a plan's text. ``open``: the kind of literal that must complete a comparison."""
 
     text: str = ""
     stage: int = _START
@@ -79,7 +79,7 @@ _Places: TypeAlias = frozenset[tuple[PlanState, tuple[int, ...]]]
 
 
 class PlanLanguage:
-    """All plans of at most ``hops`` hops over a schema with what a question states."""
+    """All plans of at most ``hops`` hops over a schema, with the literals of a question."""
 
     def __init__(
         self, schema: GraphSchema, stated: PlanLiterals | None = None, *, hops: int = 3
@@ -94,28 +94,29 @@ class PlanLanguage:
         return PlanState()
 
     def is_end(self, state: PlanState) -> bool:
-        """Return whether ``state`` is a whole plan that nothing follows."""
+        """Return whether ``state`` is a complete plan after its end."""
         return state.stage == _END
 
     def plan(self, state: PlanState) -> Plan:
-        """Return the plan of an end. Raises PlanError if ``state`` is not one."""
+        """Parse the plan of an end state. Raises PlanError for another state."""
         if not self.is_end(state):
             raise PlanError("The plan is not finished.")
         return parse_plan(state.text)
 
     def options(self, state: PlanState) -> tuple[Option, ...]:
-        """Return the possible continuations with their states; "" ends the plan."""
+        """Return the texts that may follow, with the states after them; "" ends the plan."""
         if state not in self._options:
             self._options[state] = tuple(dict(self._following(state)).items())
         return self._options[state]
 
     def _following(self, state: PlanState) -> Iterator[Option]:
+        """Yield the texts that may follow ``state``, with the states after them."""
         if state.stage == _END:
             return
         if state.stage == _START:
             classes = [type_.name for type_ in self.index.schema.types]
             starts = [quoted_name(name) if name else ANY for name in classes]
-            yield from (self._on(state, start, _PATTERN) for start in starts)
+            yield from (self._option(state, start, _PATTERN) for start in starts)
             return
         if state.open:
             yield from self._literals(state)
@@ -128,7 +129,7 @@ class PlanLanguage:
             return
         if state.stage == _PATTERN and len(plan.hops) < self._hops:
             steps = self._steps(plan, plan.hops[-1].target if plan.hops else 0)
-            yield from (self._on(state, step, _PATTERN) for step in steps)
+            yield from (self._option(state, step, _PATTERN) for step in steps)
         if state.stage <= _WHERE and len(plan.where) < _COMPARISONS:
             there = {
                 (plan.text_of(comparison.left), comparison.operator) for comparison in plan.where
@@ -136,43 +137,45 @@ class PlanLanguage:
             for text, kind, owned in self._fields(plan):
                 yield from self._comparisons(state, text, kind, owned, there)
         if state.stage < _WITHOUT:
-            yield from (self._on(state, text, _WITHOUT) for text in self._withouts(plan))
+            yield from (self._option(state, text, _WITHOUT) for text in self._withouts(plan))
         counted = [f"count {plan.text_of(ref)}" for ref in plan.refs] if plan.hops else []
         if state.stage < _HAVING and self.stated.numbers:
             for text in counted:
                 for operator in _COMPARED:
-                    yield from self._begun(state, f" | {text} {operator}", _HAVING, "count")
+                    yield from self._begin(state, f" | {text} {operator}", _HAVING, "count")
         if state.stage < _ORDER:
             for text in [*self._sortable(plan), *counted, *self._numbers(plan, ("sum", "average"))]:
                 for word in ("desc", "asc"):
-                    yield self._on(state, f" | {word} {text}", _ORDER)
+                    yield self._option(state, f" | {word} {text}", _ORDER)
         if state.stage < _LIMIT:
             whole = [
                 number for number in self.stated.numbers if isinstance(number, int) and number > 0
             ]
             for number in dict.fromkeys([1, *whole]):
-                yield self._on(state, f" | limit {number}", _LIMIT)
+                yield self._option(state, f" | limit {number}", _LIMIT)
         yield from self._given(state, plan, " | give")
 
     # -- steps -------------------------------------------------------------------------------
 
     @staticmethod
-    def _on(state: PlanState, text: str, stage: int, open_: str = "") -> Option:
+    def _option(state: PlanState, text: str, stage: int, open_: str = "") -> Option:
+        """Return the option of ``text`` after a state."""
         return text, PlanState(state.text + text, stage, open_)
 
-    def _begun(self, state: PlanState, text: str, stage: int, open_: str) -> Iterator[Option]:
-        option = self._on(state, text, stage, open_)
+    def _begin(self, state: PlanState, text: str, stage: int, open_: str) -> Iterator[Option]:
+        """Yield the option of a comparison's beginning, if some literal can complete it."""
+        option = self._option(state, text, stage, open_)
         if any(True for _ in self._literals(option[1])):
             yield option
 
     def _plan(self, text: str) -> Plan:
-        """Return the plan of a prefix that ends here: it gives its first node."""
+        """Parse and check a prefix as a complete plan, which outputs its first node."""
         plan = parse_plan(text)
         check(plan, self.index)
         return plan
 
     def _steps(self, plan: Plan, node: int) -> Iterator[str]:
-        """Yield the texts of hops from a node to another one."""
+        """Yield the texts of hops from a node to a new node."""
         for pattern in self.index.schema.relations:
             name = quoted_name(pattern.relation)
             for here, there, step in (
@@ -186,12 +189,13 @@ class PlanLanguage:
                     yield f" {step} {target}{number}"
 
     def _withouts(self, plan: Plan) -> Iterator[str]:
+        """Yield the texts of one-hop ``without`` clauses."""
         for node in range(plan.pattern_size):
             start = plan.text_of(NodeRef(node))
             yield from (f" | without {start}{step}" for step in self._steps(plan, node))
 
     def _fields(self, plan: Plan) -> Iterator[tuple[str, Property | None, Owned]]:
-        """Yield the text of each property in reach, and of each node as it is called."""
+        """Yield the text, type and owner of every property in the pattern and every node's name."""
         for ref in plan.refs:
             if isinstance(ref, NodeRef):
                 owner = plan.nodes[ref.node]
@@ -212,7 +216,7 @@ class PlanLanguage:
         owned: Owned,
         there: Collection[tuple[str, str]],
     ) -> Iterator[Option]:
-        """Yield the possible comparisons of a property or node, each once."""
+        """Yield the possible comparisons of a property or a node's name, each once."""
         held = self.stated.texts.get(owned, ())
         found: list[tuple[str, str]] = []
         if kind is None or kind.type == "text":
@@ -226,14 +230,14 @@ class PlanLanguage:
             found.append(("=", type_))
         for operator, literals in found:
             if (text, operator) not in there:
-                yield from self._begun(state, f" | {text} {operator}", _WHERE, literals)
+                yield from self._begin(state, f" | {text} {operator}", _WHERE, literals)
         if kind is not None:
             for operator in ("missing", "not missing"):
                 if (text, operator) not in there:
-                    yield self._on(state, f" | {text} {operator}", _WHERE)
+                    yield self._option(state, f" | {text} {operator}", _WHERE)
 
     def _literals(self, state: PlanState) -> Iterator[Option]:
-        """Yield the literals that can stand after an operator."""
+        """Yield the literals that may follow an operator."""
         values: Sequence[Value]
         kind = state.open
         if kind == "boolean":
@@ -248,9 +252,10 @@ class PlanLanguage:
         else:
             values = kind.split("\0")
         for value in values:
-            yield self._on(state, f" {quoted_value(value)}", state.stage)
+            yield self._option(state, f" {quoted_value(value)}", state.stage)
 
     def _sortable(self, plan: Plan) -> list[str]:
+        """Return the texts of properties that rows can be ordered by."""
         return [
             text
             for text, kind, _ in self._fields(plan)
@@ -258,6 +263,7 @@ class PlanLanguage:
         ]
 
     def _numbers(self, plan: Plan, kinds: Sequence[str]) -> list[str]:
+        """Return the texts of aggregates over numeric properties."""
         return [
             f"{kind} {text}"
             for text, found, _ in self._fields(plan)
@@ -266,6 +272,7 @@ class PlanLanguage:
         ]
 
     def _given(self, state: PlanState, plan: Plan, lead: str) -> Iterator[Option]:
+        """Yield the items that may be output after ``lead``."""
         refs = [plan.text_of(ref) for ref in plan.refs]
         nodes = refs[: plan.pattern_size]
         counted = [f"count {text}" for text in refs]
@@ -275,13 +282,13 @@ class PlanLanguage:
         there = {plan.text_of(item) for item in plan.give} if lead == "," else set()
         for text in dict.fromkeys([*nodes, *fields, *used, *counted, *numbers]):
             if text not in there:
-                yield self._on(state, f"{lead} {text}", _GIVE)
+                yield self._option(state, f"{lead} {text}", _GIVE)
 
 
 class PlanConstraint:
-    """The tokens of a plan language: a :class:`kgqa.trie.constraint.Constraint`.
+    """A plan language as tokens: a :class:`kgqa.trie.constraint.Constraint`.
 
-    Several options may begin with the same tokens, so a state is a set of places in the tries of
+    Several options may begin with the same tokens, so a state is a set of positions in tries of
     options; states are numbered as they are reached.
     """
 
@@ -323,18 +330,20 @@ class PlanConstraint:
         return np.array(ends, dtype=np.bool_)
 
     def plan(self, state: int) -> Plan:
-        """Return the plan of an end. Raises PlanError."""
+        """Parse the plan of an end state. Raises PlanError."""
         ends = [one for one in self._states(state) if self.language.is_end(one)]
         return self.language.plan(ends[0] if ends else self.language.start())
 
     def ground(self, state: int) -> PathTable:
-        """Return no path: what a plan stands for is what it gives (:meth:`plan`)."""
+        """Return no paths: a plan is not a path; see :meth:`plan`."""
         return empty_paths(0)
 
     def _states(self, state: int) -> list[PlanState]:
+        """Return the plan states that a token state has completed."""
         return [at for at, tokens in self._sets[state] if not tokens]
 
     def _number(self, places: set[tuple[PlanState, tuple[int, ...]]]) -> int:
+        """Return the number of a set of trie positions, a new one if need be."""
         frozen = frozenset(places)
         if frozen not in self._numbers:
             self._numbers[frozen] = len(self._sets)
@@ -342,6 +351,7 @@ class PlanConstraint:
         return self._numbers[frozen]
 
     def _trie(self, state: PlanState) -> _Node:
+        """Return the token trie of a plan state's options."""
         if state not in self._tries:
             root = _Node()
             options = self.language.options(state)
@@ -357,5 +367,7 @@ class PlanConstraint:
 
 @dataclass(slots=True)
 class _Node:
+    """A trie node: its children by token, and the plan states after the options that end in it."""
+
     below: dict[int, _Node] = field(default_factory=dict)
     ends: list[PlanState] = field(default_factory=list)

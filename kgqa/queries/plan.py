@@ -1,4 +1,4 @@
-"""A plan: a query about a whole graph as a value, and its canonical text.
+"""A plan: a query over a whole graph as an immutable value, with a canonical text form.
 
 A plan is a pattern of nodes and hops, comparisons that each solution has to satisfy, parts that it
 must not have (``without``), groups with aggregates, an order, a limit, and what is given:
@@ -52,21 +52,21 @@ _NAME = re.compile(NAME)
 
 @dataclass(frozen=True, slots=True)
 class NodeRef:
-    """A node of the plan, by its number."""
+    """A reference to a node of the plan, by its number."""
 
     node: int
 
 
 @dataclass(frozen=True, slots=True)
 class HopRef:
-    """The fact behind a hop of the plan, by the hop's number."""
+    """A reference to the fact behind a hop of the plan, by the hop's number."""
 
     hop: int
 
 
 @dataclass(frozen=True, slots=True)
 class PropertyRef:
-    """A property of a node or of a fact; ``part`` of it: of a date, or the size of a list."""
+    """A reference to a property of a node or fact; ``part``: of a date, or the size of a list."""
 
     owner: NodeRef | HopRef
     name: str
@@ -75,7 +75,7 @@ class PropertyRef:
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """A number calculated from numbers, such as a revenue or a delay."""
+    """A number calculated from two operands, such as a revenue or a delay."""
 
     left: Operand
     operator: Sign
@@ -87,7 +87,7 @@ Operand: TypeAlias = "NodeRef | HopRef | PropertyRef | Arithmetic | float"
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """A number over a group: ``count`` of different things, facts or values, or of numbers."""
+    """A number over a group: a ``count`` of distinct members, or a sum, average, least or most."""
 
     kind: AggregateKind
     of: Operand
@@ -98,11 +98,11 @@ Item: TypeAlias = "NodeRef | HopRef | PropertyRef | Arithmetic | Aggregate | flo
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """``left operator right``; of an aggregate it holds for a group.
+    """A condition ``left operator right``; of an aggregate, a condition on groups.
 
     ``right``: one value, several for ``in`` and ``not in``, none for ``missing``; or an operand, or
-    the average of a property of all things of a node's class, whatever the plan asks of them. Of
-    ``is a`` and its negation it is a second class of the node.
+    the average of a property over all members of a node's class, whatever the plan's conditions.
+    For ``is a`` and its negation it is a second class of the node.
     """
 
     left: Item
@@ -111,7 +111,7 @@ class Comparison:
 
     @property
     def negated(self) -> bool:
-        """Whether it holds where another operator does not, as ``<>`` and ``not in``."""
+        """Whether the operator is the negation of another one, as ``<>`` and ``not in``."""
         return self.operator in ("<>", NOT_OF_CLASS) or self.operator.startswith("not ")
 
     @property
@@ -126,8 +126,8 @@ class Comparison:
 class Hop:
     """A relation from one node of the plan to another.
 
-    ``inverse``: facts lead from ``target`` to ``source``. ``repeated``: one or more times over.
-    ``either``: facts lead one way or the other, of a relation that holds both ways.
+    ``inverse``: the facts lead from ``target`` to ``source``. ``repeated``: one or more steps of
+    the relation. ``either``: facts in either direction, for a symmetric relation.
     """
 
     source: int
@@ -145,7 +145,7 @@ class Hop:
 
 @dataclass(frozen=True, slots=True)
 class Without:
-    """What a solution must not have: hops from one of its nodes, with comparisons of their own."""
+    """A negated pattern: hops from a node of the plan, with their own comparisons."""
 
     hops: tuple[Hop, ...]
     where: tuple[Comparison, ...] = ()
@@ -153,7 +153,7 @@ class Without:
 
 @dataclass(frozen=True, slots=True)
 class Sort:
-    """An order of the rows by ``by``."""
+    """A sort key of the rows."""
 
     by: Item
     descending: bool = False
@@ -161,13 +161,12 @@ class Sort:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A query as a value. Raises PlanError where its parts do not belong together.
+    """A query as a value. Raises PlanError if its parts are inconsistent.
 
     ``nodes``: the class of each node ("" is any), first those of ``hops``, then those of
-    ``without``; a hop's number counts through ``hops`` and then the hops of ``without``.
-    ``group``: what aggregates are grouped by; ``default_group`` says what its text leaves out.
-    ``first``: the plan whose rows, each of one node, are the nodes that node 0 can be.
-    ``skip``: how many of the first rows are left out.
+    ``without``; hops are numbered through ``hops`` and then ``without``. ``group``: the grouping of
+    aggregates; if it equals ``default_group``, the text leaves it out. ``first``: the plan whose
+    output nodes are the permitted values of node 0. ``skip``: the number of first rows left out.
     """
 
     nodes: tuple[str, ...]
@@ -235,6 +234,7 @@ class Plan:
                 )
 
     def _in_group(self, item: Item) -> bool:
+        """Return whether an item has one value in each group."""
         if item in self.group or isinstance(item, float | int):
             return True
         if isinstance(item, PropertyRef):
@@ -242,6 +242,7 @@ class Plan:
         return isinstance(item, Arithmetic) and all(map(self._in_group, (item.left, item.right)))
 
     def _check_refs(self, items: Iterable[object], there: set[NodeRef | HopRef]) -> None:
+        """Raise PlanError for a reference outside the pattern, or to a repeated hop's fact."""
         for ref in (ref for item in items for ref in owners(item)):
             if ref not in there:
                 raise PlanError("A plan speaks of a node or hop that is not in its pattern.")
@@ -269,7 +270,7 @@ class Plan:
 
     @property
     def is_bare(self) -> bool:
-        """Whether the plan covers all things of a class, without any condition."""
+        """Whether the plan is a whole class without any condition."""
         return not (self.hops or self.where or self.without or self.order or self.first)
 
     @property
@@ -283,19 +284,19 @@ class Plan:
         return any(isinstance(item, Aggregate) for item in self.items())
 
     def items(self) -> list[Item]:
-        """Return the items of the output, the order, or the conditions, by group or solution."""
+        """Return the items of the output and the order, and the left sides of all comparisons."""
         compared = [comparison.left for comparison in self.where]
         return [*self.give, *(sort.by for sort in self.order), *compared]
 
     @property
     def having(self) -> tuple[Comparison, ...]:
-        """The comparisons of groups."""
+        """The conditions on groups, whose left sides are aggregates."""
         return tuple(
             comparison for comparison in self.where if isinstance(comparison.left, Aggregate)
         )
 
     def text_of(self, item: object) -> str:
-        """Return a part of the plan as it stands in its text."""
+        """Return the text of a part of the plan."""
         return _Writer(self).item(item)
 
     def __str__(self) -> str:
@@ -303,7 +304,7 @@ class Plan:
 
 
 def leaves(item: object) -> Iterator[NodeRef | HopRef | PropertyRef]:
-    """Yield the nodes, facts and properties that an item, operand or comparison speaks of."""
+    """Yield the nodes, facts and properties that an item, operand or comparison contains."""
     match item:
         case NodeRef() | HopRef() | PropertyRef():
             yield item
@@ -321,7 +322,7 @@ def owners(item: object) -> Iterator[NodeRef | HopRef]:
 
 
 def refs_of(item: object) -> list[NodeRef | HopRef]:
-    """Return the nodes and facts that something speaks of, each once."""
+    """Return the distinct nodes and facts that an item refers to."""
     return list(dict.fromkeys(owners(item)))
 
 
@@ -344,10 +345,10 @@ def chain_nodes(hops: tuple[Hop, ...]) -> list[list[int]]:
 def default_group(
     give: Iterable[Item], order: Iterable[Sort], having: Iterable[Comparison]
 ) -> tuple[Operand, ...]:
-    """Return the default grouping of aggregates.
+    """Return the grouping of aggregates if the plan states none.
 
-    The nodes and facts whose properties are given or ordered by, so that two people of one name
-    stay two; but where just these are counted, their values: orders are counted by country.
+    It is the nodes and facts whose properties are output or ordered by, so that two people of one
+    name stay two; but where just these are counted, the values: orders are counted by country.
     """
     aggregates = [
         comparison.left for comparison in having if isinstance(comparison.left, Aggregate)
@@ -371,7 +372,7 @@ def default_group(
 
 
 def quoted_name(name: str, *, of_property: bool = False) -> str:
-    """Return the name of a class, relation or property as it stands in a plan's text.
+    """Return the name of a class, relation or property in the syntax of plans.
 
     >>> print(quoted_name("Order"), quoted_name("order details"), quoted_name("a]b"))
     Order [order details] [a]]b]
@@ -382,12 +383,12 @@ def quoted_name(name: str, *, of_property: bool = False) -> str:
 
 
 def quoted_value(value: Value) -> str:
-    """Return a value as it stands in a plan's text: JSON."""
+    """Return a value in the syntax of plans: JSON."""
     return json.dumps(value, ensure_ascii=False)
 
 
 class _Writer:
-    """Writes one plan; the second node of a class is ``Class#2``."""
+    """Writes the text of a plan; a second node of a class is ``Class#2``."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -395,9 +396,11 @@ class _Writer:
         self._hops = numbered([quoted_name(hop.relation) for hop in plan.all_hops])
 
     def plan(self) -> str:
+        """Return the text of the plan."""
         return " | ".join([*self._body(), "give " + ", ".join(map(self.item, self._plan.give))])
 
     def _body(self) -> list[str]:
+        """Return the clauses of the text before ``give``."""
         plan = self._plan
         if plan.first is None:
             parts = [self._pattern(self._nodes[0])]
@@ -443,9 +446,11 @@ class _Writer:
                 return quoted_value(item)  # type: ignore[arg-type]
 
     def _pattern(self, start: str) -> str:
+        """Return the text of the pattern, which begins with ``start``."""
         return start + self._chains(self._plan.hops)[len(self._nodes[0]) :]
 
     def _chains(self, hops: tuple[Hop, ...]) -> str:
+        """Return the text of hops as chains."""
         if not hops:
             return self._nodes[0]
         seen = {0}
@@ -465,6 +470,7 @@ class _Writer:
         return " & ".join(texts)
 
     def _comparison(self, comparison: Comparison) -> str:
+        """Return the text of a comparison."""
         quoted = quoted_name if comparison.affirmed == "is a" else quoted_value
         right = (
             ", ".join(map(quoted, comparison.right))  # type: ignore[arg-type]
@@ -475,7 +481,7 @@ class _Writer:
 
 
 def numbered(names: list[str]) -> list[str]:
-    """Return names, the second of its kind with ``#2``."""
+    """Return names with ``#2`` and so on appended to repeated ones."""
     seen: dict[str, int] = {}
     texts = []
     for name in names:

@@ -1,4 +1,4 @@
-"""What a plan gives: rows, and for each the facts that it rests on."""
+"""The result of a plan: rows, and for each row the facts that it is based on."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ RUNNERS_UP = 3
 
 @dataclass(frozen=True, slots=True)
 class QueryLimits:
-    """How far a plan may go; beyond, it ends in an error.
+    """The limits of a plan's execution; it fails beyond them.
 
-    ``solutions``: of its pattern, held in memory; ``rows``: given; ``seconds``: of execution.
-    ``first``: how many are given if there are more rows than that, in place of an error.
+    ``solutions``: of its pattern, in memory; ``rows``: of the result; ``seconds``: of execution.
+    ``first``: return this many of the rows instead of failing when there are more than ``rows``.
     """
 
     rows: int = 10_000
@@ -37,7 +37,7 @@ class QueryLimits:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A property of a node or a fact (by id) that a row rests on."""
+    """A property value of a node or a fact (by id), as evidence."""
 
     id: str
     property: str
@@ -46,7 +46,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """The set behind an aggregate: its size, and the things themselves, or values."""
+    """The set behind an aggregate: its size, and its members: nodes or values."""
 
     aggregate: str
     size: int
@@ -55,9 +55,9 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The evidence of a row: stored facts (all checked), properties, and counted things.
+    """The evidence of a row: stored facts (all verified), property values, and aggregated sets.
 
-    ``nodes``: what the row gives, and the ends of the facts and owners of the properties listed.
+    ``nodes``: those in the row, and the ends of the facts and owners of the properties listed.
     ``facts_in_all``: their number, if not all are listed.
     """
 
@@ -69,19 +69,20 @@ class Evidence:
 
 
 class EvidenceSource(Protocol):
-    """Where the facts behind the rows of a result come from."""
+    """Provides the evidence of a result's rows."""
 
     def evidence(self, row: int, limit: int | None) -> Evidence:
-        """Return the evidence of row ``row`` (of all, sorted), at most ``limit`` facts."""
+        """Return the evidence of row ``row`` with at most ``limit`` facts, sorted; None: all."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """Evidence that was read already."""
+    """Evidence that was loaded before."""
 
     rows: tuple[Evidence, ...]
 
     def evidence(self, row: int, limit: int | None) -> Evidence:
+        """Return the evidence of a row, cut to ``limit`` facts and members."""
         found = self.rows[row]
         counted = (replace(one, members=one.members[:limit]) for one in found.counted)
         return replace(
@@ -91,11 +92,11 @@ class _Kept:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class QueryResult(Tabular):
-    """The rows of a plan, best first.
+    """The rows of a plan in its order.
 
-    ``rows``: one cell for each of ``columns``; ``tied``: further rows that its limit cut off though
-    they are equal in the plan's order to the last one; ``runners_up``: the next ones; ``names``: of
-    the entities that the plan names by id; ``rows_in_all``: their number, if not all are given.
+    ``rows``: one cell for each of ``columns``; ``tied``: rows beyond the limit that tie with the
+    last one in the plan's order; ``runners_up``: the rows after those; ``names``: of the entities
+    whose ids the plan contains; ``rows_in_all``: the number of rows, if not all are given.
     """
 
     plan: Plan
@@ -114,7 +115,7 @@ class QueryResult(Tabular):
 
     @property
     def value(self) -> Value | None:
-        """The one value of a result that is one value, such as a count; else None."""
+        """The value of a 1 × 1 result, such as a count; None for other results."""
         if len(self.rows) != 1 or len(self.columns) != 1:
             return None
         cell = self.rows[0][0]
@@ -122,40 +123,40 @@ class QueryResult(Tabular):
 
     @property
     def sentence(self) -> str:
-        """What the plan asks for, in words."""
+        """The plan as an English sentence."""
         from kgqa.queries.sentence import sentence
 
         return sentence(self.plan, self.names)
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What each column is called in words: "record low", "number of movies"."""
+        """The label of each column in words: "record low", "number of movies"."""
         from kgqa.queries.sentence import labels
 
         return labels(self.plan)
 
     def keep(self) -> None:
-        """Load the evidence, so that it is there when the store is closed. Raises GraphError."""
+        """Load the evidence of all rows, for use after the store is closed. Raises GraphError."""
         if not isinstance(self.source, _Kept):
             rows = tuple(map(self.evidence, range(len(self) + len(self.tied))))
             object.__setattr__(self, "source", _Kept(rows))
 
     def evidence(self, row: int, limit: int | None = None) -> Evidence:
-        """Return the evidence of a row; the tied rows follow the rows.
+        """Return the evidence of a row; tied rows are numbered after the others.
 
-        ``limit``: how many facts and things it lists. Raises GraphError if a fact is not there now.
+        ``limit``: most facts and members. Raises GraphError if a fact has gone meanwhile.
         """
         if not 0 <= row < len(self.rows) + len(self.tied) or self.source is None:
             raise IndexError(row)
         return self.source.evidence(row, limit)
 
     def counted_ids(self, limit: int) -> list[str | None]:
-        """Return the ids of at most so many things that the first row counts, None for no thing."""
+        """Return up to ``limit`` ids of entities that the first row counts, None for a value."""
         sets = [one.members for one in self.evidence(0, limit).counted]
         return [one.id if isinstance(one, Node) else None for some in sets for one in some]
 
     def to_dict(self, limit: int | None = 20) -> dict[str, Any]:
-        """Return the result as JSON has it; ``limit``: of facts and things listed for a row."""
+        """Return the result as a JSON object; ``limit``: facts and members listed for each row."""
         from kgqa.queries.sentence import node_words
 
         rows = []
@@ -202,13 +203,13 @@ class QueryResult(Tabular):
         }
 
     def plain_rows(self) -> list[list[Any]]:
-        """Return the rows with names in place of things, and lists as lists."""
+        """Return the rows with entities as names and tuples as lists."""
         return [[_plain(cell) for cell in row] for row in self.rows]
 
     def to_arrow(self) -> pa.Table:
-        """Return the rows as an Arrow table, things by their names.
+        """Return the rows as an Arrow table with entities as names.
 
-        A column of several types, or with integers of more than 64 bits, is text.
+        A column of several types, or with integers of more than 64 bits, becomes text.
         """
         import pyarrow as pa
 
@@ -223,10 +224,12 @@ class QueryResult(Tabular):
 
 
 def _cell(cell: Cell) -> Any:
+    """Return a cell for JSON: an entity as an object."""
     return asdict(cell) if isinstance(cell, Node) else _plain(cell)
 
 
 def _plain(cell: Cell) -> Any:
+    """Return a cell with an entity as its name, a tuple as a list."""
     if isinstance(cell, Node):
         return cell.name
     return list(cell) if isinstance(cell, tuple) else cell

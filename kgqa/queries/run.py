@@ -1,4 +1,4 @@
-"""Runs a plan where its graph lies, and says it in that store's own language."""
+"""Runs a plan on any kind of store, and returns it in that store's query language as well."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def rows_of(plan: Plan, store: QueryStore, limits: QueryLimits | None = None) -> QueryResult:
-    """Return what a plan gives on a store as it is, with its statement if it is one.
+    """Run ``plan`` on ``store`` and return its result, with its statement if it is one.
 
     Raises PlanError, TimeLimitError, GraphError.
     """
@@ -35,7 +35,7 @@ def rows_of(plan: Plan, store: QueryStore, limits: QueryLimits | None = None) ->
 def foresee(
     plans: Iterable[Plan], store: QueryStore, index: SchemaIndex, limits: QueryLimits
 ) -> None:
-    """Let an endpoint read at once the rows of some plans that will be run."""
+    """Have an endpoint store prefetch the rows of several plans."""
     if is_endpoint(store):
         from kgqa.queries import endpoint
 
@@ -49,7 +49,7 @@ def run_shown(
     limits: QueryLimits | None = None,
     stored: SchemaIndex | None = None,
 ) -> QueryResult:
-    """Return what ``plan`` gives on ``store``, with its Cypher or SPARQL if it is one statement.
+    """Run ``plan`` and return the result with its Cypher or SPARQL, if it is one statement.
 
     ``stored``: the schema that the store itself knows, where ``index`` has more classes. Raises
     PlanError if the plan does not fit the schema, or exceeds the limits; TimeLimitError,

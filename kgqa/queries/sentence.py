@@ -1,4 +1,4 @@
-"""A plan as an English sentence, for people who do not read plans."""
+"""Describes a plan as an English sentence, for people who do not read plans."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _ARITHMETIC = {"+": "plus", "-": "minus", "*": "times", "/": "divided by"}
 
 
 def sentence(plan: Plan, names: Mapping[str, str] | None = None) -> str:
-    """Return a plan as a sentence that says everything in the plan.
+    """Return a complete description of a plan as an English sentence.
 
     ``names``: of the entities that it names by id.
 
@@ -56,7 +56,7 @@ def sentence(plan: Plan, names: Mapping[str, str] | None = None) -> str:
 
 
 def labels(plan: Plan) -> tuple[str, ...]:
-    """Return a label in words for each output of a plan.
+    """Return a column label in words for each output of a plan.
 
     >>> from kgqa.queries.text import parse_plan
     >>> labels(parse_plan("Movie | give Movie.released, count Movie"))
@@ -72,11 +72,13 @@ def labels(plan: Plan) -> tuple[str, ...]:
 
 
 def node_words(plan: Plan, names: Mapping[str, str]) -> list[str]:
-    """Return a label in words for each node of a plan; ``names``: as in :func:`sentence`."""
+    """Return a noun phrase for each node of a plan; ``names``: as in :func:`sentence`."""
     return [_Words(plan, names).item(NodeRef(at)) for at in range(len(plan.nodes))]
 
 
 class _Words:
+    """Writes parts of a plan in English."""
+
     def __init__(self, plan: Plan, names: Mapping[str, str] | None = None) -> None:
         self._plan, self._names = plan, names or {}
         classes = [relation_phrase(name) if name else "" for name in plan.nodes]
@@ -100,6 +102,7 @@ class _Words:
         self._nodes = [self._named.get(at) or next(rest) for at in range(len(classes))]
 
     def whole(self) -> str:
+        """Return the sentence of the plan."""
         plan = self._plan
         given = ", ".join(map(self.item, plan.give))
         grouped = [one for one in plan.group if one not in plan.give]
@@ -123,6 +126,7 @@ class _Words:
         return text[0].upper() + text[1:] + "."
 
     def _order(self, plan: Plan) -> str:
+        """Return a plan's order and limit in words."""
         limit = plan.limit
         by = [
             f"{self.item(one.by)}, {'most' if one.descending else 'least'} first"
@@ -157,6 +161,7 @@ class _Words:
                 return quoted_value(item)  # type: ignore[arg-type]
 
     def _says_name(self, comparison: Comparison) -> bool:
+        """Return whether a node's phrase already contains the name that a comparison states."""
         left = comparison.left
         return (
             isinstance(left, NodeRef)
@@ -165,6 +170,7 @@ class _Words:
         )
 
     def _values(self, right: object) -> str:
+        """Return the right side of a comparison in words."""
         if not isinstance(right, tuple):
             return self.item(right)
         return " or ".join(
@@ -173,12 +179,14 @@ class _Words:
         )
 
     def _comparison(self, comparison: Comparison) -> str:
+        """Return a comparison in words."""
         right = self._values(comparison.right)
         if comparison.affirmed == "is a":
             right = relation_phrase(str(comparison.right[0]))  # type: ignore[index]
         return f"{self.item(comparison.left)} {_OPERATORS[comparison.operator]} {right}".rstrip()
 
     def _hop(self, hop: Hop) -> str:
+        """Return a hop in words: "movie has director"."""
         ends = self._nodes[hop.source], self._nodes[hop.target]
         head, tail = reversed(ends) if hop.inverse else ends
         relation = relation_phrase(hop.relation)
@@ -192,13 +200,14 @@ class _Words:
 
 
 def _is_verb(relation: str) -> bool:
+    """Return whether a relation phrase begins like a verb phrase."""
     first = relation.partition(" ")[0]
     is_verb = first in PAST_VERBS or (first.endswith(("ed", "s")) and not first.endswith("ss"))
     return is_verb or relation.endswith(_VERB_ENDS)
 
 
 def plural(words: str) -> str:
-    """Return the plural of a noun phrase, if it has none."""
+    """Return the plural of a noun phrase, the same words if it has none."""
     if words.endswith(("s", "x", "ch", "sh")) or words.startswith(("the ", "fact of ", "(")):
         return words
     return (

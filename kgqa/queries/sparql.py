@@ -1,4 +1,4 @@
-"""A plan as SPARQL 1.1: one statement that only reads, for any endpoint.
+"""Translates a plan to SPARQL 1.1: one read-only statement for any endpoint.
 
 Names of the schema are IRIs, values are literals: both are written by the client's two functions
 alone, so neither can be read as SPARQL. What the statement means is what
@@ -77,7 +77,7 @@ _MOST_LABELS = 10
 
 
 class NotOneStatementError(PlanError):
-    """A plan that SPARQL has no one statement for."""
+    """Raised for a plan that one SPARQL statement cannot express."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -88,9 +88,9 @@ class NotOneStatementError(PlanError):
 
 @dataclass(frozen=True, slots=True)
 class Sparql:
-    """A statement; ``columns``: the variable of each item that it gives, and is ordered by.
+    """A SPARQL statement; ``columns``: the variable of each item of output and order.
 
-    ``sorts``: the variable of each order, a name where it is by nodes, "" where it is in none.
+    ``sorts``: the variable of each sort key: a name variable for a node, "" for an unordered one.
     """
 
     text: str
@@ -108,11 +108,11 @@ def sparql_of(
     bare: bool = False,
     whole: bool = False,
 ) -> Sparql:
-    """Return ``plan`` as SPARQL, to be run in the endpoint's own page as it stands.
+    """Translate ``plan`` to SPARQL that can be run as it stands.
 
-    ``limit``: of rows, in place of the plan's limit and ``skip``; ``bare``: in no order;
-    ``whole``: without prefixes. Raises PlanError if the plan does
-    not fit the schema, or cannot be written as one statement.
+    ``limit``: of rows, in place of the plan's limit and ``skip``; ``bare``: without ORDER BY;
+    ``whole``: IRIs without prefixes. Raises PlanError if the plan does not fit the schema or needs
+    several statements.
     """
     index = schema if isinstance(schema, SchemaIndex) else SchemaIndex(schema)
     check(plan, index)
@@ -137,9 +137,9 @@ def solutions_of(
     part: Sequence[NodeRef | HopRef],
     only: dict[int, list[str]],
 ) -> tuple[str, dict[NodeRef, str]]:
-    """Return the pattern of the solutions of a part of a plan, and the variable of each node.
+    """Return the graph pattern for the solutions of a plan's part, and each node's variable.
 
-    ``only``: the ids that some nodes can be. Raises PlanError.
+    ``only``: the permitted ids of some nodes. Raises PlanError.
     """
     if any(plan.hops[ref.hop].either for ref in part if isinstance(ref, HopRef)):
         raise NotOneStatementError
@@ -161,7 +161,7 @@ class _Writer:
         self._names = {"n"}  # which the store counts by
 
     def term(self, id_: str) -> str:
-        """Return the IRI of an id, by a prefix if it can have one."""
+        """Return the IRI of an id, with a prefix where possible."""
         full = id_ if ":" in id_ else self.record.prefix + id_
         try:
             written = iri(full)
@@ -178,18 +178,18 @@ class _Writer:
         return f"{self._prefixes[space]}:{local}"
 
     def shorter(self, text: str) -> str:
-        """Return a text of SPARQL with its IRIs written by prefixes."""
+        """Return SPARQL text with its IRIs shortened by prefixes."""
         return text if self._whole else re.sub(r"<([^<>]*)>", lambda m: self.term(m[1]), text)
 
     def header(self, text: str) -> list[str]:
-        """Return the declarations of the prefixes that a text has."""
+        """Return the PREFIX declarations that ``text`` needs."""
         found = sorted(
             (name, space) for space, name in self._prefixes.items() if f"{name}:" in text
         )
         return [f"PREFIX {name}: {iri(space)}" for name, space in found]
 
     def variable(self, name: str) -> str:
-        """Return a new variable that is called like something."""
+        """Return a new variable named after a class, relation or property."""
         words = re.findall(r"[A-Za-z0-9]+", last_part(name).rpartition(".")[2])
         plain = "".join(word[:1].upper() + word[1:] for word in words)
         plain = plain[:1].lower() + plain[1:] if plain[:1].isalpha() else "value"
@@ -203,7 +203,7 @@ class _Writer:
 
 @dataclass(slots=True)
 class _Block:
-    """A group of patterns: its lines, and the variables of properties that are bound in it."""
+    """A group graph pattern: its lines, and the variables of properties bound in it."""
 
     outer: _Block | None = None
     lines: list[str] = field(default_factory=list)
@@ -211,16 +211,18 @@ class _Block:
     sure: set[PropertyRef] = field(default_factory=set)  # those that every solution has
 
     def variable(self, ref: PropertyRef) -> str | None:
-        """Return the variable of a property, None if there is none yet."""
+        """Return the variable of a property, None if it is not bound."""
         found = self.values.get(ref)
         return self.outer.variable(ref) if found is None and self.outer is not None else found
 
     def has(self, ref: PropertyRef) -> bool:
-        """Return whether every solution has a value of a property."""
+        """Return whether every solution has a value of the property."""
         return ref in self.sure or (self.outer is not None and self.outer.has(ref))
 
 
 class _Query:
+    """Writes the SPARQL of one plan: patterns, expressions and selections."""
+
     def __init__(self, plan: Plan, index: SchemaIndex, writer: _Writer, given: str = "") -> None:
         self.plan, self.index, self.writer = plan, index, writer
         self.limit, self.skip = plan.limit, plan.skip
@@ -239,7 +241,7 @@ class _Query:
     # -- the pattern -------------------------------------------------------------------------
 
     def pattern(self, part: Sequence[NodeRef | HopRef]) -> _Block:
-        """Return the patterns of some nodes and hops, with all comparisons that they satisfy."""
+        """Return the pattern of nodes and hops, with all comparisons that concern them."""
         plan = self.plan
         block = _Block()
         nodes = [ref.node for ref in part if isinstance(ref, NodeRef)]
@@ -267,6 +269,7 @@ class _Query:
     def _bind(
         self, block: _Block, nodes: Sequence[int], hops: Sequence[int], where: list[Comparison]
     ) -> None:
+        """Write the class, name and hop patterns of nodes and hops."""
         free = []
         for node in nodes:
             held = self._given(block, node, where)
@@ -288,7 +291,7 @@ class _Query:
                 self.compare(block, one)
 
     def _given(self, block: _Block, node: int, where: Sequence[Comparison]) -> bool:
-        """Restrict a node to the things that it is known to be; return whether any are known."""
+        """Restrict a node to its known ids or named entities; return whether it has any."""
         held = False
         name = self.nodes[node]
         if node == 0 and self.plan.first is not None:
@@ -305,16 +308,19 @@ class _Query:
         return held
 
     def _among(self, name: str, ids: Sequence[str]) -> str:
+        """Return a VALUES clause that restricts a variable to ids."""
         terms = " ".join(map(self.writer.term, ids))
         return f"VALUES {name} {{ {terms} }}" if ids else "FILTER(false)"
 
     def _called(self, one: Comparison) -> list[str]:
+        """Return the ids of the entities that a comparison names. Raises NotOneStatementError."""
         texts = [str(value) for value in one.right]  # type: ignore[union-attr]
         if not all(any(map(str.isalnum, text)) for text in texts):
             raise NotOneStatementError  # such names are in no index
         return self.writer.called(texts)
 
     def _step(self, number: int) -> str:
+        """Return the triple pattern of a hop."""
         hop = self.plan.all_hops[number]
         name = self.writer.term(hop.relation)
         ends = self.nodes[hop.source], self.nodes[hop.target]
@@ -324,7 +330,7 @@ class _Query:
         return f"{head} {name}{'+' * hop.repeated} {tail} ."
 
     def facts(self, number: int) -> tuple[str, str]:
-        """Return the variables of a hop's facts, head and tail."""
+        """Return the variables of head and tail of a hop's facts."""
         hop = self.plan.all_hops[number]
         if hop.either:
             raise NotOneStatementError  # which way the facts lead, is said by each
@@ -332,7 +338,7 @@ class _Query:
         return (ends[1], ends[0]) if hop.inverse else ends
 
     def _differ(self, block: _Block, hops: tuple[Hop, ...], bound: set[int]) -> None:
-        """Write that the nodes of a chain that could be one node are different."""
+        """Write filters that nodes of a chain which could coincide are different."""
         classes = self.plan.nodes
         pairs = {
             tuple(sorted((node, other)))
@@ -346,6 +352,7 @@ class _Query:
                 block.lines.append(f"FILTER({self.nodes[one]} != {self.nodes[other]})")
 
     def _leave_out(self, block: _Block, number: int) -> None:
+        """Write the FILTER NOT EXISTS of a part of ``without``."""
         part = self.plan.without[number]
         inner = _Block(block)
         hops = self.plan.hops_without(number)
@@ -364,7 +371,10 @@ class _Query:
     # -- properties and expressions ----------------------------------------------------------
 
     def held(self, block: _Block, ref: PropertyRef, *, sure: bool) -> str:
-        """Return the variable of a property; ``sure``: of what has it alone."""
+        """Return the variable of a property, bound if need be.
+
+        ``sure``: only solutions that have a value are kept.
+        """
         ref = replace(ref, part="")
         name = block.variable(ref)
         if name is None:
@@ -379,7 +389,7 @@ class _Query:
         return name
 
     def _triple(self, ref: PropertyRef, name: str) -> str:
-        """Return the pattern that binds a value of a property to a variable."""
+        """Return the pattern that binds a property's value to the variable ``name``."""
         kind = self.index.property_of(self.plan, ref)
         if isinstance(ref.owner, HopRef) or kind.unread or kind.type in _READ_HERE:
             raise NotOneStatementError
@@ -421,10 +431,11 @@ class _Query:
 
     @staticmethod
     def value(name: str, kind: Property) -> str:
-        """Return what a variable of a property is compared as."""
+        """Return the expression by which a property's variable is compared."""
         return name if kind.type in (*NUMBERS, "boolean") else f"STR({name})"
 
     def _size(self, block: _Block, ref: PropertyRef, *, sure: bool) -> str:
+        """Return the variable for the number of values of a property."""
         name = block.variable(ref)
         if name is None:
             member = self.writer.variable(ref.name)
@@ -442,7 +453,7 @@ class _Query:
         return name
 
     def many(self, item: object) -> bool:
-        """Return whether an item is a property of which a thing can have several values."""
+        """Return whether an item is a property that may have several values."""
         return (
             isinstance(item, PropertyRef)
             and item.part != "size"
@@ -452,7 +463,7 @@ class _Query:
     # -- comparisons -------------------------------------------------------------------------
 
     def compare(self, block: _Block, one: Comparison) -> None:
-        """Write a comparison of a solution."""
+        """Write the filter of a comparison."""
         if isinstance(one.left, NodeRef):
             name = self.nodes[one.left.node]
             if one.affirmed == "is a":
@@ -490,7 +501,7 @@ class _Query:
         block.lines.append(f"FILTER(!({test}))" if one.negated else f"FILTER({test})")
 
     def _compare_members(self, block: _Block, one: Comparison) -> None:
-        """Write a comparison of a list: whether some member satisfies it, or none does."""
+        """Write the filter of a comparison with a list: some member, or none, satisfies it."""
         ref = one.left
         if one.operator.startswith(OPEN):
             raise NotOneStatementError
@@ -512,7 +523,7 @@ class _Query:
         block.lines.append(f"FILTER {'NOT ' * one.negated}EXISTS {{ {triple} FILTER({test}) }}")
 
     def _test(self, block: _Block, text: str, one: Comparison, kind: Property | None) -> str:
-        """Return a comparison of ``text`` without its negation."""
+        """Return a comparison of the expression ``text`` without its negation."""
         operator, type_ = one.affirmed, kind.type if kind else "text"
         if not isinstance(one.right, tuple):
             if isinstance(one.right, Aggregate):
@@ -532,7 +543,7 @@ class _Query:
         return f"{text} {operator} {_value(values[0])}"
 
     def _average(self, block: _Block, one: Aggregate) -> str:
-        """Return the variable of the average of a property of a whole class."""
+        """Return the variable of the average of a property over a whole class."""
         of = one.of
         assert isinstance(of, PropertyRef)
         assert isinstance(of.owner, NodeRef)
@@ -555,10 +566,10 @@ class _Query:
     # -- rows --------------------------------------------------------------------------------
 
     def lines(self, *, alone: bool = False, bare: bool = False) -> list[str]:
-        """Return the statement.
+        """Return the lines of the statement.
 
-        ``alone``: of the one node that is given, for a plan that goes on from it; ``bare``: with a
-        limit, but in no order.
+        ``alone``: only the one output node, for a plan that continues this one; ``bare``: with a
+        limit, but without ORDER BY.
         """
         plan = self.plan
         ordered = self.limit is not None or bool(plan.order)
@@ -583,7 +594,7 @@ class _Query:
         return lines
 
     def _distinct(self) -> _Select:
-        """Return what gives each row of a plan without groups once."""
+        """Return the selection of the distinct rows of an ungrouped plan."""
         plan = self.plan
         block = self.pattern(plan.refs)
         select = _Select(block)
@@ -605,13 +616,13 @@ class _Query:
         return select
 
     def _sorted_by(self, sort: Sort) -> str:
-        """Return the variable that holds the values of a sort; "" if it is by a node."""
+        """Return the variable of a sort key's values, "" for a node."""
         if isinstance(sort.by, NodeRef):
             return ""
         return self.columns.get((sort.by, sort.descending)) or self.columns[sort.by]
 
     def _project(self, select: _Select, items: Sequence[Item], *, rows: bool = True) -> None:
-        """Add items to what is selected; ``rows``: those in which none has a value are left out."""
+        """Add items to a selection; ``rows``: drop solutions in which none has a value."""
         block = select.block
         plain = not any(isinstance(item, NodeRef | HopRef) for item in items) and rows
         sure = plain and len(items) == 1
@@ -635,7 +646,7 @@ class _Query:
             block.lines.append(f"FILTER({' || '.join(map(_is_there, found))})")
 
     def _project_best(self, select: _Select, sort: Sort) -> None:
-        """Add the least or the greatest value that a row is ordered by."""
+        """Add the least or greatest value that a row is sorted by."""
         kind = self.index.kind(self.plan, sort.by)
         numeric = kind is not None and kind.type in NUMBERS
         text = self.expression(select.block, sort.by)
@@ -647,7 +658,7 @@ class _Query:
         self.columns[sort.by, sort.descending] = name
 
     def _may_lack(self, block: _Block, item: object) -> bool:
-        """Return whether an item may have no value in a solution."""
+        """Return whether an item may be unbound in a solution."""
         return (isinstance(item, Arithmetic) and "/" in self.plan.text_of(item)) or any(
             isinstance(leaf, PropertyRef)
             and (leaf.part not in ("", "size") or not block.has(leaf))
@@ -658,7 +669,7 @@ class _Query:
     # -- groups ------------------------------------------------------------------------------
 
     def _grouped(self) -> _Select:
-        """Return what gives each group with its aggregates."""
+        """Return the selection of groups with their aggregates."""
         plan = self.plan
         aggregates = list(dict.fromkeys(i for i in plan.items() if isinstance(i, Aggregate)))
         keys = list(
@@ -689,7 +700,7 @@ class _Query:
         return select
 
     def _group_pattern(self) -> _Block:
-        """Return the pattern, in which what is counted may be missing if that is asked for."""
+        """Return the pattern of a grouped plan, counted parts optional if it has empty groups."""
         plan = self.plan
         needed = required(plan) if wants_empty(plan) else None
         if needed is None:
@@ -720,7 +731,7 @@ class _Query:
         return block
 
     def _once(self, select: _Select, aggregates: Sequence[Aggregate]) -> list[Aggregate]:
-        """Put a selection of each thing that is added up, once in a group, into ``select``."""
+        """Add a subselection with each summed owner once in a group; return the aggregates done."""
         block = select.block
         names = [name for ref in refs_of(aggregates[0]) for name in self._names_of(ref)]
         texts = dict(select.texts)
@@ -740,10 +751,11 @@ class _Query:
         return list(aggregates)
 
     def _names_of(self, ref: NodeRef | HopRef) -> tuple[str, ...]:
+        """Return the variables of a node, or of a hop's head and tail."""
         return (self.nodes[ref.node],) if isinstance(ref, NodeRef) else self.facts(ref.hop)
 
     def _aggregate(self, select: _Select, one: Aggregate) -> None:
-        """Add an aggregate to what is selected."""
+        """Add an aggregate to a selection."""
         text = self.values.get(one.of) or self.expression(select.block, one.of)
         if not text.startswith("?"):  # an error in it would be one of the whole aggregate
             value = self.writer.variable("value")
@@ -769,7 +781,7 @@ class _Query:
         self.columns[one] = name
 
     def _joined(self, aggregates: Sequence[Aggregate], keys: Sequence[Item]) -> _Select:
-        """Return what adds up several sets of things, each in a selection of its own."""
+        """Return a selection that joins aggregates over different sets, each in a subselection."""
         plan = self.plan
         nodes = list(plan.group)
         if not all(isinstance(item, NodeRef) for item in nodes):
@@ -794,7 +806,7 @@ class _Query:
         return outer
 
     def _holds(self, text: str, one: Comparison) -> str:
-        """Return a comparison of groups."""
+        """Return the condition of a comparison on groups."""
         if "missing" in one.operator:
             raise NotOneStatementError
         test = self._test(_Block(), text, one, self.index.kind(self.plan, one.left))
@@ -803,6 +815,7 @@ class _Query:
     # -- order -------------------------------------------------------------------------------
 
     def _order(self, select: _Select) -> list[str]:
+        """Return the ORDER BY expressions: the plan's order, then the output for a stable order."""
         texts = []
         for sort, name in zip(self.plan.order, self.sorts, strict=True):
             text = name or self._name(sort.by)
@@ -819,7 +832,7 @@ class _Query:
         return list(dict.fromkeys(texts))
 
     def _name(self, item: Any) -> str:
-        """Return what a node is ordered by: its name, or its id."""
+        """Return the expression that a node is sorted by: its name, or its id."""
         node = self.nodes[item.node]
         prefix = self.writer.record.prefix
         id_ = f"STRAFTER(STR({node}), {literal(prefix)})" if prefix else f"STR({node})"
@@ -827,7 +840,7 @@ class _Query:
         return f"COALESCE({self.named[item]}, {id_})" if item in self.named else id_
 
     def _with_names(self, select: _Select, named: Sequence[NodeRef]) -> list[str]:
-        """Return the lines of a selection with the name of each of some nodes."""
+        """Return the lines of a selection extended by the names of nodes."""
         lines = ["{", *_indented(select.lines()), "}"]
         texts = []
         for item in named:
@@ -848,7 +861,7 @@ class _Query:
         ]
 
     def _ranked(self, node: str, ranked: str) -> list[str]:
-        """Return the pattern of a node's names, each after what it is preferred by."""
+        """Return the pattern that binds a node's names with their preference."""
         record = self.writer.record
         labels = record.labels[:_MOST_LABELS]
         label = self.writer.variable("label")
@@ -871,7 +884,7 @@ class _Query:
 
 @dataclass(slots=True)
 class _Select:
-    """A selection: an expression for each variable; ``open``: those that may have no value."""
+    """A SELECT: an expression for each variable; ``open``: variables that may be unbound."""
 
     block: _Block
     distinct: bool = False
@@ -881,13 +894,13 @@ class _Select:
     open: set[str] = field(default_factory=set)
 
     def add(self, name: str, text: str, *, aggregate: bool = False) -> None:
-        """Add a variable and what it is."""
+        """Add a variable with its expression to the SELECT."""
         self.texts[name] = text
         if aggregate:
             self.aggregates.add(name)
 
     def lines(self) -> list[str]:
-        """Return the selection."""
+        """Return the lines of the SELECT."""
         grouped = bool(self.aggregates)
         keys = {name: text for name, text in self.texts.items() if name not in self.aggregates}
         chosen = [
@@ -909,27 +922,30 @@ class _Select:
 
 
 def _names(one: Comparison) -> bool:
-    """Return whether a comparison says which things a node can be."""
+    """Return whether a comparison states the name or id of a node."""
     return isinstance(one.left, NodeRef) and one.operator in ("=", "in")
 
 
 def _indented(lines: Sequence[str]) -> list[str]:
+    """Return lines indented by two spaces."""
     return [f"  {line}" for line in lines]
 
 
 def _called_like(item: object) -> str:
+    """Return the name for an item's variable."""
     if isinstance(item, PropertyRef):
         return item.part if item.part and item.part != "size" else item.name
     return "value"
 
 
 def _is_there(text: str) -> str:
+    """Return the condition that an expression is bound."""
     match = re.fullmatch(r"(?:STR\()?(\?\w+)\)?", text)
     return f"BOUND({match[1]})" if match else f"COALESCE({text} = {text}, false)"
 
 
 def _part(text: str, part: str, cast: str) -> str:
-    """Return a part of a text or a date; ``cast``: the function that makes a whole number."""
+    """Return the expression for a date's part or a text's length; ``cast``: to an integer."""
     if not part:
         return text
     if part == "size":
@@ -941,12 +957,14 @@ def _part(text: str, part: str, cast: str) -> str:
 
 
 def _value(value: Value) -> str:
+    """Return a value as a SPARQL literal."""
     if isinstance(value, bool):
         return str(value).lower()
     return literal(value) if isinstance(value, str) else repr(value)
 
 
 def _in_interval(text: str, operator: str, span: str) -> str:
+    """Return the SPARQL condition that a date compares with an interval, such as a year."""
     if "T" in span or span[:1] == "-":
         raise NotOneStatementError  # by a clock, or before year 1: not compared as texts
     start, end = map(literal, interval_texts(span))

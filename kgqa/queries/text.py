@@ -1,4 +1,4 @@
-"""Reads a plan's text.
+"""The parser of plans from their text form.
 
 The grammar, in which names are those of the schema:
 
@@ -83,6 +83,8 @@ _DEEPEST = 50  # parentheses in parentheses
 
 @dataclass(frozen=True, slots=True)
 class _Token:
+    """A token of a plan's text, with its kind and position."""
+
     kind: str  # string, number, either, back, on, name, sign, end
     text: str
     start: int
@@ -104,6 +106,7 @@ def parse_plan(text: str) -> Plan:
 
 
 def _tokens(text: str) -> list[_Token]:
+    """Split a plan's text into tokens. Raises PlanError."""
     tokens, at, text = [], 0, text.rstrip()
     while at < len(text):
         found = _TOKEN.match(text, at)
@@ -121,10 +124,13 @@ def _tokens(text: str) -> list[_Token]:
 
 
 def _name(text: str) -> str:
+    """Return a name without its brackets."""
     return text[1:-1].replace("]]", "]") if text.startswith("[") else text
 
 
 class _Parser:
+    """A recursive-descent parser of one plan."""
+
     def __init__(self, text: str) -> None:
         self._text = text
         self._tokens = _tokens(text)
@@ -132,7 +138,7 @@ class _Parser:
         self._depth = 0
 
     def plan(self) -> Plan:
-        """Read the whole text."""
+        """Parse the whole text as a plan."""
         first: Plan | None = None
         while True:
             self._nodes: list[str] = []
@@ -149,6 +155,7 @@ class _Parser:
             first = plan
 
     def _clauses(self, first: Plan | None) -> Plan:
+        """Parse the clauses after a pattern; return the plan of pattern and clauses."""
         hops = tuple(self._hops)
         where: list[Comparison] = []
         without: list[Without] = []
@@ -196,7 +203,7 @@ class _Parser:
         )
 
     def _chain(self, *, first: bool = False, start: str | None = None) -> int:
-        """Read a chain, return the node that it starts at; ``start``: the class before `then`."""
+        """Parse a chain of hops; return its start node. ``start``: the class before `then`."""
         if first:
             name, number = self._class()
             if start is not None and name != start:
@@ -220,6 +227,7 @@ class _Parser:
         return begin
 
     def _node(self, node: tuple[str, int | None], *, new: bool) -> int:
+        """Return the number of a node given as (class, number in class), added if it is new."""
         name, number = node
         there = [index for index, known in enumerate(self._nodes) if known == name]
         if number is None:
@@ -232,6 +240,7 @@ class _Parser:
         return len(self._nodes) - 1
 
     def _class(self) -> tuple[str, int | None]:
+        """Parse a class, with its number."""
         token = self._next()
         if token.text == ANY:
             return "", None
@@ -240,13 +249,14 @@ class _Parser:
         return self._reference(token.text)
 
     def _reference(self, text: str) -> tuple[str, int | None]:
+        """Split a name into the name and the number after ``#``."""
         found = re.fullmatch(r"(.*?)(?:#(\d{1,4}))?", text, re.DOTALL)
         if found is None or (found[1].casefold() in KEYWORDS) or found[2] == "0":
             self._fail("expected a name", hint=f"`{text}` as a name is written [{text}].")
         return "" if found[1] == ANY else _name(found[1]), int(found[2]) if found[2] else None
 
     def _peek_node(self) -> NodeRef:
-        """Return the node that the chain after `then` starts with, and leave it to be read."""
+        """Return the node that the chain after `then` starts with, without consuming it."""
         at = self._at
         owner = self._owner()
         if not isinstance(owner, NodeRef):
@@ -255,6 +265,7 @@ class _Parser:
         return owner
 
     def _without(self) -> Without:
+        """Parse a ``without`` clause: hops, and their conditions."""
         start, nodes = len(self._hops), len(self._nodes)
         while True:
             token = self._token
@@ -270,6 +281,7 @@ class _Parser:
         return Without(tuple(self._hops[start:]), tuple(where))
 
     def _comparison(self) -> Comparison:
+        """Parse a comparison: operand, operator, value or values."""
         left = self._item()
         start = self._token
         negated = bool(self._keyword("not"))
@@ -308,7 +320,7 @@ class _Parser:
         return Comparison(left, found, values)
 
     def _membership(self, left: NodeRef) -> Comparison:
-        """Read the class that a node is of, too, or not, after "is"."""
+        """Parse "a Class" or "not a Class" after "is"."""
         said = self._next()
         if said.text.casefold() not in ("a", "no"):
             self._fail("expected `a` or `no` after `is`", said)
@@ -316,6 +328,7 @@ class _Parser:
         return Comparison(left, operator, (self._class()[0],))
 
     def _value(self) -> Value:
+        """Parse a literal: number, string or truth value."""
         token = self._next()
         if token.kind == "number":
             return cast("Value", json.loads(token.text))
@@ -332,12 +345,13 @@ class _Parser:
         return self._fail("expected a value", token, "Text stands in quotes.")
 
     def _item(self) -> Item:
+        """Parse an aggregate or an operand."""
         if kind := self._keyword(*AGGREGATES):
             return Aggregate(cast("AggregateKind", kind), self._operand())
         return self._operand()
 
     def _operand(self, signs: tuple[str, ...] = ("+-", "*/")) -> Operand:
-        """Read an operand; ``signs``: those that may join its parts, the weakest first."""
+        """Parse an arithmetic expression; ``signs``: its operators, the weakest first."""
         if not signs:
             return self._atom()
         left = self._operand(signs[1:])
@@ -347,6 +361,7 @@ class _Parser:
         return left
 
     def _atom(self) -> Operand:
+        """Parse parentheses, a number, a property, or a part of one."""
         if self._take("("):
             self._depth += 1
             if self._depth > _DEEPEST:
@@ -370,6 +385,7 @@ class _Parser:
         return PropertyRef(owner, _name(token.text), cast("Part", part))
 
     def _owner(self) -> NodeRef | HopRef:
+        """Parse a reference to a node or a hop of the pattern."""
         token = self._next()
         if token.kind not in ("name", "on") and token.text != ANY:
             self._fail("expected a class, relation or property", token)
@@ -390,38 +406,44 @@ class _Parser:
         )
 
     def _whole(self, what: str) -> int:
+        """Parse a whole number after the word ``what``."""
         token = self._next()
         if not re.fullmatch(r"\d{1,9}", token.text):
             self._fail(f"expected a whole number after `{what}`", token)
         return int(token.text)
 
     def _list(self) -> Iterator[None]:
-        """Yield once, and once more after every comma."""
+        """Yield once for each element of a list separated by commas, before it is parsed."""
         yield
         while self._take(","):
             yield
 
     @property
     def _token(self) -> _Token:
+        """The next token, not consumed."""
         return self._tokens[self._at]
 
     def _next(self) -> _Token:
+        """Consume the next token and return it."""
         token = self._token
         self._at = min(self._at + 1, len(self._tokens) - 1)
         return token
 
     def _take(self, sign: str) -> bool:
+        """Consume ``sign`` if it is next; return whether it was."""
         if self._token.kind == "sign" and self._token.text == sign:
             self._at += 1
             return True
         return False
 
     def _keyword(self, *words: str) -> str:
+        """Consume one of ``words`` if it is next; return it or ""."""
         if self._token.kind == "name" and self._token.text.casefold() in words:
             return self._next().text.casefold()
         return ""
 
     def _fail(self, what: str, token: _Token | None = None, hint: str = "") -> NoReturn:
+        """Raise PlanError with the place of the error."""
         token = token or self._token
         place = f"at {visible(token.text)!r}" if token.text else "at its end"
         before = visible(self._text[: token.start][-40:].strip())

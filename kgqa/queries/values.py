@@ -1,4 +1,4 @@
-"""What values mean in a plan: comparisons, parts of dates, order; the same on every store.
+"""The semantics of values in plans: comparison, parts of dates, order; equal on every store.
 
 A date or a time in a plan stands for the half-open interval that it is: a year, a quarter, a month,
 a day, a minute, a second. It is by the clock of where each value was written, unless it says its
@@ -57,9 +57,10 @@ _STEPS = (  # what a literal of a form lasts, in seconds
 
 
 def interval(literal: str) -> tuple[Moment, Moment] | None:
-    """Return the half-open interval that a date or a time in a plan stands for.
+    """Return the half-open interval of moments that a date or time literal covers.
 
-    None if the day does not exist. It is an instant's if the literal says its distance from UTC.
+    None if the day does not exist. A literal with a UTC offset covers instants, any other one local
+    clock times.
 
     >>> interval("1970-01-02"), interval("1970"), interval("00:01:00.5")
     (((86400, ''), (172800, '')), ((0, ''), (31536000, '')), ((60, '5'), (60, '5:')))
@@ -79,13 +80,13 @@ def interval(literal: str) -> tuple[Moment, Moment] | None:
 
 
 def lasting(literal: str) -> int:
-    """Return how many seconds a day, a minute or a second lasts; 0 for a part of a second."""
+    """Return how many seconds a time literal covers: a day, minute or second; 0 below."""
     text = literal.replace(" ", "T")
     return next((seconds for form, seconds in _STEPS if form.fullmatch(text)), 0)
 
 
 def interval_texts(literal: str) -> tuple[str, str]:
-    """Return the interval as ISO texts, which compare with texts without a distance from UTC.
+    """Return the interval of a literal as ISO texts that compare with dates without a zone.
 
     >>> interval_texts("1997"), interval_texts("1997-Q4"), interval_texts("1997-12-31")
     (('1997', '1998'), ('1997-10', '1998'), ('1997-12-31', '1997-12-31~'))
@@ -100,9 +101,9 @@ def interval_texts(literal: str) -> tuple[str, str]:
 
 
 def _months(literal: str) -> tuple[str, str]:
-    """Return the first month of a year, a quarter or a month, and the first one after it.
+    """Return the ISO text of the start of a year, quarter or month, and of the start of the next.
 
-    Another literal is returned as it is, without one after it.
+    Another literal is returned as it is, with "" for the second text.
     """
     match = re.fullmatch(r"(-?\d{4,})(?:-(?:Q([1-4])|(\d\d)))?", literal)
     if match is None:
@@ -119,13 +120,14 @@ def _months(literal: str) -> tuple[str, str]:
 
 
 def _year(year: int) -> str:
+    """Return a year as ISO text."""
     return f"{year:05}" if year < 0 else f"{year:04}"
 
 
 def satisfies(
     values: Sequence[Value], comparison: Comparison, right: Sequence[Value], type_: str = ""
 ) -> bool:
-    """Return whether ``values`` of a type (of a list: its members) satisfy ``one``."""
+    """Return whether the values of a property (a list's members) satisfy ``comparison``."""
     if comparison.affirmed == "missing":
         return bool(values) == comparison.negated
     if not values or not right:
@@ -141,6 +143,7 @@ def satisfies(
 
 
 def _in_interval(value: str, sign: str, literal: str) -> bool:
+    """Return whether a date or time compares with an interval as the operator says."""
     when, span = moment(value, on_clock=not has_zone(literal)), interval(literal)
     if when is None or span is None:
         return False
@@ -159,6 +162,7 @@ def _in_interval(value: str, sign: str, literal: str) -> bool:
 
 
 def _holds(value: Value, sign: str, other: Value, type_: str) -> bool:
+    """Return whether ``value sign other`` holds for values of a type."""
     if sign in _TEXT:
         return _TEXT[sign](as_text(value).lower(), as_text(other).lower())
     one, two = order_key(value, type_), order_key(other, type_)
@@ -168,11 +172,12 @@ def _holds(value: Value, sign: str, other: Value, type_: str) -> bool:
 
 
 def as_text(value: Value) -> str:
-    """Return a value as Cypher's ``toString`` gives it."""
+    """Return a value as text, as Cypher's ``toString`` does."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _rank(value: Value) -> int:
+    """Return the rank of a value's type in sorting: text, truth values, numbers."""
     return 0 if isinstance(value, str) else 1 if isinstance(value, bool) else 2
 
 
@@ -182,7 +187,7 @@ def sort_key(value: Value) -> tuple[int, Any]:
 
 
 def order_key(value: Value, type_: str = "") -> tuple[int, Any] | None:
-    """Return what values of a type are ordered by; None for one that does not read as the type."""
+    """Return the sort key of a value as of a type; None if it does not parse as that type."""
     if isinstance(value, str) and type_ in (*MOMENTS, "duration"):
         when = length(value) if type_ == "duration" else moment(value)
         return None if when is None else (_rank(value), when)
@@ -190,7 +195,7 @@ def order_key(value: Value, type_: str = "") -> tuple[int, Any] | None:
 
 
 def calculated(kind: str, values: list[Value], type_: str = "") -> Value | None:
-    """Return an aggregate of values of a type; None without values."""
+    """Compute an aggregate of values of a type; None for the average or extreme of no values."""
     if kind == "count":
         return len(set(map(sort_key, values)))
     if kind in ("least", "most"):
@@ -207,7 +212,7 @@ def calculated(kind: str, values: list[Value], type_: str = "") -> Value | None:
 
 
 def combined(left: Sequence[Value], sign: str, right: Sequence[Value]) -> list[Value]:
-    """Calculate with the values of two operands; values other than numbers give nothing.
+    """Combine the values of two operands with an arithmetic operator; only numbers count.
 
     >>> combined([7], "/", [2]), combined([7], "/", [0])
     ([3.5], [])
@@ -219,13 +224,14 @@ def combined(left: Sequence[Value], sign: str, right: Sequence[Value]) -> list[V
 
 
 def _numbers(values: Sequence[Value]) -> list[int | float]:
+    """Return the numbers among values, without truth values."""
     return [
         value for value in values if isinstance(value, int | float) and not isinstance(value, bool)
     ]
 
 
 def part_of(value: Value, part: str) -> int | None:
-    """Return the year, quarter, month or day of a date, None if it has none.
+    """Return the year, quarter, month or day of a date, None if it lacks that part.
 
     >>> part_of("1997-05-17T10:00", "quarter"), part_of("1997", "month")
     (2, None)

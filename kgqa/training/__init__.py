@@ -1,1 +1,1 @@
-"""Training data from questions and a KG; fine-tuning a local model to write its paths."""
+"""Training data from questions and a KG, and the training of KG-LLMs, rankers and reasoners."""

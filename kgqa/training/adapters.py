@@ -1,4 +1,4 @@
-"""Training a KG-LLM: question files and a KG → examples, what is held out of them, an adapter."""
+"""Training a KG-LLM: question files and a KG give examples; these train an adapter."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def format_of(card: AdapterCard) -> PathFormat:
 
 
 def rules_of(info: KGInfo, card: AdapterCard, options: ExampleOptions) -> WalkRules:
-    """Return which walks of a KG are paths: the options, then the KG and the card.
+    """Return the walk rules of examples: from the options, then the KG and the card.
 
-    A KG says itself in which direction it is walked; only a published preset goes above that.
+    A KG states its own walk direction; only a published preset overrides it.
     """
     published = options.preset not in (None, *CHAIN_PRESETS)
     return WalkRules(
@@ -48,14 +48,14 @@ def rules_of(info: KGInfo, card: AdapterCard, options: ExampleOptions) -> WalkRu
 
 
 def about(info: KGInfo) -> str:
-    """Return the KG's entry in a model card."""
+    """Return a KG's entry in a model card."""
     licence = f", licence {info.licence}" if info.licence else ""
     return f"{info.name} ({info.source}{licence}), {info.edges} edges, version {info.version[:12]}"
 
 
 @dataclass(slots=True)
 class Gathered:
-    """Training examples, held-out examples (one per question), and their description."""
+    """Training examples, held-out examples (one a question), and a description of both."""
 
     train: list[Example | ChainExample] = field(default_factory=list)
     held: list[Example | ChainExample] = field(default_factory=list)
@@ -70,9 +70,9 @@ def gather(
     graphs: GraphFilter | None,
     progress: Progress,
 ) -> Gathered:
-    """Return the examples that ``options`` name; of held-out questions apart from the rest.
+    """Make the examples that ``options`` select, those of held-out questions apart.
 
-    ``store`` may be None if ``options.needs_store`` is false. ``graphs`` chooses the graphs of
+    ``store`` may be None if ``options.needs_store`` is false. ``graphs`` filters the graphs of
     prompts, for chains.
     """
     gathered = Gathered()
@@ -83,6 +83,7 @@ def gather(
         )
 
     def add(store: GraphStore, asked: Sequence[Question], apart: bool) -> None:
+        """Make the examples of questions in one graph; ``apart``: held-out ones."""
         rules = rules_of(store.info, card, options)
         shown = progress if len(asked) > 1 else Silent()
         questions = []
@@ -160,7 +161,7 @@ def training_examples(
     cache: Path,
     progress: Progress,
 ) -> ExamplesReport:
-    """Write the examples that ``options`` give into the JSON-lines file ``out``, to look at them.
+    """Write the selected examples to the JSON-lines file ``out`` for inspection.
 
     ``store`` may be None if ``options.needs_store`` is false. Raises DataError, GraphError,
     ModelError.
@@ -192,8 +193,8 @@ def train_adapter(
     """Train a LoRA adapter, or with ``full`` a whole model, into the folder ``out``.
 
     ``store`` as for :func:`training_examples`; ``device`` and ``cache`` as for
-    :func:`kgqa.models.kg_llm.load_kg_llm`. A run that was stopped goes on from its last checkpoint.
-    Raises DataError, GraphError, ModelError, UsageError.
+    :func:`kgqa.models.kg_llm.load_kg_llm`. A stopped run resumes from its last checkpoint. Raises
+    DataError, GraphError, ModelError, UsageError.
     """
     from kgqa.models.kg_llm import adapter_folder
     from kgqa.training.fit import train
@@ -226,6 +227,7 @@ def train_adapter(
 def _graph_filter(
     card: AdapterCard, options: ExampleOptions, device: str | None, cache: Path, progress: Progress
 ) -> GraphFilter | None:
+    """Return the filter for the graphs in prompts of chains, None for other methods."""
     if options.method != "dog":
         return None
     from kgqa.methods.dog.graph import TRIPLETS, GraphFilter
@@ -243,11 +245,12 @@ def _model(
     cache: Path,
     progress: Progress,
 ) -> KgLLM:
-    """Load the model to train, asked as the adapter in ``start`` is, or by its preset."""
+    """Load the model to train, with the card of the adapter in ``start`` or of the preset."""
     from kgqa.models.kg_llm import NO_ADAPTER, load_kg_llm
     from kgqa.models.locate import same_base
 
     def loaded() -> KgLLM:
+        """Load the base model without an adapter."""
         return load_kg_llm(options.model, NO_ADAPTER, device=device, cache=cache, progress=progress)
 
     name = options.prompt_preset

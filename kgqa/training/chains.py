@@ -1,4 +1,4 @@
-"""Chains to train on, for Decoding on Graphs: thoughts, triplets and the answer line.
+"""Training chains for Decoding on Graphs: thoughts, triplets and an answer line.
 
 A chain (DoG, arXiv 2410.18415) follows the relation path that means the question: before each
 triplet a short thought made of the relation's words, and at the end the answers, as many as fit
@@ -49,7 +49,7 @@ _ANOTHER = "There is another one."
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A thought, and the triplet after it as it is stored: names and relation as text."""
+    """A thought, and the stored triplet after it: names and relation as text."""
 
     thought: str
     head: str
@@ -59,9 +59,9 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class ChainExample(TrainingExample):
-    """The prompt's parts, and a chain.
+    """The parts of a prompt, and the chain to write.
 
-    ``graph``: the texts of the prompt's triplets in their order, ``steps`` of them at least.
+    ``graph``: the texts of the prompt's triplets in order, which contain those of ``steps``.
     """
 
     graph: tuple[str, ...]
@@ -81,12 +81,12 @@ class ChainExample(TrainingExample):
 
     @property
     def conclusion(self) -> str:
-        """The last line."""
+        """The answer line, with all answers."""
         return concluded(self.answers)
 
 
 def concluded(answers: Sequence[str]) -> str:
-    """Return the line that names the answers.
+    """Return the answer line for these answers.
 
     >>> concluded(["Inn", "Sava"])
     'Therefore, the answer is * Inn, and * Sava.'
@@ -96,7 +96,7 @@ def concluded(answers: Sequence[str]) -> str:
 
 @dataclass(slots=True)
 class ChainReport(DataReport):
-    """What became of the questions."""
+    """Counts of questions by what became of them: chains made, or the reason for none."""
 
     unwritable: int = 0  # questions of which no answer can be written
     put_in: int = 0  # chains with a triplet that was not in the graph that the filter chose
@@ -119,10 +119,10 @@ def build_chains(
     seed: int = 0,
     progress: Progress,
 ) -> tuple[list[ChainExample], ChainReport]:
-    """Return chains of ``questions``, at most ``per_question`` each, and a report.
+    """Return chains for ``questions``, at most ``per_question`` each, and a report.
 
-    ``chosen`` chooses the graph of a prompt. A relation path of more hops than a chain has steps
-    gives none. Every triplet has been checked in ``store``. Raises GraphError.
+    ``chosen`` filters the graph of a prompt. A relation path with more hops than a chain may have
+    steps gives none. Every triplet is verified in ``store``. Raises GraphError.
     """
     made: list[ChainExample] = []
     report = ChainReport(questions=len(questions))
@@ -143,6 +143,8 @@ def build_chains(
 
 
 class _Maker:
+    """Makes the chains of one question."""
+
     def __init__(
         self,
         store: GraphStore,
@@ -163,6 +165,7 @@ class _Maker:
     def chain(
         self, path: RelationPath, random: np.random.Generator, report: ChainReport
     ) -> ChainExample | None:
+        """Return the chain along a relation path, None (counted in ``report``) if unusable."""
         store, form = self._store, self._filter.form
         rows, walked, answers = _rows(store, path, random)
         # both ways of reading are checked in the store, edge by edge
@@ -190,6 +193,7 @@ class _Maker:
         )
 
     def _shown(self) -> list[str]:
+        """Return the texts of the filtered graph that the prompt shows."""
         try:
             graph = self._filter.graph(
                 self._store,
@@ -207,10 +211,10 @@ class _Maker:
 def _rows(
     store: GraphStore, path: RelationPath, random: np.random.Generator
 ) -> tuple[IntArray, IntArray, list[str]]:
-    """Return the triplets of a chain as they are stored, as they are walked, and its answers.
+    """Return a chain's triplets as stored and as walked, both ``[n, 5]``, and its answers.
 
-    Shapes ``[n, 5]``. Answers are taken in a drawn order while their triplets fit;
-    one whose name cannot be written on the last line, or is another one's, is left out.
+    Answers are taken in random order while their triplets fit; one is left out if its name cannot
+    be written in the answer line, or is another one's.
     """
     ends = path.paths.ends()
     names = dict(zip(ends.tolist(), names_of(store, ends), strict=True))
@@ -246,10 +250,10 @@ def _rows(
 
 
 def as_stored(rows: IntArray) -> IntArray:
-    """Return walked hops ``[head, first, mediator, second, tail]`` as triplets are written.
+    """Convert walked hops ``[head, first, mediator, second, tail]`` to triplets as stored.
 
-    One walked against its direction is reversed; a mediator's fact that is entered against an
-    edge and left along one stays as it is, for neither of its ends is the head.
+    One walked against its direction is reversed. A mediator's fact entered against an edge and left
+    along one stays as it is, since neither of its ends is the head.
     """
     first, second = rows[:, 1 + FIRST], rows[:, 1 + SECOND]
     back = (first % 2 == 1) & ((rows[:, 1 + MEDIATOR] < 0) | (second % 2 == 1))
@@ -259,9 +263,9 @@ def as_stored(rows: IntArray) -> IntArray:
 
 
 def can_be_said(name: str) -> bool:
-    """Return whether an answer line with ``name`` is read back as that one name.
+    """Return whether an answer line with ``name`` parses back to that one name.
 
-    A ``<`` would open a triplet, a star begin another answer.
+    A ``<`` would open a triplet, a star would begin another answer.
     """
     text = concluded([name, name + " x"])
     if OPENING in name:
@@ -274,6 +278,7 @@ def _steps(
     stored: Sequence[GroundedPath | None],
     walked: Sequence[GroundedPath | None],
 ) -> list[Step]:
+    """Return the thoughts and triplets of a chain, empty if a triplet is not in the store."""
     asked: set[tuple[str, str]] = set()
     steps: list[Step] = []
     for grounded, walk in zip(stored, walked, strict=True):
@@ -290,14 +295,15 @@ def _steps(
 
 
 def _thought(name: str, relation: str) -> str:
+    """Return the thought that announces a relation of an entity."""
     text = " ".join(f"look for {noun_of(relation).replace('{x}', name)}".split())
     return _NAMELESS if OPENING in text else text  # a name must not open a triplet
 
 
 def noun_of(relation: str) -> str:
-    """Return a noun phrase for what a relation leads to, of the last words of its name.
+    """Return a noun phrase for the tail of a relation, from the last words of its name.
 
-    A relation walked against its direction (``^``) leads to what has ``{x}`` there.
+    A relation walked against its direction (``^``) leads to an entity that has ``{x}`` as its tail.
 
     >>> noun_of("tv.tv_program.program_creator")
     'the program creator of {x}'
@@ -316,7 +322,7 @@ def noun_of(relation: str) -> str:
 def _with(
     shown: list[str], missing: Sequence[str], own: set[str], most: int, random: np.random.Generator
 ) -> list[str]:
-    """Return ``shown`` with the missing triplets at random places, in place of the last others."""
+    """Return ``shown`` with missing triplets inserted at random, and as many others dropped."""
     shown = list(shown)
     for text in missing:
         shown.insert(int(random.integers(len(shown) + 1)), text)

@@ -1,4 +1,4 @@
-"""Training examples: a question, its topic entities, and a path that leads to an answer.
+"""Training examples: a question, its topic entities, and a path to an answer.
 
 ``shortest`` takes every shortest path to an answer (GCR, arXiv 2410.13080, sec. 4.2). ``best``
 ranks the relation paths of a question by how well *all* their tails match the answers and by the
@@ -52,9 +52,9 @@ GOLD = 2.0  # what being the gold relation path adds to the mark, more than all 
 class TrainingQuestion:
     """A question with ids of its topic entities and answers.
 
-    ``predicates`` are those of its gold relation paths or its gold query, ``relation_paths`` the
-    gold ones, if a set has them. ``loose``: they do not say in which direction a predicate is
-    walked. Without ``answers`` the tails of the gold relation paths are the answers.
+    ``predicates``: those of its gold relation paths or gold query; ``relation_paths``: the gold
+    ones, if the data set has them. ``loose``: they state no direction of a predicate. Without
+    ``answers`` the tails of the gold relation paths are the answers.
     """
 
     id: str
@@ -68,7 +68,7 @@ class TrainingQuestion:
 
 @dataclass(frozen=True, slots=True)
 class TrainingExample:
-    """A question, and a path or a chain, which is :attr:`written`."""
+    """A question with the path or chain to write, which is :attr:`written`."""
 
     question_id: str
     question: str
@@ -76,7 +76,7 @@ class TrainingExample:
 
     @property
     def written(self) -> tuple[object, ...]:
-        """What tells examples of the same question apart."""
+        """The path or chain, which tells examples of one question apart."""
         raise NotImplementedError
 
 
@@ -85,9 +85,9 @@ ExampleT = TypeVar("ExampleT", bound=TrainingExample)
 
 @dataclass(frozen=True, slots=True)
 class Example(TrainingExample):
-    """The prompt's parts, and a path as names and relations.
+    """The parts of a prompt, and a path as names and relations.
 
-    ``topic_ids``: the ids of ``topics``, for whoever wants to decode the question in its KG.
+    ``topic_ids``: the ids of ``topics``, for decoding the question in its KG.
     """
 
     head: str
@@ -96,13 +96,13 @@ class Example(TrainingExample):
 
     @property
     def written(self) -> tuple[object, ...]:
-        """The path."""
+        """The path, as names and relations."""
         return self.head, self.hops
 
 
 @dataclass(slots=True)
 class DataReport:
-    """What became of the questions."""
+    """Counts of questions by what became of them: used, or the reason why not."""
 
     questions: int = 0
     used: int = 0
@@ -135,7 +135,7 @@ def build_examples(
     seed: int = 0,
     progress: Progress,
 ) -> tuple[list[Example], DataReport]:
-    """Return the examples of ``questions``, at most ``per_question`` each (None: all)."""
+    """Return up to ``per_question`` examples (None: all) of each question, and a report."""
     report = DataReport(questions=len(questions))
     examples: list[Example] = []
     random = np.random.default_rng(seed)
@@ -154,10 +154,10 @@ def build_examples(
 def without_repeats(
     examples: Iterable[ExampleT], held_out: Iterable[ExampleT] = ()
 ) -> list[ExampleT]:
-    """Return distinct ``examples`` whose questions no held-out example has.
+    """Return the distinct ``examples`` whose questions are not among the held-out ones.
 
-    Two examples are one if question, topic entities and path are equal; they ask the same if
-    question and topic entities are, whatever their ids: a data set may hold a question twice.
+    Two examples are equal if question, topic entities and path are; two questions if text and topic
+    entities are, whatever their ids: a data set may hold a question twice.
     """
     kept_apart = {_asked(example) for example in held_out}
     kept: dict[object, ExampleT] = {}
@@ -169,6 +169,7 @@ def without_repeats(
 
 
 def _asked(example: TrainingExample) -> tuple[str, tuple[str, ...]]:
+    """Return the key that equal questions share: text and topic entities."""
     return normalise(example.question), tuple(sorted(example.topics))
 
 
@@ -201,7 +202,7 @@ def _chosen(
 def relation_paths_of(
     store: GraphStore, question: TrainingQuestion, rules: WalkRules, report: DataReport
 ) -> list[tuple[RelationPath, float]]:
-    """Return the relation paths to the answers of ``question``, best first, each with its mark.
+    """Return the relation paths to a question's answers with their scores, best first.
 
     If there is none, ``report`` lists the question as unknown or unreachable.
     """
@@ -218,13 +219,13 @@ def relation_paths_of(
 def near_best(
     candidates: Sequence[tuple[RelationPath, float]], most: int | None = None, near: float = _NEAR
 ) -> list[RelationPath]:
-    """Return at most ``most`` relation paths whose score is near the best."""
+    """Return up to ``most`` relation paths whose score is near the best one's."""
     return [path for path, mark in candidates[:most] if mark >= near * candidates[0][1]]
 
 
 @dataclass(frozen=True, slots=True)
 class Meant:
-    """What a question means in a KG: keys of its topic entities and answers, and gold paths."""
+    """A question linked to a KG: keys of its topic entities and answers, and gold paths."""
 
     store: GraphStore
     question: TrainingQuestion
@@ -235,13 +236,13 @@ class Meant:
 
     @property
     def by_paths(self) -> bool:
-        """Whether the answers are those that the gold relation paths lead to."""
+        """Whether the answers are the tails of the gold relation paths."""
         return bool(self.question.relation_paths) and not self.question.answers
 
     def relation_paths(self) -> list[tuple[RelationPath, float]]:
-        """Return the relation paths to the answers, best first, each with its mark.
+        """Return the relation paths to the answers with their scores, best first.
 
-        Gold ones, unless they are loose, have a mark of more than 2.
+        Gold ones, unless they are loose, have a score above 2.
         """
         paths: list[RelationPath] = []
         if not self.by_paths:
@@ -259,12 +260,14 @@ class Meant:
         ids = self.store.relations().ids
 
         def mark(path: RelationPath) -> float:
+            """Return a relation path's score: F1, known predicates, and a bonus if it is gold."""
             steps = [step for hop in path.steps for step in hop if step >= 0]
             known = sum(ids[step // 2] in self.question.predicates for step in steps)
             is_gold = (path.topic, path.steps) in rank and not self.question.loose
             return path.f1 + known / len(steps) + GOLD * is_gold
 
         def order(pair: tuple[RelationPath, float]) -> tuple[float, int]:
+            """Return the sort key of a scored relation path: score, then rank in the gold list."""
             path, marked = pair
             return -marked, rank.get((path.topic, path.steps), len(rank))
 
@@ -273,7 +276,7 @@ class Meant:
 
 
 def meant_by(store: GraphStore, question: TrainingQuestion, rules: WalkRules) -> Meant:
-    """Return the gold answers of ``question``; if it has none, those its gold paths agree on.
+    """Link ``question`` to the KG; without gold answers, its gold paths give them.
 
     Raises GraphError.
     """
@@ -286,6 +289,7 @@ def meant_by(store: GraphStore, question: TrainingQuestion, rules: WalkRules) ->
 
 
 def _shortest(tables: Sequence[PathTable]) -> PathTable:
+    """Return the shortest paths between each topic entity and end."""
     table = joined_tables(tables)
     ends = np.stack([table.topic, table.ends()], axis=1)
     _, pair = np.unique(ends, axis=0, return_inverse=True)
@@ -298,6 +302,7 @@ def _shortest(tables: Sequence[PathTable]) -> PathTable:
 def _examples(
     store: GraphStore, question: TrainingQuestion, tables: Sequence[PathTable], form: PathFormat
 ) -> Iterator[Example]:
+    """Yield an example for each path."""
     if not tables:
         return
     keys = store.keys_of(question.topics)
@@ -324,13 +329,13 @@ _MAX_NOTED_ENTRIES = 5  # entries that are noted
 
 @dataclass(frozen=True, slots=True)
 class TrainingFile:
-    """The questions of a file; ``loose``: its gold relation paths alone tell no directions."""
+    """The questions of a file; ``loose``: its gold relation paths state no directions."""
 
     questions: list[Question]
     loose: bool = False
 
     def in_graph(self, store: GraphStore, question: Question) -> TrainingQuestion:
-        """Return a question with the ids of its entities, found as evaluation finds them."""
+        """Return a question with its entities' ids, found as evaluation finds them."""
         topics = []
         for text in known_topics(store, question):
             try:
@@ -352,10 +357,10 @@ class TrainingFile:
 
 
 def read_file(path: Path, form: str, topics: Path | None, progress: Progress) -> TrainingFile:
-    """Return the questions of a file; entries that cannot be read are noted.
+    """Parse a question file; entries that cannot be read are noted.
 
     ``topics``: a file of topic entities, for questions that name none. Raises DataError if a file
-    cannot be read or holds no question, UsageError for an unknown format.
+    cannot be read or has no question, UsageError for an unknown format.
     """
     file = read_questions(path, form)
     for entry in file.bad_entries[:_MAX_NOTED_ENTRIES]:
@@ -374,10 +379,11 @@ def read_file(path: Path, form: str, topics: Path | None, progress: Progress) ->
 
 
 def read_topics(path: Path) -> dict[str, dict[str, str]]:
-    """Return the topic entities of questions by id: a JSON list, or lines, of ``{id, …}``.
+    """Parse the topic entities of questions, by question id, from JSON: a list, or lines.
 
-    They are given with their names, as far as the file has them (``names``, or the first of each
-    ``pred_tuples_string``, as the ELQ linker writes them); else "". Raises DataError.
+    Entries are ``{id, …}``. The topic entities come by id with their names, as far as the file has
+    them (``names``, or the first of each ``pred_tuples_string``, as the ELQ linker writes them);
+    else "". Raises DataError.
     """
     lines = file_lines(path, "file of topic entities")
     text = "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Fine-tuning a local model, so that it writes paths for questions.
+"""Fine-tuning a local model to write paths or chains for questions.
 
 A LoRA adapter by default, all weights if asked for: bfloat16 by autocast, batches of like lengths,
 the loss over all completion tokens of a step, however they fall into its batches.
@@ -69,12 +69,12 @@ def encode(
     max_tokens: int,
     loss: Loss = "path",
 ) -> tuple[list[Row], int]:
-    """Return ``input_ids`` and ``labels`` of each example, and how many were too long.
+    """Convert examples to ``input_ids`` and ``labels``; also return how many were too long.
 
     ``loss`` "relations" leaves the tokens of entity names without labels: which of a relation
-    path's tails an example holds is mostly chance. An example of more than ``max_tokens`` tokens
-    is left out: cut, it would teach half a path; of a chain the prompt's graph is made smaller
-    first. Rows are taken as they are. Raises MarkerMissingError if the tokenizer lacks a marker of
+    path's tails an example has is mostly chance. An example of more than ``max_tokens`` tokens is
+    left out, since half a path must not be learnt; for a chain, the prompt's graph is shortened
+    first. Rows are taken unchanged. Raises MarkerMissingError if the tokenizer lacks a marker of
     ``form``.
     """
     lexicon = PathLexicon(kg_llm.encoder, form)
@@ -127,9 +127,10 @@ def _common(ids: Sequence[int], other: Sequence[int]) -> int:
 def _chain_row(
     kg_llm: KgLLM, lexicon: PathLexicon, example: ChainExample, max_tokens: int
 ) -> Row | None:
-    """Return a row, from the end of whose graph triplets that the chain does not need may be gone.
+    """Return a chain's row, its prompt's graph shortened to ``max_tokens`` if necessary.
 
-    None if it is too long without them, or if the chain is longer than decoding writes.
+    None if it is too long even without unneeded triplets, or the chain is longer than decoding
+    writes.
     """
     chain = chain_tokens(kg_llm.encoder, lexicon, example)
     if chain is None:
@@ -156,7 +157,7 @@ def _chain_row(
 def chain_tokens(
     encoder: TokenEncoder, lexicon: PathLexicon, example: ChainExample
 ) -> list[int] | None:
-    """Return the token ids of the whole chain; None if decoding could not write it."""
+    """Return the token ids of the whole chain, None if decoding could not write it."""
     markers = markers_of(encoder)
     texts = [f" {step.thought} {OPENING}" for step in example.steps]
     *thoughts, conclusion = encoder.encode([*texts, f" {example.conclusion}"])
@@ -175,14 +176,14 @@ def chain_tokens(
 
 
 def _opens(markers: Markers, tokens: list[int]) -> bool:
-    """Return whether a triplet would be opened somewhere in free text."""
+    """Return whether ``tokens`` of free text contain an opening marker."""
     return any(markers.completed(tokens[:end]) is not None for end in range(1, len(tokens) + 1))
 
 
 def collated(rows: Sequence[Row], pad: int) -> dict[str, Tensor]:
-    """Return ``input_ids``, ``labels`` and ``attention_mask``, each ``[rows, longest]``.
+    """Pad rows to tensors: ``input_ids``, ``labels`` and ``attention_mask``, ``[rows, longest]``.
 
-    They are padded on the right, ids by ``pad``.
+    Padding is on the right; ids are padded by ``pad``.
     """
     ids, labels = ([torch.tensor(row[name]) for row in rows] for name in ("input_ids", "labels"))
     return {
@@ -193,9 +194,9 @@ def collated(rows: Sequence[Row], pad: int) -> dict[str, Tensor]:
 
 
 def of_like_lengths(lengths: Sequence[int], size: int, seed: int, epoch: int) -> list[list[int]]:
-    """Return the batches of an epoch: in random order, each of rows of like lengths.
+    """Return the batches of an epoch in random order, each of rows with similar lengths.
 
-    They depend on the seed and the epoch alone, so that a resumed run sees the rest of its epoch.
+    They depend only on seed and epoch, so that a resumed run sees the rest of its epoch.
     """
     random = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
     drawn = torch.randperm(len(lengths), generator=random).tolist()
@@ -225,17 +226,18 @@ def train(
     start_from: Path | None = None,
     progress: Progress,
 ) -> AdapterReport:
-    """Train ``kg_llm`` (which has no adapter yet; it is changed) and write the folder ``out``.
+    """Train ``kg_llm``, which has no adapter yet and is changed, and write the folder ``out``.
 
-    ``held_out``: one example of each held-out question, for the loss. ``data``: what the examples
-    are, for the README. ``start_from``: the folder of an adapter of the same model, to go on from.
+    ``held_out``: one example of each held-out question, for the loss. ``data``: a description of
+    the examples, for the README. ``start_from``: the folder of an adapter of the same model to
+    continue.
 
-    ``out`` gets an adapter in bfloat16, or with ``full`` a whole model with its tokenizer; beside
-    it ``kgqa.json``, ``README.md`` and ``training.jsonl``. A run that was stopped goes on from its
-    last checkpoint in ``out``, unless it is not to resume.
+    ``out`` gets an adapter in bfloat16, or with ``full`` a whole model with its tokenizer; with it
+    ``kgqa.json``, ``README.md`` and ``training.jsonl``. A stopped run resumes from its last
+    checkpoint in ``out``, unless the settings forbid it.
 
     Raises DataError if no example is left to train on, or if the checkpoint is of another run;
-    UsageError if two runs want the same folder.
+    UsageError if two runs use the same folder.
     """
     with alone(out):
         kg_llm = with_markers(kg_llm, kg_llm.card, settings.seed)
@@ -265,6 +267,7 @@ def train(
         began = time.perf_counter()
 
         def after() -> None:
+            """Log the loss, and write the checkpoint, after a step."""
             if fit.step % LOSS_WINDOW == 0:
                 mean = np.mean(fit.losses[-LOSS_WINDOW:])
                 progress.note(f"step {fit.step}/{fit.schedule.steps} loss {mean:.3f}")
@@ -301,7 +304,7 @@ def _fit(
     settings: TrainingSettings,
     progress: Progress,
 ) -> tuple[Fit[Sequence[Sequence[Row]]], list[list[list[Row]]]]:
-    """Return the fit of a model, and the batches of each of its steps."""
+    """Return the optimiser loop of a model, and the batches of each of its steps."""
     batches: list[list[list[Row]]] = []
     lengths = [len(row["input_ids"]) for row in rows]
     for epoch in range(math.ceil(settings.epochs)):
@@ -313,6 +316,7 @@ def _fit(
     schedule = Schedule(steps, math.ceil(settings.warmup * steps), 0.0, "cosine")
 
     def checked() -> Checked:
+        """Return the loss of the held-out examples."""
         model = loss.model.eval()
         held_out_loss = loss.mean(held_rows, settings.batch_size)
         model.train()
@@ -332,7 +336,7 @@ def _fit(
 
 
 class _Loss:
-    """The loss of a model over completion tokens; logits only there, a third less time on a CPU."""
+    """The loss over completion tokens; only their logits are computed, a third faster on a CPU."""
 
     def __init__(self, model: Any, kg_llm: KgLLM) -> None:
         self.model = model
@@ -342,7 +346,7 @@ class _Loss:
         self._short: bool | None = None
 
     def __call__(self, batches: Sequence[Sequence[Row]]) -> Iterator[Tensor]:
-        """Yield for each of the batches of a step its part of the mean loss."""
+        """Yield each batch's part of the mean loss of a step."""
         labels = (label for rows in batches for row in rows for label in row["labels"][1:])
         count = sum(label != IGNORED for label in labels)
         for rows in batches:
@@ -350,9 +354,11 @@ class _Loss:
 
     @torch.inference_mode()
     def mean(self, rows: Sequence[Row], size: int) -> float:
+        """Return the mean loss of rows, in batches of ``size``."""
         return float(sum(self([rows[at : at + size] for at in range(0, len(rows), size)])))
 
     def _sum(self, rows: Sequence[Row]) -> Tensor:
+        """Return the summed cross-entropy of a batch's completion tokens."""
         inputs = {
             name: tensor.to(self._device) for name, tensor in collated(rows, self._pad).items()
         }
@@ -373,7 +379,7 @@ class _Loss:
 
 
 def _head_is_plain(causal: Any, inputs: dict[str, Tensor]) -> bool:
-    """Return whether logits are used as they are: some architectures scale or cap them."""
+    """Return whether the model's logits are its output layer's: some models scale or cap them."""
     row = {name: tensor[:1] for name, tensor in inputs.items()}
     training = causal.training
     causal.eval()
@@ -389,7 +395,7 @@ def _head_is_plain(causal: Any, inputs: dict[str, Tensor]) -> bool:
 
 
 def _write_log(file: Path, fit: Fit[Any], settings: TrainingSettings) -> None:
-    """Write the mean loss of every 20 steps, and each check, a line each."""
+    """Write the mean loss of every 20 steps, and each check, one a line."""
     lines: list[dict[str, Any]] = [
         {
             "step": step,
@@ -405,10 +411,10 @@ def _write_log(file: Path, fit: Fit[Any], settings: TrainingSettings) -> None:
 
 
 def with_markers(kg_llm: KgLLM, card: AdapterCard, seed: int = 0) -> KgLLM:
-    """Return ``kg_llm`` asked by ``card``, its tokenizer and embeddings grown by missing markers.
+    """Return ``kg_llm`` with a card, and with missing markers added as tokens.
 
-    A marker that the tokenizer lacks is named in the new card's ``added_tokens``; its embedding is
-    the mean of all with a little noise, which ``seed`` decides.
+    A marker that the tokenizer lacks is listed in the new card's ``added_tokens``; its embedding is
+    the mean of all with a little noise, by ``seed``.
     """
     markers = [marker for marker in (card.start, card.end) if marker]
     missing = [marker for marker in markers if kg_llm.encoder.marker_id(marker) is None]
@@ -438,6 +444,7 @@ def with_markers(kg_llm: KgLLM, card: AdapterCard, seed: int = 0) -> KgLLM:
 
 
 def _adapter_digest(folder: Path) -> str:
+    """Return the SHA-256 of an adapter's weights. Raises DataError."""
     try:
         with (folder / "adapter_model.safetensors").open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -449,6 +456,7 @@ def _adapter_digest(folder: Path) -> str:
 
 
 def _trainable(kg_llm: KgLLM, settings: TrainingSettings, start_from: Path | None) -> Any:
+    """Return the model ready for training: all weights, a given adapter, or a new one."""
     from peft import LoraConfig, get_peft_model
 
     model: Any = kg_llm.model
@@ -472,9 +480,9 @@ def _trainable(kg_llm: KgLLM, settings: TrainingSettings, start_from: Path | Non
 
 
 def save_model(kg_llm: KgLLM, model: Any, out: Path, *, full: bool = False) -> None:
-    """Write the weights in bfloat16, half of what the optimiser worked with, and the card.
+    """Write the weights in bfloat16, half the size of training's, and the card.
 
-    ``full``: all weights with the tokenizer, not an adapter's. The folder ``out`` is there.
+    ``full``: all weights with the tokenizer, not an adapter's. The folder ``out`` must exist.
     """
     part = out / ".part"
     shutil.rmtree(part, ignore_errors=True)

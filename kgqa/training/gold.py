@@ -1,9 +1,9 @@
-"""Gold relation paths of a data set, walked in the KG.
+"""Gold relation paths of data sets: which walks in the KG they stand for.
 
 A gold relation path is a sequence of predicates. Two of them may be one hop here: the halves of a
 collapsed mediator, or a relation that was merged of both (``/a/b/c./d/e/f``). Some data sets write
-predicates without their directions; those are matched loosely: a step from x to y counts if the
-KG has the predicate from x to y *or* from y to x, by whatever edge the rules let the step take.
+predicates without their directions; those are matched loosely: a step from x to y counts if the KG
+has the predicate from x to y *or* from y to x, by whatever edge the rules let the step take.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _HALVES = re.compile(r"\./|\.\.")
 
 @dataclass(frozen=True, slots=True)
 class GoldPath:
-    """Walks of one topic entity that take the same steps, those of a gold relation path."""
+    """The walks of one topic entity along a gold relation path, all with the same steps."""
 
     topic: int
     steps: tuple[tuple[int, int], ...]  # (first, second or -1)
@@ -71,10 +71,9 @@ def gold_paths(
     *,
     loose: bool,
 ) -> list[GoldPath]:
-    """Return the walks of gold relation paths out of ``topics`` (keys), in the order of ``gold``.
+    """Return the walks along gold relation paths out of ``topics`` (keys), in order of ``gold``.
 
-    ``loose``: predicates do not say in which direction they are walked. A relation path of too many
-    walks gives none.
+    ``loose``: predicates state no direction. A relation path with too many walks gives none.
     """
     reading = _Reading(store, rules, loose)
     paths = []
@@ -102,7 +101,7 @@ def _by_steps(table: PathTable) -> Iterator[tuple[int, tuple[tuple[int, int], ..
 
 
 def agreed(paths: Sequence[GoldPath]) -> IntArray:
-    """Return the tails that most gold relation paths lead to: the expected answers.
+    """Return the tails that the most gold relation paths share: the expected answers.
 
     Each leads to the answers and perhaps beyond them, so what several have in common are the
     answers. If one stands alone its tails are taken, unless they are too many to go by.
@@ -126,6 +125,8 @@ _Walks: TypeAlias = "tuple[IntArray, IntArray]"
 
 
 class _Reading:
+    """Walks gold relation paths, whose predicates are spelt as in a data set, in a KG."""
+
     def __init__(self, store: GraphStore, rules: WalkRules, loose: bool) -> None:
         self._store = store
         self._rules = rules
@@ -141,14 +142,14 @@ class _Reading:
         }
 
     def walks(self, topics: IntArray, gold: tuple[str, ...]) -> PathTable:
-        """Return all walks out of ``topics`` that read as ``gold``."""
+        """Return all walks out of ``topics`` along the predicates ``gold``."""
         hops = self._rules.hops
         level: dict[int, _Walks] = {0: (topics, np.full((len(topics), hops, 4), -1, np.int64))}
         done: list[tuple[int, _Walks]] = []
         for depth in range(hops):
             longer: dict[int, list[_Walks]] = {}
             for used, walks in level.items():
-                made = self._gone_on(walks, depth, gold, used)
+                made = self._extended(walks, depth, gold, used)
                 if made is None:
                     return empty_paths(hops)
                 for then, part in made:
@@ -163,10 +164,10 @@ class _Reading:
         whole, taken = _joined([walks for _, walks in done])
         return PathTable(whole, length.astype(np.int64), taken)
 
-    def _gone_on(
+    def _extended(
         self, walks: _Walks, depth: int, gold: tuple[str, ...], used: int
     ) -> list[tuple[int, _Walks]] | None:
-        """Return the walks one hop longer by how many predicates they have used; None: too many."""
+        """Extend walks by one hop; return them by predicates used, None if there are too many."""
         starting, before = walks
         ends = before[:, depth - 1, TAIL] if depth else starting
         unique, at = np.unique(ends, return_inverse=True)
@@ -214,7 +215,7 @@ class _Reading:
         return reads
 
     def _steps(self, gold: tuple[str, ...], used: int) -> list[tuple[int, int]]:
-        """Return the steps that ``gold`` may take next, with how many predicates each uses."""
+        """Return the steps that the next predicates allow, with how many each one uses."""
         steps = []
         for count in range(1, len(gold) - used + 1):
             part = gold[used : used + count]
@@ -231,7 +232,7 @@ class _Reading:
     def _says(
         self, gold: tuple[str, ...], used: int, start: IntArray, step: IntArray, end: IntArray
     ) -> BoolArray:
-        """Return of each edge from ``start`` to ``end`` whether the predicate joins the two."""
+        """Return for each edge whether the next predicate joins its ``start`` and ``end``."""
         relation = self._relation.get((gold[used].removeprefix("^"),))
         if relation is None:
             return np.zeros(len(start), np.bool_)
@@ -243,5 +244,6 @@ class _Reading:
 
 
 def _joined(parts: Sequence[_Walks]) -> _Walks:
+    """Concatenate several sets of walks."""
     topics, taken = zip(*parts, strict=True)
     return np.concatenate(topics), np.concatenate(taken)

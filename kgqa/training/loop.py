@@ -1,4 +1,4 @@
-"""The loop of every fit: steps of an optimizer, a rate that rises and falls, checks, checkpoints.
+"""The training loop: optimizer steps, learning rate schedule, checks and checkpoints.
 
 Of every check the weights are kept if they are the best so far. :meth:`Fit.state` holds all that a
 run needs to end in the weights of one that nobody stopped: weights, optimizer, random state.
@@ -41,7 +41,7 @@ LOSS_WINDOW = 20  # steps whose mean loss is shown
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """The factor of the learning rate: it rises for ``warm_up`` steps and falls to ``least``."""
+    """A learning rate schedule: the factor rises for ``warm_up`` steps, then falls to ``least``."""
 
     steps: int
     warm_up: int = LOSS_WINDOW
@@ -60,9 +60,9 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Figures of questions that are not trained on; of two checks the higher ``mark`` is better.
+    """Figures on questions that are not trained on; the check with the highest ``mark`` wins.
 
-    Without a mark they are only reported, and the last weights stay.
+    Without a mark they are only reported, and the last weights are kept.
     """
 
     mark: float | None
@@ -71,7 +71,7 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """The check that did best so far: its figures, its step and the weights then."""
+    """The best check so far: its figures, step and weights."""
 
     checked: Checked
     step: int
@@ -80,11 +80,11 @@ class Best:
 
 @dataclass
 class Fit(Generic[BatchT]):
-    """A model, or a list of weights, that ``optimizer`` fits to batches.
+    """Fits a model, or a list of weights, to batches with ``optimizer``.
 
-    ``loss`` is that of a batch, or the parts that it is the sum of, one in memory at a time.
-    ``clip``: the length to which gradients are cut. ``check`` is asked every ``check_every`` steps
-    and at the end; ``checks`` are the figures so far by step.
+    ``loss`` returns the loss of a batch, or the parts that it is the sum of, one in memory at a
+    time. ``clip``: the norm to which gradients are clipped. ``check`` is called every
+    ``check_every`` steps and at the end; ``checks``: the figures so far, by step.
     """
 
     model: torch.nn.Module
@@ -106,13 +106,13 @@ class Fit(Generic[BatchT]):
 
     @property
     def mean_loss(self) -> float:
-        """The mean loss of the last steps; not a number before the first."""
+        """The mean loss of the last steps, NaN before the first."""
         return float(np.mean(self.losses[-self.check_every :])) if self.losses else math.nan
 
     def run(self, batches: Iterable[BatchT], after: Callable[[], None] = lambda: None) -> None:
-        """Run the remaining steps, one per batch; ``after`` is called after each.
+        """Run the remaining steps, one a batch; ``after`` is called after each.
 
-        With a check that marks, the model ends with the best weights.
+        With a check that has a mark, the model ends with the best weights.
         """
         steps, weights = self.schedule.steps, list(self._weights().values())
         with self.progress.task("training", steps, "steps") as task:
@@ -138,6 +138,7 @@ class Fit(Generic[BatchT]):
             self._take(self.best.weights)
 
     def _compare(self, checked: Checked) -> None:
+        """Report a check, and remember the weights if it is the best."""
         shown = ", ".join(f"{name} {value:.3g}" for name, value in checked.figures.items())
         self.progress.note(
             f"step {self.step}/{self.schedule.steps}: loss {self.mean_loss:.4f}, {shown}"
@@ -149,17 +150,18 @@ class Fit(Generic[BatchT]):
             self.best = Best(checked, self.step, weights)
 
     def _weights(self) -> dict[str, torch.nn.Parameter]:
-        """Return the trained weights: an adapter's own, not those of its base model."""
+        """Return the trained weights by name: an adapter's, without those of its base model."""
         every = self.model.named_parameters()
         return {name: weight for name, weight in every if weight.requires_grad}
 
     @torch.no_grad()
     def _take(self, weights: Mapping[str, Tensor]) -> None:
+        """Copy ``weights`` into the model."""
         for name, weight in self._weights().items():
             weight.copy_(weights[name])
 
     def state(self) -> dict[str, Any]:
-        """Return the state of the fit, of tensors and plain values."""
+        """Return the state of the loop, as tensors and plain values, for a checkpoint."""
         best = None if self.best is None else asdict(self.best)
         cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
         return {
@@ -172,9 +174,9 @@ class Fit(Generic[BatchT]):
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Bring the fit to where :meth:`state` was. A state of another kind is an error.
+        """Restore the loop to a state that :meth:`state` returned; another kind is an error.
 
-        Whatever draws random numbers comes before it: dropout must go on where it was.
+        Call it after everything that draws random numbers: dropout must continue where it was.
         """
         self._take(state["weights"])
         self.optimizer.load_state_dict(state["optimizer"])
@@ -200,7 +202,7 @@ _UNREADABLE = (OSError, EOFError, LookupError, TypeError, ValueError, RuntimeErr
 
 @contextmanager
 def alone(out: Path) -> Iterator[None]:
-    """Hold the folder ``out`` for one run. Raises UsageError if another one has it."""
+    """Lock the folder ``out`` for one run. Raises UsageError if another run has it."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         with FileLock(out / ".lock", timeout=0):
@@ -218,7 +220,7 @@ def alone(out: Path) -> Iterator[None]:
 
 @contextmanager
 def writing_to(folder: Path) -> Iterator[None]:
-    """Turn write errors of libraries into ModelError, in a ``with``."""
+    """Turn libraries' write errors inside ``with`` into ModelError."""
     try:
         yield
     except (OSError, SafetensorError, RuntimeError) as error:  # PyTorch's is a RuntimeError
@@ -229,10 +231,10 @@ def writing_to(folder: Path) -> Iterator[None]:
 
 
 class Checkpoint:
-    """The checkpoint in the folder ``out`` of a run that is known by ``record`` and its settings.
+    """The checkpoint in the folder ``out`` of the run identified by ``record`` and settings.
 
-    ``step``: that of the one which the run goes on from, None if there is none. Raises DataError,
-    which names what differs, if it is of another run, or damaged.
+    ``step``: of the checkpoint to resume from, None without one. Raises DataError, which names the
+    differences, if it belongs to another run, or is damaged.
     """
 
     def __init__(
@@ -255,7 +257,7 @@ class Checkpoint:
     def take_up(
         self, fit: Fit[Any], take: Callable[[Mapping[str, Any]], None] = lambda _: None
     ) -> None:
-        """Restore ``fit`` from the checkpoint of a stopped run; ``take`` gets its further state."""
+        """Restore ``fit`` from the checkpoint, if any; ``take`` receives its further state."""
         if self._found:
             with self._reading():
                 take(self._found["beside"])
@@ -263,7 +265,7 @@ class Checkpoint:
             self._found = {}
 
     def after_step(self, fit: Fit[Any], beside: Mapping[str, Any] | None = None) -> None:
-        """Write the checkpoint if it is time to. Raises ModelError if that fails."""
+        """Write the checkpoint if it is due. Raises ModelError if that fails."""
         if not self._every or fit.step % self._every:
             return
         # renamed when it is whole: a run that is killed while it writes goes on from the one before
@@ -275,12 +277,13 @@ class Checkpoint:
             part.replace(self._file)
 
     def drop(self) -> None:
-        """Remove the checkpoint: the run has ended."""
+        """Delete the checkpoint at the end of a run."""
         for file in (self._file, self._file.with_suffix(".part")):
             file.unlink(missing_ok=True)
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
+        """Turn errors of a damaged checkpoint inside ``with`` into DataError."""
         try:
             yield
         except _UNREADABLE as error:
@@ -291,6 +294,7 @@ class Checkpoint:
             ) from None
 
     def _check_same(self, before: Mapping[str, Any]) -> None:
+        """Raise DataError if a checkpoint belongs to another run."""
         other = [name for name, value in self._record.items() if before.get(name) != value]
         if other:
             said = ", ".join(
@@ -305,5 +309,5 @@ class Checkpoint:
 
 
 def digest_of(items: Any) -> str:
-    """Return the digest of data in a run's record: hex SHA-256 of its JSON."""
+    """Return the hex SHA-256 of data as JSON, which identifies it in a run's record."""
     return hashlib.sha256(json.dumps(items).encode()).hexdigest()

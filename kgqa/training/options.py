@@ -1,4 +1,4 @@
-"""What training can be asked for: where examples come from, and how a model is trained on them."""
+"""The options of training: where examples come from, and how a model is trained."""
 
 from __future__ import annotations
 
@@ -55,6 +55,7 @@ class QuestionSource(WalkOptions):
 
     @model_validator(mode="after")
     def _has_questions(self) -> QuestionSource:
+        """Check that there are question files, in formats that fit the other options."""
         if not self.questions:
             raise UsageError(
                 "There is nothing to train on.", "Name a file of questions (`questions`)."
@@ -100,7 +101,7 @@ class ExampleOptions(QuestionSource):
 
     @property
     def selection(self) -> tuple[Selection, int | None]:
-        """Which paths become examples, and how many of a question (None: all)."""
+        """How paths are chosen as examples, and the most per question (None: all)."""
         paths: Selection = self.paths or ("shortest" if self.preset == "gcr" else "best")
         every = None if paths == "shortest" else 4
         return paths, self.per_question or every
@@ -112,6 +113,7 @@ class ExampleOptions(QuestionSource):
 
     @model_validator(mode="after")
     def _fits_method(self) -> ExampleOptions:
+        """Check that the preset and the paths fit the method."""
         if self.preset is not None:
             preset(self.preset)  # raises UsageError for an unknown one
         if self.method != "dog" and self.preset in CHAIN_PRESETS:
@@ -144,7 +146,7 @@ class FitSettings(Options):
     resume: bool = flag(True, "Continue from the last checkpoint of a run that was stopped.")
 
     def fixed(self) -> dict[str, Any]:
-        """Return the settings that decide on the weights."""
+        """Return the settings that influence the weights, which a resumed run must not change."""
         return self.model_dump(exclude=set(self.free))
 
 
@@ -181,7 +183,7 @@ class AdapterTraining(ExampleOptions, TrainingSettings):
 
     @property
     def settings(self) -> TrainingSettings:
-        """The settings of the run."""
+        """The settings of the training run, without those of its examples."""
         usual = _DOG if self.method == "dog" else _GCR if self.preset == "gcr" else {}
         chosen = {**usual, **self.given()}
         return TrainingSettings(
@@ -190,6 +192,7 @@ class AdapterTraining(ExampleOptions, TrainingSettings):
 
     @model_validator(mode="after")
     def _can_be_trained(self) -> AdapterTraining:
+        """Check that loss and starting adapter fit the other options."""
         if self.method == "dog" and self.loss != "path":
             raise UsageError(
                 f"The `loss` {self.loss} is for paths: the names in a chain stand in its prompt.",
@@ -232,11 +235,12 @@ class ReasonerTraining(QuestionSource, ReasonerSettings):
 
     @property
     def settings(self) -> ReasonerSettings:
-        """The settings of the run."""
+        """The settings of the training run, without those of its questions."""
         return ReasonerSettings(**self.model_dump(include=set(ReasonerSettings.model_fields)))
 
     @model_validator(mode="after")
     def _asks_one_kg(self) -> ReasonerTraining:
+        """Check that all questions are about one KG."""
         if any(name == "rog" for name, _ in self.files):
             raise UsageError(
                 "A reasoner walks one KG, and questions of the format rog each have their own.",
@@ -264,6 +268,7 @@ class LearnOptions(Options):
 
     @model_validator(mode="after")
     def _has_questions(self) -> LearnOptions:
+        """Check that there is a file to learn from."""
         if self.questions is None and (self.adapter or self.phrases is None):
             raise UsageError(
                 "There is nothing to learn from.",

@@ -1,4 +1,4 @@
-"""Learning a KG: the path ranker that suits it, with a head that is fitted to people's questions.
+"""Learning from people's questions: fits a head of the path ranker to one KG.
 
 Each quarter of the questions is asked of what the others taught: only if the fitted ranker is
 better there is it kept. Questions that are made from the KG alone are not learnt from: on graphs
@@ -64,11 +64,11 @@ _WARM_UP = 10  # steps in which the learning rate rises
 
 @dataclass(frozen=True, slots=True)
 class RankingBatch:
-    """Questions, and the relation paths that they choose among.
+    """Questions with the relation paths that they choose among.
 
-    ``paths`` in words, their numbers of ``hops``, and how many paths each ``stands_for``;
-    ``questions`` without their topics' names. For each question: ``candidates``, positions in
-    ``paths``, and ``gold``, those of them that are right; none if the graph has no answer.
+    ``paths``: in words, with their ``hops`` and how many paths each ``stands_for``; ``questions``:
+    without topic names. For each question: ``candidates``, indices into ``paths``, and ``gold``,
+    the right ones among them; none if the graph has no answer.
     """
 
     paths: list[str]
@@ -80,7 +80,7 @@ class RankingBatch:
 
 
 class _Questions:
-    """Questions with their vectors, their relation paths, and the right ones among these."""
+    """A batch as tensors: vectors of questions and relation paths, and which ones are right."""
 
     def __init__(self, ranker: PathRanker, batch: RankingBatch) -> None:
         paths = len(batch.paths)
@@ -96,6 +96,7 @@ class _Questions:
             self.right[row, gold or [paths]] = True
 
     def loss(self, down: Tensor, up: Tensor, draw: torch.Generator) -> Tensor:
+        """Return the loss of a random sample of questions under a head."""
         rows = torch.randint(len(self.questions), (_TOGETHER,), generator=draw)
         used = self.among[rows, :-1].any(0).nonzero().squeeze(1)  # a small part of many
         questions, paths = (
@@ -123,7 +124,7 @@ def fit_head(
     rank: int = 32,
     progress: Progress,
 ) -> Head:
-    """Return a head for ``ranker`` that fits ``batch``; if it has one already, that is in it."""
+    """Fit a head of ``ranker`` to ``batch`` and return it, joined with a head that it has."""
     draw = torch.Generator().manual_seed(seed)
     questions, width = _Questions(ranker, batch), ranker.encoder.width
     down = torch.nn.Parameter(torch.randn(rank, width, generator=draw) / width**0.5)
@@ -141,7 +142,7 @@ def fit_head(
 
 
 def joined(first: Head | None, second: Head) -> Head:
-    """Return the head that changes vectors, up to their length, as the one after the other does."""
+    """Return one head that changes vectors, up to length, like ``first`` followed by ``second``."""
     if first is None:
         return second
     down, up = second
@@ -150,7 +151,7 @@ def joined(first: Head | None, second: Head) -> Head:
 
 
 def rights(ranker: PathRanker, batch: RankingBatch) -> NDArray[np.bool_]:
-    """Return of each answerable question whether its likeliest candidate is right."""
+    """Return for each answerable question whether its most probable candidate is right."""
     logits = ranker.logits(batch.questions, batch.paths, batch.hops)
     return np.array(
         [
@@ -163,7 +164,7 @@ def rights(ranker: PathRanker, batch: RankingBatch) -> NDArray[np.bool_]:
 
 
 def log_likelihoods(ranker: PathRanker, batch: RankingBatch) -> NDArray[np.float64]:
-    """Return of each question the logarithm of the probability of what is right, or of none."""
+    """Return each question's log-probability of the right candidates, or of "none"."""
     logits = ranker.logits(batch.questions, batch.paths, batch.hops).astype(np.float64)
     logs = []
     for row, candidates, gold in zip(logits, batch.candidates, batch.gold, strict=True):
@@ -179,10 +180,10 @@ _CANDIDATES = 32  # relation paths that a question chooses among, beside its top
 
 @dataclass(frozen=True, slots=True)
 class KgQuestion:
-    """A question about a topic entity: relation paths out of it in words, and the right ones.
+    """A question about a topic entity, with its candidate relation paths and the right ones.
 
     ``asked``: without the topic's name; ``topic``: its key; ``paths``: words and number of hops of
-    each, nearest first; ``gold``: those of them that are right, none if the graph has no answer.
+    each, nearest first; ``gold``: the right ones among them, none if the graph has no answer.
     """
 
     asked: str
@@ -199,7 +200,7 @@ def kg_question(
     steps: Sequence[Sequence[Hop]],
     gold: Collection[Sequence[Hop]],
 ) -> KgQuestion:
-    """Return the question ``asked`` with its candidates among ``steps``; ``gold`` are right."""
+    """Make a KgQuestion from relation paths ``steps``, of which ``gold`` are right."""
     order = words.nearest(ranker, asked, steps)
     kept = [steps[at] for place, at in enumerate(order) if place < _CANDIDATES or steps[at] in gold]
     paths = {words.path(path): len(path) for path in kept}
@@ -209,7 +210,7 @@ def kg_question(
 
 
 def batch_of(questions: Sequence[KgQuestion]) -> RankingBatch:
-    """Return questions as a batch; those about one topic choose among the same relation paths."""
+    """Join questions to a batch; those about one topic share their relation paths."""
     place: dict[str, int] = {}
     hops: list[int] = []
     among: dict[int, dict[int, None]] = {}
@@ -232,7 +233,7 @@ def batch_of(questions: Sequence[KgQuestion]) -> RankingBatch:
 def kg_questions(
     words: RankWords, questions: Sequence[TrainingQuestion], ranker: PathRanker
 ) -> tuple[list[KgQuestion], list[str]]:
-    """Return what questions are in the KG, one for each topic entity, and which are unusable.
+    """Return the questions linked to the KG, one for each topic entity, and unusable ones.
 
     Raises GraphError.
     """
@@ -256,7 +257,7 @@ def kg_questions(
 
 
 def _gold(meant: Meant, topic: int) -> set[tuple[tuple[int, int], ...]]:
-    """Return the relation paths from ``topic`` that lead to little but the answers."""
+    """Return the relation paths from ``topic`` whose tails are nearly exactly the answers."""
     if not len(meant.answers):
         return set()
     paths = relation_paths_to(meant.store, np.array([topic]), meant.answers, meant.rules, CAP)
@@ -282,11 +283,11 @@ def learn(
     progress: Progress,
     universal: str = UNIVERSAL,
 ) -> LearnReport:
-    """Fit a ranker to people's questions, and keep it if it is better than the one it starts from.
+    """Fit a ranker to people's questions, and keep it if it beats the one it starts from.
 
-    That is the one of ``options``, or else the bundled one that suits the KG, or ``universal``.
-    ``folder`` is the KG's, where the ranker and the phrases of ``options`` are kept. A run that is
-    stopped changes nothing but the phrases. Raises DataError if there are too few questions.
+    It starts from the ranker of ``options``, else the bundled one that suits the KG, or
+    ``universal``. ``folder``: the KG's, where the ranker and the phrases of ``options`` are kept. A
+    stopped run changes only the phrases. Raises DataError if there are too few questions.
     """
     began = time.perf_counter()
     out = folder / OWN_RANKER
@@ -348,7 +349,7 @@ def learn(
 def _asked(
     words: RankWords, file: Path, form: str, start: PathRanker, progress: Progress
 ) -> tuple[list[KgQuestion], int]:
-    """Return the questions of a file that the KG can answer, and how many it cannot.
+    """Return the questions of a file that the KG can answer, and the number of others.
 
     Raises DataError.
     """
@@ -373,9 +374,9 @@ def _asked(
 
 
 def _each_once(questions: Iterable[Question]) -> tuple[list[Question], list[str]]:
-    """Return the last of the entries of each question, and which had other answers before.
+    """Return the last entry of each question, and those whose answers were changed by it.
 
-    So one that is written many times, or judged again, weighs as much as any other.
+    Thus a question that was entered or judged several times counts once.
     """
     kept: dict[tuple[str, ...], Question] = {}
     changed: dict[str, None] = {}
@@ -390,7 +391,7 @@ def _each_once(questions: Iterable[Question]) -> tuple[list[Question], list[str]
 def _fitted(
     ranker: PathRanker, asked: Sequence[KgQuestion], options: LearnOptions, progress: Progress
 ) -> PathRanker:
-    """Return ``ranker`` with a head that is fitted to ``asked``."""
+    """Return ``ranker`` with a head fitted to the questions ``asked``."""
     head = fit_head(
         ranker,
         batch_of(asked),
@@ -403,7 +404,10 @@ def _fitted(
 
 
 def _take_phrases(store: GraphStore, folder: Path, file: Path, progress: Progress) -> None:
-    """Keep the phrases in ``file`` with the KG; write it if it is not there. Raises DataError."""
+    """Copy the phrases in ``file`` to the KG's folder; if the file is missing, write a template.
+
+    Raises DataError.
+    """
     if not file.exists():
         write_phrases(file, store, phrases_of(store, folder))
         progress.note(f"{file} has a phrase for each relation: edit them, and learn again with it.")

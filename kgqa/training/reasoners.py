@@ -1,8 +1,8 @@
-"""Fitting a graph reasoner: questions and answers → a model that walks to the answers.
+"""Training a graph reasoner to walk from topic entities to answers.
 
 After KG-CoT (IJCAI 2024, sec. 3.1): the squared error between the scores of the entities around a
-question and its answers, and the cross-entropy of the hop weights if the hops are known. Beside
-it, which is this project's, relation paths that lead to just the answers teach the relation scores
+question and its answers, and the cross-entropy of the hop weights if the hops are known. Beside it,
+which is this project's, relation paths that lead to just the answers teach the relation scores
 directly. The best weights are chosen by the first answers to check questions.
 """
 
@@ -70,10 +70,10 @@ Steps: TypeAlias = "tuple[tuple[int, int], ...]"
 
 @dataclass(frozen=True, slots=True)
 class WalkQuestion:
-    """A question by keys of the store: where walks start, where they should end.
+    """A question as keys: where walks start and should end.
 
-    ``hops``: how many it takes, 0 if that is not known. ``paths``: the relation paths that it
-    means, as steps: the gold ones if a set has them, else those whose tails fit the answers.
+    ``hops``: the number of hops, 0 if unknown. ``paths``: its relation paths, as steps: gold ones
+    if the data set has them, else those whose tails fit the answers.
     """
 
     id: str
@@ -85,9 +85,9 @@ class WalkQuestion:
 
 
 def is_check(question_id: str) -> bool:
-    """Return whether a training question is one that checkpoints are chosen by.
+    """Return whether a training question is one of the tenth that choose the checkpoint.
 
-    By a hash of its own, so that the fifth that is never trained on plays no part.
+    The hash differs from that of the held-out fifth, so that the choices are independent.
     """
     digest = hashlib.sha256(b"check:" + question_id.encode()).digest()
     return int.from_bytes(digest[:4], "big") < 0.1 * 2**32
@@ -99,10 +99,10 @@ def walk_questions(
     total: int,
     progress: Progress,
 ) -> tuple[list[WalkQuestion], DataReport]:
-    """Return the questions that can be trained on, each with its hops (0: not known), and a report.
+    """Return the trainable questions with their hops (0: unknown), and a report.
 
-    A question without answers has those that most of its gold relation paths lead to. Whether an
-    answer can be reached is checked if no gold relation path is known. Raises GraphError.
+    A question without answers has the tails of most of its gold relation paths. Whether an answer
+    can be reached is checked if no gold relation path is known. Raises GraphError.
     """
     store, rules = table.store, table.rules
     report = DataReport()
@@ -135,6 +135,7 @@ def walk_questions(
 
 
 def _around(table: HopTable, topics: IntArray) -> IntArray:
+    """Return the keys of entities that walks from ``topics`` can end in."""
     reached = frontier = np.unique(topics)
     ends = [np.empty(0, np.int64)]
     for _ in range(table.rules.hops):
@@ -152,7 +153,7 @@ def _around(table: HopTable, topics: IntArray) -> IntArray:
 def _steps_of_gold(
     question: TrainingQuestion, rules: WalkRules, number: Mapping[str, int]
 ) -> tuple[Steps, ...]:
-    """Return the gold relation paths as keys of steps, if all relations have a ``number``."""
+    """Return the gold relation paths as steps, if every relation has a ``number``."""
     spelt = []
     for path in () if question.loose else question.relation_paths:
         names = [step.removeprefix("^") for step in path]
@@ -165,7 +166,7 @@ def _steps_of_gold(
 
 
 def _fitting(meant: Meant) -> tuple[Steps, ...]:
-    """Return the gold paths that lead to an answer, else those whose tails are most like them."""
+    """Return the gold paths that lead to an answer, else those whose tails fit best."""
     candidates = meant.relation_paths()
     gold = [path for path, mark in candidates if mark >= GOLD or meant.by_paths]
     fitting = near_best([pair for pair in candidates if pair[0].f1 >= _LEAST], near=_NEAR)
@@ -189,14 +190,14 @@ def fit_reasoner(
     progress: Progress,
     encoder_name: str | None = None,
 ) -> ReasonerReport:
-    """Train on ``questions`` and write the reasoner that does best on ``checks`` into ``out``.
+    """Train on ``questions``, and write the reasoner that is best on ``checks`` into ``out``.
 
-    ``described`` goes into the card. ``encoder_name``: what loads the encoder again, if that is
-    not its name. A run that was stopped goes on from its last checkpoint in ``out``,
-    unless it is not to resume, and ends in the weights that it would have had.
+    ``described`` goes into the card. ``encoder_name``: loads the encoder again, if that is not its
+    name. A stopped run resumes from its last checkpoint in ``out``, unless the settings forbid it,
+    and ends in the same weights as an uninterrupted one.
 
     Raises DataError if there is nothing to train on, or if the checkpoint is of another run or
-    damaged; UsageError if two runs want the same folder; GraphError; and ModelError if ``out``
+    damaged; UsageError if two runs use the same folder; GraphError; and ModelError if ``out``
     cannot be written.
     """
     if not questions:
@@ -234,7 +235,7 @@ def fit_reasoner(
 
 
 class ReasonerRun:
-    """The model, the questions' states, and the relations as the model counts them."""
+    """A training run: the model, the questions' encoder states, and its relation vectors."""
 
     def __init__(
         self,
@@ -282,19 +283,21 @@ class ReasonerRun:
         )
 
     def beside(self) -> dict[str, Any]:
-        """Return what a checkpoint has beside the weights: what was met, relations in order."""
+        """Return the further state of a checkpoint: steps seen, and relations in order."""
         return {"seen": self.seen, "relations": torch.from_numpy(self.table.relations())}
 
     def take(self, beside: Mapping[str, Any]) -> None:
-        """Restore the state that a checkpoint holds besides the weights."""
+        """Restore the further state of a checkpoint."""
         self.seen.copy_(beside["seen"])
         self.table.number(beside["relations"].numpy())
 
     def _walk(self, rows: IntArray) -> tuple[Walked, Reading]:
+        """Walk for a batch of questions; return where it leads, and the reasoner's encoding."""
         reading = self.model.read(*map(torch.from_numpy, padded(self.states, rows)))
         tables = self.model.tables(self.words)
 
         def made(relations: IntArray) -> Tables:
+            """Return step vectors, recording which places and directions were trained."""
             if self.model.training:
                 for place in (0, 1):
                     steps = relations[relations[:, place] >= 0, place]
@@ -321,7 +324,7 @@ class ReasonerRun:
         return error + settings.path_weight * self._path_loss(rows, reading)
 
     def _path_loss(self, rows: IntArray, reading: Reading) -> Tensor:
-        """Return the loss of the relations that the questions' relation paths take, by step."""
+        """Return the loss of relation scores against the questions' relation paths, by step."""
         known = self.table.relations()
         if len(known) != len(self._pairs):
             self._pairs = {(int(a), int(b)): at for at, (a, b) in enumerate(known)}
@@ -345,6 +348,7 @@ class ReasonerRun:
         return torch.stack(parts).sum() if parts else reading.beta.sum() * 0.0
 
     def _wanted(self, walked: Walked, rows: IntArray) -> np.ndarray[Any, np.dtype[np.float32]]:
+        """Return 1 for each pair of question and entity that is an answer, else 0."""
         wanted = np.zeros(len(walked.node), np.float32)
         bounds = np.searchsorted(walked.question, np.arange(len(rows) + 1))
         for number, row in enumerate(rows):
@@ -354,9 +358,9 @@ class ReasonerRun:
 
     @torch.inference_mode()
     def check(self) -> Checked:
-        """Return figures of the check questions in percent.
+        """Return the figures on the check questions, in percent.
 
-        ``answer_threshold`` is that of the best F1.
+        ``answer_threshold``: the one with the best F1.
         """
         self.model.eval()
         rows, first, tenth = self.check_rows, 0, 0
@@ -388,7 +392,7 @@ class ReasonerRun:
 
 
 def _encoded(encoder: SentenceEncoder, texts: Sequence[str], progress: Progress) -> TokenStates:
-    """Return the token states of all texts; in parts, so that progress shows."""
+    """Return the token states of all texts, encoded in parts that show progress."""
     parts = []
     with progress.task("encoding questions", len(texts), "questions") as task:
         for start in range(0, len(texts), 1_000):
@@ -409,7 +413,7 @@ def _record(
     checks: Sequence[WalkQuestion],
     encoder: SentenceEncoder,
 ) -> dict[str, Any]:
-    """Return what a run is known by, beside its settings."""
+    """Return what identifies a run besides its settings: the KG, questions and encoder."""
     asked = [
         row
         and (row.id, row.question, row.topics.tolist(), row.answers.tolist(), row.hops, row.paths)
@@ -429,6 +433,7 @@ def _record(
 def _card(
     run: ReasonerRun, encoder: str, settings: ReasonerSettings, result: ReasonerReport
 ) -> ReasonerCard:
+    """Return the card of the trained reasoner."""
     rules = run.table.rules
     figures = {
         "check questions": result.checked,
@@ -463,11 +468,11 @@ def train_reasoner(
     cache: Path,
     progress: Progress,
 ) -> ReasonerReport:
-    """Train a reasoner into the folder ``out``; a stopped run goes on from its last checkpoint.
+    """Train a reasoner into the folder ``out``; a stopped run resumes from its checkpoint.
 
     ``device`` and ``cache`` are those of the sentence encoder
-    (:func:`kgqa.models.sentences.load_sentence_encoder`). Checkpoints are chosen by a tenth of the
-    questions. Raises DataError, GraphError, ModelError, UsageError.
+    (:func:`kgqa.models.sentences.load_sentence_encoder`). A tenth of the questions chooses the
+    checkpoint. Raises DataError, GraphError, ModelError, UsageError.
     """
     rules = WalkRules(
         options.hops, options.direction or store.info.direction, options.mediators or "collapse"

@@ -1,4 +1,4 @@
-"""What training reports: figures that print as JSON, and the README of what was trained."""
+"""The reports of training, which print as JSON, and the README of a trained adapter."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LICENCE = re.compile(r"^licen[cs]e:\s*(\S.*)$", re.MULTILINE)
 
 
 class TrainingReport(BaseModel):
-    """A report; ``data`` describes what was trained on."""
+    """A training report; ``data`` describes the training data."""
 
     model_config = ConfigDict(frozen=True, populate_by_name=True)
 
@@ -35,7 +35,7 @@ class TrainingReport(BaseModel):
 
 
 class ExamplesReport(TrainingReport):
-    """How many examples were written into ``file``, and how many are held out."""
+    """The number of examples written to ``file``, and of held-out ones."""
 
     examples: int
     held_out: int
@@ -43,10 +43,10 @@ class ExamplesReport(TrainingReport):
 
 
 class AdapterReport(TrainingReport):
-    """What a run gave; losses are means over completion tokens.
+    """The result of training an adapter; losses are means over completion tokens.
 
-    ``held_out_loss``: None if nothing was held out. ``seconds``: of this process alone.
-    ``resumed_from``: the step of the checkpoint that the run went on from.
+    ``held_out_loss``: None if nothing was held out. ``seconds``: of this process only.
+    ``resumed_from``: the step of the checkpoint that the run resumed from.
     """
 
     folder: Path
@@ -60,11 +60,11 @@ class AdapterReport(TrainingReport):
 
 
 class LearnReport(TrainingReport):
-    """What learning gave: mean log-likelihoods of the questions held out, before and after.
+    """The result of learning: mean log-likelihoods of held-out questions, before and after.
 
-    ``first_before``, ``first_after``: per cent of them whose likeliest relation path is right.
-    ``folder``: where the ranker is, None if it was not better and is not kept. ``adapter``: what
-    training one gave, if it was wanted. Without ``questions`` only phrases were taken.
+    ``first_before``, ``first_after``: percentage of them whose most probable relation path is
+    right. ``folder``: where the ranker is, None if it was not better and not kept. ``adapter``: the
+    report of training one, if requested. Without ``questions`` only phrases were read.
     """
 
     folder: Path | None = None
@@ -80,10 +80,10 @@ class LearnReport(TrainingReport):
 
 
 class ReasonerReport(TrainingReport):
-    """What training a reasoner gave; figures are of the check questions, in percent.
+    """The result of training a reasoner; figures on the check questions, in percent.
 
-    ``seconds`` are of this process alone, ``resumed_from`` is the step of the checkpoint that the
-    run went on from.
+    ``seconds`` are of this process only, ``resumed_from`` is the step of the checkpoint that the
+    run resumed from.
     """
 
     folder: Path
@@ -102,7 +102,7 @@ class ReasonerReport(TrainingReport):
 def write_readme(
     out: Path, kg_llm: KgLLM, settings: TrainingSettings, result: AdapterReport
 ) -> None:
-    """Write ``README.md`` into ``out``."""
+    """Write the ``README.md`` of an adapter or model into ``out``."""
     what = "All weights" if settings.full else "LoRA adapter"
     card = kg_llm.card
     use = f"--model {out.name}" if settings.full else f"--adapter {out.name}"
@@ -141,6 +141,7 @@ def write_readme(
 
 
 def _base_licence(kg_llm: KgLLM) -> str:
+    """Return the base model's name with its licence, as far as its folder states one."""
     if kg_llm.name == SMOLLM:
         return f"{SMOLLM}, Apache-2.0"
     readme = Path(str(kg_llm.model.config.name_or_path or "")) / "README.md"
@@ -154,4 +155,5 @@ def _base_licence(kg_llm: KgLLM) -> str:
 
 
 def _text(value: Any) -> str:
+    """Return a value as text, a list separated by commas."""
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

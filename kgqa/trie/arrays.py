@@ -28,14 +28,17 @@ _PADDED = 1 << 26  # tokens that are sorted as rows of one length; more would fi
 
 
 def offsets_of(lengths: IntArray) -> IntArray:
-    """Return where runs of the given lengths start when joined, and the end of the last."""
+    """Return the cumulative offsets of runs with the given lengths, 0 first and the total last."""
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
 
 
 def dense(numbers: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the distinct non-negative numbers, ascending, and each number's index among them."""
+    """Return the distinct numbers, ascending, and each number's index among them.
+
+    ``numbers`` must not be negative.
+    """
     # while the numbers are not far apart, counting is faster than sorting
     most = int(numbers.max(initial=-1)) + 1
     if most > min(_MARKED, _SPARSE * len(numbers) + 4_096):
@@ -81,7 +84,7 @@ class Sequences:
         return Sequences(tokens, offsets_of(lengths))
 
     def shared_prefix(self, first: IntArray, other: IntArray) -> IntArray:
-        """Return the common prefix's length of each row of ``first`` and that of ``other``."""
+        """Return the length of the common prefix of sequences ``first[i]`` and ``other[i]``."""
         places = np.empty(len(first), np.int64)
         for start in range(0, len(first), _COMPARED):  # in pieces that stay in the caches
             part = slice(start, start + _COMPARED)
@@ -89,6 +92,7 @@ class Sequences:
         return places
 
     def _shared(self, one: IntArray, other: IntArray) -> IntArray:
+        """Return the common prefix lengths of sequences ``one[i]`` and ``other[i]``, at once."""
         shorter = np.minimum(
             *(self.offsets[rows + 1] - self.offsets[rows] for rows in (one, other))
         )
@@ -102,20 +106,20 @@ class Sequences:
 
 
 def sequences(rows: Sequence[Sequence[int]]) -> Sequences:
-    """Return Python lists of token ids as joined arrays."""
+    """Convert Python lists of token ids to joined arrays."""
     lengths = np.fromiter(map(len, rows), np.int64, len(rows))
     tokens = np.fromiter(chain.from_iterable(rows), np.int64, int(lengths.sum()))
     return Sequences(tokens, offsets_of(lengths))
 
 
 def joined(several: Sequence[Sequences]) -> Sequences:
-    """Return the sequences of ``several``, one after another."""
+    """Concatenate several sets of sequences into one."""
     lengths = np.concatenate([part.lengths for part in several])
     return Sequences(np.concatenate([part.tokens for part in several]), offsets_of(lengths))
 
 
 class Groups:
-    """Row numbers by group: ``group[i]`` is the group of row i, one of ``0 … count - 1``."""
+    """Row numbers by group: ``group[i]``, one of ``0 … count - 1``, is the group of row i."""
 
     def __init__(self, group: IntArray, count: int) -> None:
         self.order = np.argsort(group, kind="stable")
@@ -128,10 +132,10 @@ class Groups:
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
-    """Distinct sequences in token order; a prefix comes before its continuations.
+    """Distinct sequences sorted by tokens, front-coded; a prefix comes before its continuations.
 
-    ``lengths``, ``shared``: tokens of each, and those in common with the one above; ``own``: the
-    others, joined. ``number``: the distinct sequence of each given one.
+    ``lengths``: tokens of each; ``shared``: tokens in common with the sequence before; ``own``: all
+    other tokens, joined. ``number``: for each input sequence the distinct one that it equals.
     """
 
     lengths: IntArray
@@ -149,7 +153,7 @@ class Ordered:
 
 
 def in_order(all_of: Sequences) -> Ordered:
-    """Return the distinct sequences in token order, whatever they are made of."""
+    """Return the distinct sequences sorted by tokens, with the fastest sort that fits them."""
     rows = _padded(all_of)
     keys = (
         _bytes(all_of) if rows is None else rows.view(f"S{rows.itemsize * rows.shape[1]}").ravel()
@@ -170,12 +174,13 @@ def in_order(all_of: Sequences) -> Ordered:
 
 
 def _big_endian(tokens: IntArray) -> NDArray[Any]:
+    """Return ``tokens + 1`` as big-endian integers, whose bytes sort as the numbers do."""
     most = int(tokens.max(initial=0)) + 1
     return (tokens + 1).astype(">u2" if most < 1 << 16 else ">u4" if most < 1 << 32 else ">u8")
 
 
 def _padded(all_of: Sequences) -> NDArray[Any] | None:
-    """Return the sequences as rows of one length, None if they would fill the memory."""
+    """Return the sequences as rows of one length, zero-padded, None if memory would not do."""
     lengths = all_of.lengths
     longest = max(1, int(lengths.max(initial=0)))
     if len(all_of) * longest > _PADDED:
@@ -187,7 +192,7 @@ def _padded(all_of: Sequences) -> NDArray[Any] | None:
 
 
 def _bytes(all_of: Sequences) -> NDArray[Any]:
-    """Return each sequence as Python's bytes."""
+    """Return each sequence as a Python ``bytes`` object that sorts as its tokens do."""
     tokens = _big_endian(all_of.tokens)
     data, ends = tokens.tobytes(), (tokens.itemsize * all_of.offsets).tolist()
     return np.array([data[start:stop] for start, stop in pairwise(ends)], object)
@@ -195,7 +200,11 @@ def _bytes(all_of: Sequences) -> NDArray[Any]:
 
 @dataclass(frozen=True, slots=True)
 class TokenTrie:
-    """The arrays: ``token`` and ``leaf`` of shape ``[nodes]``, ``first_child`` ``[nodes + 1]``."""
+    """A trie as arrays in breadth-first order.
+
+    ``token`` and ``leaf`` (a sequence's number, or -1) have the shape ``[nodes]``, ``first_child``
+    ``[nodes + 1]``.
+    """
 
     token: IntArray
     first_child: IntArray
@@ -207,13 +216,13 @@ class TokenTrie:
         return len(self.token)
 
     def children(self, node: int) -> tuple[IntArray, int]:
-        """Return the tokens out of ``node`` and the first of the nodes they lead to, in order."""
+        """Return the tokens of the children of ``node`` and the number of its first child."""
         first = int(self.first_child[node])
         return self.token[first : int(self.first_child[node + 1])], first
 
 
 def build_trie(ordered: Ordered) -> TokenTrie:
-    """Return the trie of the sequences, whose numbers its leaves have."""
+    """Build the trie of sorted sequences; leaves hold the sequences' numbers."""
     # a sequence (row) opens a node for each of its own tokens
     shared, nodes = ordered.shared, len(ordered.own)
     counts = ordered.lengths - shared

@@ -38,9 +38,9 @@ _MANY = 1_024  # names of which only the first words are tokenised until one of 
 
 
 class _GraphSegments(Segments):
-    """Segments of paths in one graph, the names and hops of many in few calls.
+    """The segments of paths in one graph; names and hops of many paths are read in few calls.
 
-    Their rows: topic key, then four columns a hop.
+    A row is a path: the topic's key, then four columns for each hop.
     """
 
     def __init__(self, store: GraphStore, lexicon: PathLexicon) -> None:
@@ -49,11 +49,11 @@ class _GraphSegments(Segments):
         self.closing = lexicon.closing
 
     def heads(self, several: list[IntArray]) -> list[Segment]:
-        """Return the segments of the heads of ``several`` rows, named together."""
+        """Return the head segment of each array of rows; all names are read together."""
         return self._named([(0, rows) for rows in several], begun=False)
 
     def follow(self, ends: Iterable[tuple[Segment, int]]) -> None:
-        """Set in ``following`` the segments that may follow each leaf, for all leaves at once."""
+        """Set in ``following`` the next segments of each (segment, leaf), reading all at once."""
         named: dict[tuple[bool, bool], list[tuple[Segment, int]]] = {}
         relations: list[tuple[Segment, int]] = []
         for segment, leaf in ends:
@@ -74,9 +74,10 @@ class _GraphSegments(Segments):
                 segment.following[leaf] = names
 
     def _named(self, paths: list[tuple[int, IntArray]], *, begun: bool) -> list[Segment]:
-        """Return the segment of the entities at each level, all heads or none, of rows.
+        """Return, for each (level, rows), the segment of the names of the entities at that level.
 
-        Of many only the first words are tokenised at first; ``begun``: the rests of names.
+        Either all are heads or none. Of many names only the first word is tokenised at first;
+        ``begun``: tokenise the rest.
         """
         columns = [rows[:, 2 * level] for level, rows in paths]
         keys, number = dense(np.concatenate(columns))
@@ -99,6 +100,10 @@ class _GraphSegments(Segments):
         return moves
 
     def _extended(self, paths: list[tuple[int, IntArray]]) -> list[IntArray]:
+        """Return the rows of each path set extended by the next hop.
+
+        This class reads whole paths at once and returns them unchanged; subclasses extend them.
+        """
         return [rows for _, rows in paths]
 
 
@@ -132,11 +137,12 @@ class ComposedConstraint(LazyConstraint):
 
 
 def _hops_of(rows: IntArray) -> IntArray:
+    """Return the hops of rows as an array ``[paths, hops, 4]``."""
     return rows[:, 1:_ONWARD].reshape(len(rows), rows.shape[1] // 4, 4)
 
 
 class _Walks(_GraphSegments):
-    """Segments of walks; the hops out of an entity are read once."""
+    """Segments of walks through the graph; the hops out of each entity are read once."""
 
     def __init__(self, store: GraphStore, rules: WalkRules, lexicon: PathLexicon) -> None:
         super().__init__(store, lexicon)
@@ -144,10 +150,12 @@ class _Walks(_GraphSegments):
         self._out: dict[int, tuple[IntArray, IntArray]] = {}  # hops, and the kinds of their tails
 
     def with_hops(self, keys: IntArray) -> IntArray:
+        """Return those of ``keys`` that have a hop."""
         self._read(keys)
         return keys[[len(self._out[key][0]) > 0 for key in keys.tolist()]]
 
     def _read(self, keys: IntArray) -> None:
+        """Read the hops out of ``keys`` that are not known yet."""
         new = np.array([key for key in keys.tolist() if key not in self._out], np.int64)
         if not len(new):
             return
@@ -158,11 +166,13 @@ class _Walks(_GraphSegments):
             self._out[key] = (hops.hop[part], hops.kind[part].astype(np.int64))
 
     def _extended(self, paths: list[tuple[int, IntArray]]) -> list[IntArray]:
+        """Return the rows of each path set extended by every admissible next hop."""
         paths = [(depth, rows[rows[:, _ONWARD] > 0]) for depth, rows in paths]
         self._read(np.unique(np.concatenate([rows[:, 4 * depth] for depth, rows in paths])))
-        return [self._one_more(depth, rows) for depth, rows in paths]
+        return [self._next_hops(depth, rows) for depth, rows in paths]
 
-    def _one_more(self, depth: int, rows: IntArray) -> IntArray:
+    def _next_hops(self, depth: int, rows: IntArray) -> IntArray:
+        """Return the ``rows`` of walks of ``depth`` hops, each extended by every admissible hop."""
         out = [self._out[key] for key in rows[:, 4 * depth].tolist()]
         added = np.concatenate([np.empty((0, 4), np.int64), *(hops for hops, _ in out)])
         kind = np.concatenate([np.empty(0, np.int64), *(kinds for _, kinds in out)])
@@ -176,7 +186,7 @@ class _Walks(_GraphSegments):
 
 
 class TripletLanguage(_GraphSegments):
-    """Triplets of one graph as tokens, shared by all its constraints; for one thread."""
+    """The triplets of one graph as tokens, shared by all steps' constraints; for one thread."""
 
     def __init__(self, store: GraphStore, triplets: Triplets, lexicon: PathLexicon) -> None:
         super().__init__(store, lexicon)
@@ -193,6 +203,7 @@ class TripletLanguage(_GraphSegments):
         return TripletConstraint(self, heads, 1)
 
     def _read(self, keys: IntArray) -> None:
+        """Read the triplets around ``keys`` and tokenise their heads."""
         if not len(keys):
             return
         triplets = dict(zip(keys.tolist(), self._triplets.around(keys), strict=True))
@@ -203,7 +214,10 @@ class TripletLanguage(_GraphSegments):
 
 
 class TripletConstraint(LazyConstraint):
-    """The language of one step of a chain. A :class:`kgqa.trie.constraint.Constraint`."""
+    """The triplets that one step of a chain may write.
+
+    A :class:`kgqa.trie.constraint.Constraint`.
+    """
 
     def ground(self, state: int) -> PathTable:
         """Return every triplet that the text of the end ``state`` stands for, as a path, sorted."""

@@ -1,4 +1,4 @@
-"""The interface between what may be written and how it is decoded.
+"""The interface of constraints: which token sequences a decoder may write.
 
 A state is an integer that stands for one prefix. It fails closed: a state without a continuation
 that is not an end is a dead end. Long work inside a constraint (naming many tails) is done in
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """The moves out of states (``row``: which of those asked for), sorted by (row, token)."""
+    """The moves out of states, sorted by (row, token): token and next state of each.
+
+    ``row``: the index, in the list of states expanded, of the state that the move starts from.
+    """
 
     row: IntArray
     token: IntArray
@@ -49,7 +52,7 @@ class Constraint(Protocol):
 
 
 def nothing_to_write(what: str) -> EmptyLanguageError:
-    """Return the error for a language without a sequence; ``what`` says why it has none."""
+    """Return the error for an empty language; ``what`` is the sentence with the reason."""
     return EmptyLanguageError(
         f"{what}, so there is nothing the model may write.",
         "Choose another `entity`, or look at this one with: kgqa paths ENTITY",

@@ -1,4 +1,4 @@
-"""A token trie for a person: lines, and how it branches."""
+"""A token trie in readable form: its sequences as text lines, and statistics of its branching."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TrieLevel:
 
 @dataclass(frozen=True, slots=True)
 class Branching:
-    """How a trie branches: ``mean`` children of nodes with any, the share of those with one."""
+    """Statistics of a trie: its levels, the mean number of children, the share of single ones."""
 
     levels: tuple[TrieLevel, ...]
     mean: float
@@ -38,7 +38,7 @@ class Branching:
 
 
 def branching(trie: TokenTrie) -> Branching:
-    """Return how ``trie`` branches, the root at depth 0."""
+    """Count the nodes and children of ``trie`` by depth, the root at depth 0."""
     counts = np.diff(trie.first_child)
     levels = []
     for depth, (start, stop) in enumerate(_levels(trie)):
@@ -62,6 +62,7 @@ def sequence_tokens(trie: TokenTrie) -> int:
 
 
 def _levels(trie: TokenTrie) -> Iterator[tuple[int, int]]:
+    """Yield the first node of each level and the one after its last."""
     start, stop = 0, 1
     while start < stop:
         yield start, stop
@@ -73,7 +74,7 @@ def text_lines(trie: TokenTrie, encoder: TokenEncoder, limit: int) -> list[str]:
 
     ``|`` stands between tokens, ``{5}`` where any of five may follow; both are escaped in tokens.
     """
-    show = _shower(encoder)
+    show = _display_of(encoder)
     counts = np.diff(trie.first_child).tolist()
     lines = []
     for nodes in _sequences(trie, limit):
@@ -84,10 +85,12 @@ def text_lines(trie: TokenTrie, encoder: TokenEncoder, limit: int) -> list[str]:
 
 
 def _mark(children: int) -> str:
+    """Return ``{n}`` for a node with n > 1 children, otherwise an empty string."""
     return f"{{{children}}}" if children > 1 else ""
 
 
 def _sequences(trie: TokenTrie, limit: int) -> Iterator[list[int]]:
+    """Yield the first ``limit`` sequences in token order as lists of nodes from the root."""
     above = np.repeat(np.arange(trie.nodes), np.diff(trie.first_child))
     parent = np.concatenate([np.full(1, -1, np.int64), above])
     ends = np.flatnonzero(trie.leaf >= 0)
@@ -100,20 +103,27 @@ def _sequences(trie: TokenTrie, limit: int) -> Iterator[list[int]]:
 
 
 def token_text(encoder: TokenEncoder, token: int) -> str:
-    """Return the text of a token inside a text; at its front some decoders drop a space."""
+    """Return the text of a token as it is inside a text, with its leading space.
+
+    Some decoders drop that space at the front of a text.
+    """
     alone, twice = encoder.decode([token]), encoder.decode([token, token])
     return twice[len(alone) :] if twice.startswith(alone) else alone
 
 
-def _shower(encoder: TokenEncoder) -> Callable[[int], str]:
+def _display_of(encoder: TokenEncoder) -> Callable[[int], str]:
+    """Return a function from a token id to its text with separators and controls escaped."""
+
     @cache
     def show(token: int) -> str:
+        """Return the escaped text of ``token``."""
         return _visible(token_text(encoder, token))
 
     return show
 
 
 def _visible(text: str) -> str:
+    """Escape separators of the export and unprintable characters in ``text``."""
     return "".join(
         _STRUCTURE.get(letter)
         or (

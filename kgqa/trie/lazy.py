@@ -1,4 +1,4 @@
-"""Languages that are read while they are decoded: states are numbered as they are reached.
+"""Constraints whose states are numbered, and whose paths are read, as the decoder reaches them.
 
 A segment (head, relation, tail, …) is a small trie over the texts of some paths. A state is a set
 of positions, since a prefix may stand for several things: shared names, names that begin others or
@@ -29,12 +29,12 @@ Moves: TypeAlias = "tuple[IntArray, IntArray]"
 
 @dataclass(slots=True, eq=False)
 class Segment:
-    """The texts that one segment of a set of paths may have, as a trie.
+    """A trie of the texts that one part (a name or a relation) of a set of paths may have.
 
-    ``level``: segments before it (even: entities, odd: relations). ``rows``: the paths, as
-    whoever makes the segments has them. ``groups``: which have a leaf's text. ``following``:
-    segments by leaf. ``begun``: whether the texts are first words of names, whose rests follow as
-    segments of the same level.
+    ``level``: the number of segments before it (even: entities, odd: relations). ``rows``: the
+    paths, in the form of the class that made the segment. ``groups``: the rows of each leaf's text.
+    ``following``: the next segments by leaf. ``begun``: whether the texts are first words of names,
+    whose rests follow as segments of the same level.
     """
 
     level: int
@@ -45,29 +45,29 @@ class Segment:
     begun: bool = False
 
     def of(self, leaf: int) -> IntArray:
-        """Return the paths whose text in this segment is that of ``leaf``."""
+        """Return the rows of the paths whose text in this segment is that of ``leaf``."""
         return self.rows[self.groups.rows(leaf)]
 
 
 class Segments(ABC):
-    """Makes the segments of paths."""
+    """Reads the segments of paths from a graph or an index."""
 
     closing: int
     """The token that ends a path."""
 
     @abstractmethod
     def follow(self, ends: Iterable[tuple[Segment, int]]) -> None:
-        """Set the segments that may follow each leaf of ``ends``, for all leaves at once."""
+        """Set in ``following`` the next segments of each (segment, leaf), reading all at once."""
 
     def ended(self, segment: Segment, leaf: int) -> IntArray:
-        """Return the rows of the paths with the text of ``leaf`` that may end there."""
+        """Return the rows that have the text of ``leaf`` and are whole paths there."""
         return segment.of(leaf)
 
 
 def segment_of(
     level: int, rows: IntArray, texts: Sequences, text_of: IntArray, *, begun: bool = False
 ) -> Segment:
-    """Return the segment of ``rows``; ``text_of``: which of ``texts`` each has in it."""
+    """Build the segment of ``rows``; ``text_of``: each row's index into ``texts``."""
     distinct = in_order(texts)
     groups = Groups(distinct.number[text_of], len(distinct))
     return Segment(level, build_trie(distinct), rows, groups, begun=begun)
@@ -75,6 +75,8 @@ def segment_of(
 
 @dataclass(frozen=True, slots=True)
 class _Position:
+    """A node of a segment's trie, and its leaf or -1."""
+
     segment: Segment
     node: int
     leaf: int
@@ -82,13 +84,18 @@ class _Position:
 
 @dataclass(slots=True)
 class _State:
+    """A decoding state: its trie positions, its moves once read, and the rows that end in it."""
+
     positions: list[_Position]
     moves: Moves | None = None
     ended: list[IntArray] = field(default_factory=list)
 
 
 class LazyConstraint(ABC):
-    """A ``Constraint`` of paths of at most ``hops`` hops, made by ``segments``; for one thread."""
+    """A ``Constraint`` that reads paths of up to ``hops`` hops from ``segments`` on demand.
+
+    For one thread.
+    """
 
     def __init__(self, segments: Segments, heads: Iterable[Segment], hops: int) -> None:
         self._segments = segments
@@ -127,9 +134,11 @@ class LazyConstraint(ABC):
         """Return every id path that the text of the end ``state`` stands for."""
 
     def _ended(self, state: int) -> list[IntArray]:
+        """Return the rows of the paths that end in ``state``."""
         return self._states[state].ended
 
     def _enter_following(self, states: Sequence[_State]) -> None:
+        """Add to states at the end of a segment the roots of the next segments."""
         # all states at once: each level of segments is one question to the store or the index
         waiting = [(state, position) for state in states for position in state.positions]
         while waiting:
@@ -147,6 +156,7 @@ class LazyConstraint(ABC):
                 state.positions.append(position)
 
     def _moves(self, state: _State) -> Moves:
+        """Return the tokens and new states out of ``state``; after a path, the closing token."""
         nexts: dict[int, list[_Position]] = {}
         closed: list[IntArray] = []
         for position in state.positions:
@@ -169,6 +179,7 @@ class LazyConstraint(ABC):
 
 
 def _position(segment: Segment, node: int) -> _Position:
+    """Return the position of ``node`` in a segment, with its leaf."""
     return _Position(segment, node, int(segment.trie.leaf[node]))
 
 

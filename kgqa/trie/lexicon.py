@@ -1,4 +1,4 @@
-"""The token ids of the parts of paths, each part tokenised once.
+"""The token ids of the parts of paths (names, relations); each part is tokenised once.
 
 A path's tokens are *defined* as those of its parts joined (head, each relation between links, each
 tail, closing token), so stored and composed constraints accept the same language.
@@ -71,6 +71,7 @@ class PathLexicon:
         self.clear()
 
     def _marker(self, marker: str) -> int:
+        """Return the token id of a marker. Raises MarkerMissingError."""
         token = self.encoder.marker_id(marker)
         if token is None:
             raise MarkerMissingError(
@@ -81,6 +82,7 @@ class PathLexicon:
         return token
 
     def _encode(self, texts: Sequence[str], part: _Part) -> list[list[int]]:
+        """Return the token ids of ``texts`` as one kind of path part, with the tokens around it."""
         distinct = list(dict.fromkeys(texts))
         ids = self.encoder.encode([part.gap + text for text in distinct])
         if part.before or part.behind:
@@ -101,18 +103,20 @@ class PathLexicon:
     def first_words(
         self, store: GraphStore, keys: IntArray, *, heads: bool
     ) -> tuple[Sequences, IntArray]:
-        """Return the token ids of the distinct first words of names, and which each entity has.
+        """Return the token ids of distinct first words of names, and each entity's index in them.
 
-        They begin what :meth:`heads` or :meth:`tails` gives, if the encoder ``splits_at_spaces``.
+        They are the beginning of what :meth:`heads` or :meth:`tails` returns, if the encoder
+        ``splits_at_spaces``.
         """
         self._belong_to(store)
         part = self._heads if heads else self._tails
 
         def encoded(new: list[str]) -> list[list[int]]:
+            """Return the token ids of new first words."""
             return self._encode(new, part)
 
         numbers = keys.tolist()
-        for some in _pieces([key for key in numbers if key not in part.word]):
+        for some in _batches([key for key in numbers if key not in part.word]):
             words = [_first_word(name) for name in names_of(store, np.array(some))]
             part.word.update(zip(some, part.words.rows(words, encoded).tolist(), strict=True))
         rows = np.fromiter(map(part.word.__getitem__, numbers), np.int64, len(numbers))
@@ -120,19 +124,22 @@ class PathLexicon:
         return part.words.at(distinct), number
 
     def _named(self, store: GraphStore, keys: IntArray, *, heads: bool) -> Sequences:
+        """Return the token ids of entities' names as heads or as tails."""
         self._belong_to(store)
         part = self._heads if heads else self._tails
 
         def encoded(new: list[int]) -> list[list[int]]:
+            """Return the token ids of the names of new keys."""
             return self._encode(names_of(store, np.array(new)), part)
 
         return part.names.take(keys.tolist(), encoded)
 
     def relations(self, store: GraphStore, pairs: IntArray) -> Sequences:
-        """Return the token ids of relations (step pairs ``[n, 2]``), with the links around."""
+        """Return the token ids of relations (step pairs ``[n, 2]``) with their separators."""
         self._belong_to(store)
 
         def encoded(new: list[tuple[int, int]]) -> list[list[int]]:
+            """Return the token ids of new step pairs."""
             names = store.relations().names
             labels = [self.form.relation(first, second, names) for first, second in new]
             return self._encode(labels, self._relations)
@@ -140,11 +147,11 @@ class PathLexicon:
         return self._relations.names.take(list(map(tuple, pairs.tolist())), encoded)
 
     def sequence(self, head: str, hops: Sequence[tuple[str, str]]) -> list[int]:
-        """Return the token ids of a path of a head's name and each hop's relation and tail."""
+        """Return the token ids of a path: its head's name, then (relation, tail) for each hop."""
         return [token for part in self.parts(head, hops) for token in part]
 
     def parts(self, head: str, hops: Sequence[tuple[str, str]]) -> list[list[int]]:
-        """Return :meth:`sequence` in parts; names of entities stand at the odd places."""
+        """Return the token ids of :meth:`sequence` in parts; entities' names are at odd indices."""
         gap = self.form.gap
         texts = [self.form.lead + head, *(gap + part for hop in hops for part in hop)]
         head_ids, *rest = self.encoder.encode(texts)
@@ -155,7 +162,7 @@ class PathLexicon:
 
     @property
     def names(self) -> int:
-        """How many names and relations are remembered."""
+        """The number of names and relations in memory."""
         return len(self._heads) + len(self._tails) + len(self._relations)
 
     def clear(self) -> None:
@@ -166,13 +173,14 @@ class PathLexicon:
         self._relations = _Part(form.gap, self.link, self.link)
 
     def _belong_to(self, store: GraphStore) -> None:
+        """Forget all names if ``store`` is another one than before."""
         if store is not self._store:  # its keys are others
             self.clear()
             self._store = store
 
 
 class _Part:
-    """One part of paths (head, relation, tail): the text around it, and its known token ids."""
+    """A kind of path part (head, relation or tail): the text around it, and its known token ids."""
 
     def __init__(
         self, gap: str, before: tuple[int, ...] = (), behind: tuple[int, ...] = ()
@@ -186,6 +194,8 @@ class _Part:
 
 
 class _Pool:
+    """Token ids by key, in joined arrays; new keys are encoded in batches."""
+
     def __init__(self) -> None:
         self._row: dict[Any, int] = {}
         self._tokens = array("q")
@@ -199,14 +209,15 @@ class _Pool:
     ) -> Sequences:
         """Return the token ids of each key; ids of new keys are read from ``encoded`` in batches.
 
-        What was encoded stays if a time limit ends it (:mod:`kgqa.trie.constraint`).
+        Ids encoded before a time limit ends the call are kept (:mod:`kgqa.trie.constraint`).
         """
         return self.at(self.rows(keys, encoded))
 
     def rows(
         self, keys: Sequence[Any], encoded: Callable[[list[Any]], Sequence[Sequence[int]]]
     ) -> IntArray:
-        for some in _pieces([key for key in dict.fromkeys(keys) if key not in self._row]):
+        """Return the row of each key in the pool, after encoding new keys."""
+        for some in _batches([key for key in dict.fromkeys(keys) if key not in self._row]):
             ids = sequences(encoded(some))
             self._offsets.frombytes((self._offsets[-1] + ids.offsets[1:]).tobytes())
             self._tokens.frombytes(ids.tokens.tobytes())
@@ -214,6 +225,7 @@ class _Pool:
         return np.fromiter(map(self._row.__getitem__, keys), np.int64, len(keys))
 
     def at(self, rows: IntArray) -> Sequences:
+        """Return the token ids at ``rows``, copied."""
         # views, that must be gone before the arrays grow again: ``take`` copies
         tokens, offsets = (
             np.frombuffer(buffer, np.int64) for buffer in (self._tokens, self._offsets)
@@ -221,20 +233,20 @@ class _Pool:
         return Sequences(tokens, offsets).take(rows)
 
 
-def _pieces(new: list[Any]) -> Iterator[list[Any]]:
-    """Yield batches to read and tokenise, until the deadline."""
+def _batches(new: list[Any]) -> Iterator[list[Any]]:
+    """Yield ``new`` in batches, checking the deadline before each."""
     for start in range(0, len(new), _AT_ONCE):
         check_deadline()
         yield new[start : start + _AT_ONCE]
 
 
 def _first_word(name: str) -> str:
-    """Return the text before its first space, if that is single in plain text, else all."""
+    """Return a name's text before its first space, or all of it if it may not be split there."""
     word, _, rest = name.partition(" ")
     return word if word and rest and rest[0] != " " and name.isprintable() else name
 
 
 def names_of(store: GraphStore, keys: IntArray) -> list[str]:
-    """Return the name of each key as it stands in a path: the id if it has no name."""
+    """Return each entity's name as paths write it: its id if it has no name."""
     entities = store.entities(keys)
     return [name or id_ for name, id_ in zip(entities.names, entities.ids, strict=True)]

@@ -1,4 +1,4 @@
-"""Precomputing tries: the topic entities an index lacks, as work units that give whole shards.
+"""Precomputing tries: topic entities without one are divided into units that give whole shards.
 
 The shards of a unit depend on its entities alone and are entered together and in order, so a
 stopped run goes on and writes the same files. Nothing here imports a model library, so that workers
@@ -41,7 +41,7 @@ PATHS_IN_SHARD = 1 << 20  # a unit with more gets several shards
 
 @dataclass(frozen=True, slots=True)
 class PrecomputeResult:
-    """What the whole index holds after a run: the JSON of ``kgqa precompute-tries``."""
+    """The totals of the whole index after a run: the JSON of ``kgqa precompute-tries``."""
 
     entities: int
     stored: int
@@ -73,11 +73,11 @@ def precompute(
     unit: int = UNIT,
     progress: Progress,
 ) -> PrecomputeResult:
-    """Write the tries of ``topics`` (keys; None: all named entities) that ``writer`` lacks.
+    """Compute and write the tries of ``topics`` that ``writer`` lacks (None: all named entities).
 
-    ``resources`` opens a store and makes a lexicon, wherever units run; picklable for another
-    process. Units of ``unit`` entities run by ``executor``. Raises IndexFault and
-    WorkerError; errors of the store propagate.
+    ``resources`` opens a store and makes a lexicon in every worker, and must be picklable for other
+    processes. ``executor`` runs units of ``unit`` entities. Raises IndexFault and WorkerError;
+    errors of the store propagate.
     """
     began = time.monotonic()
     key = writer.manifest.key
@@ -122,7 +122,7 @@ class UnitSettings:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """The shards of a unit's entities, and the ids of the entities with more paths than the cap."""
+    """The result of a work unit: shards, and the ids of entities with more paths than the cap."""
 
     shards: list[NewShard]
     composed: list[str]
@@ -133,7 +133,7 @@ class Unit:
 def open_worker(
     resources: Resources, settings: UnitSettings
 ) -> Iterator[Callable[[IntArray], Unit]]:
-    """Open a store and a lexicon in a ``with``; yield the function that builds one unit."""
+    """Open a store and a lexicon in a ``with``; yield a function from entity keys to a unit."""
     store, lexicon = resources()
     with store:
         worker = Worker(store, lexicon)
@@ -141,7 +141,7 @@ def open_worker(
 
 
 class Worker:
-    """Makes units one after another with one store and one lexicon, in bounded memory."""
+    """Builds units one after another with one store and one lexicon, in bounded memory."""
 
     def __init__(self, store: GraphStore, lexicon: PathLexicon) -> None:
         self.store = store
@@ -199,11 +199,12 @@ class Worker:
 
 
 def _size(held: Iterable[tuple[IntArray, PathTable]]) -> int:
+    """Return the number of paths held."""
     return sum(len(table) for _, table in held)
 
 
 def _parts(keys: IntArray, table: PathTable) -> Iterator[tuple[IntArray, PathTable]]:
-    """Yield entities with their paths, as many as a shard may have; one by one if they are more."""
+    """Yield entities with their paths, as many as fit a shard; single ones if they have more."""
     if len(table) <= PATHS_IN_SHARD // 8:
         if len(keys):
             yield keys, table

@@ -1,4 +1,4 @@
-"""From id paths to token sequences, and the constraint over their stored tries."""
+"""From id paths to token sequences, and the constraint over the tries of path tables."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class JoinedSequences:
-    """The sequences of paths as the parts they are joined from: head, relation, tail, …, closing.
+    """The token sequences of paths, each a list of shared parts: head, relation, tail, …, closing.
 
     ``number`` ``[paths, 2 * hops + 2]``: the parts of each path in order, -1 beyond its end, the
     closing token in the last column.
@@ -58,14 +58,17 @@ class JoinedSequences:
         return ids
 
     def joined(self) -> Sequences:
-        """Return the sequences, put together."""
+        """Concatenate the parts of each path and return whole sequences."""
         used = self.number >= 0
         lengths = np.where(used, self.parts.lengths[self.number], 0).sum(axis=1)
         return Sequences(self.parts.take(self.number[used]).tokens, offsets_of(lengths))
 
 
 def distinct_pairs(first: IntArray, second: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the distinct pairs of steps, ascending, shape ``[n, 2]``, and which each row is."""
+    """Return the distinct pairs ``(first[i], second[i])``, sorted ``[n, 2]``, and their rows.
+
+    The second array has the index of each input row's pair.
+    """
     wide = int(second.max(initial=-1)) + 2
     pairs, number = dense(first * wide + second + 1)
     return np.stack([pairs // wide, pairs % wide - 1], axis=1), number
@@ -93,9 +96,10 @@ def of_parts(
     tails: tuple[Sequences, IntArray],
     closing: int,
 ) -> JoinedSequences:
-    """Return the token sequences of paths; ``there`` ``[paths, L]`` marks the hops they have.
+    """Build the token sequences of paths from heads, relations and tails.
 
-    Texts come with their numbers: ``[paths]`` of ``heads``, of the others one for each hop.
+    ``there`` ``[paths, L]`` marks the hops that a path has. Texts come with numbers: ``[paths]``
+    for ``heads``, otherwise one for each hop marked.
     """
     paths, hops = there.shape
     number = np.full((paths, 2 * hops + 2), -1, np.int64)
@@ -108,7 +112,10 @@ def of_parts(
 
 
 class StoredConstraint:
-    """The union of path tables' languages; ``paths_of``: rows of ``table`` by leaf."""
+    """A constraint over the union of path tables, as one trie in memory.
+
+    ``paths_of``: rows of ``table`` by leaf.
+    """
 
     def __init__(self, trie: TokenTrie, table: PathTable, paths_of: Groups) -> None:
         self.trie = trie
@@ -116,7 +123,7 @@ class StoredConstraint:
         self._paths_of = paths_of
 
     def start(self) -> int:
-        """Return the root."""
+        """Return the root of the trie."""
         return 0
 
     def expand(self, states: Sequence[int]) -> Expansion:
@@ -148,7 +155,7 @@ class StoredConstraint:
 def stored_constraint(
     parts: Sequence[tuple[JoinedSequences | Sequences, PathTable]],
 ) -> StoredConstraint:
-    """Return the constraint of every sequence in ``parts``. Raises EmptyLanguageError."""
+    """Build the constraint that allows every sequence of ``parts``. Raises EmptyLanguageError."""
     parts = [part for part in parts if len(part[1])]
     if not parts:
         raise nothing_to_write("The topic entities have no path")

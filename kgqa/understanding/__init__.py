@@ -1,1 +1,1 @@
-"""Reading a question once: in one wording, and as a value that everything else takes."""
+"""Parses a question once: into canonical wording, then into a value that all methods use."""

@@ -1,4 +1,4 @@
-"""Which words of a question say which name of what was used for its answer, and which say none.
+"""Aligns the words of a question with the names used for its answer.
 
 Plain strings: the names of entities, classes, relations and properties as somebody else found them.
 A word has one owner, the name that it says best.
@@ -28,7 +28,7 @@ _ROOT = 0.6  # share of the longer one that they have in common, at least
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The ``name`` that a ``word`` says: its own word, or one ``derived`` from the same root."""
+    """The ``name`` that a question's ``word`` mentions, equal to it or of the same root."""
 
     word: str
     name: str
@@ -37,14 +37,14 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """The owners of a question's words, and the words that no name has."""
+    """The name of each aligned word of a question, and the residual words without a name."""
 
     owners: tuple[Owner, ...]
     residual: tuple[str, ...]
 
 
 def align(question: Understood, names: Iterable[str]) -> Alignment:
-    """Return the name among ``names`` that each word of a question mentions.
+    """Align each word of a question with the name among ``names`` that it mentions.
 
     >>> from kgqa.understanding.question import understood
     >>> align(understood("Which authors published poems?"), ["Author", "publisher"]).residual
@@ -73,11 +73,12 @@ def align(question: Understood, names: Iterable[str]) -> Alignment:
 
 
 def _words(name: str) -> list[str]:
+    """Return the lower-case words of a name."""
     return [word.lower() for word in _WORD.findall(_CAMEL.sub(" ", name))]
 
 
 def _same_root(word: str, other: str) -> bool:
-    """Return whether two words begin alike for most of their letters.
+    """Return whether two words share most of their first letters.
 
     >>> _same_root("published", "publisher"), _same_root("country", "court")
     (True, False)

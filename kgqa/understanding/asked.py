@@ -1,4 +1,4 @@
-"""What kind of answer a question asks for, by its words: English."""
+"""What kind of answer an English question asks for, judging by its words."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SOMETHING_ELSE = re.compile(
 
 
 def asks_whether(question: str) -> bool:
-    """Return whether a question asks if something holds, and so for a yes.
+    """Return whether a question is a yes-or-no question.
 
     Not "is there a …", nor what names a choice or asks for something in a side clause.
 
@@ -55,7 +55,7 @@ _WHOLE = re.compile(
 
 
 def asks_calculated(question: str) -> bool:
-    """Return whether a question asks for a count or a calculated number.
+    """Return whether a question asks for a count or another calculated number.
 
     >>> asks_calculated("How many orders did Ernst Handel place?"), asks_calculated("Who is she?")
     (True, False)
@@ -101,7 +101,7 @@ def asks_when(question: str) -> bool:
 
 
 def asks_which_time(question: str) -> str:
-    """Return which one of several times a question asks for: "first", "last", or "" of no other.
+    """Return "first" or "last" if a question asks for that of several times, else "".
 
     >>> asks_which_time("When did Ann last visit Bonn?"), asks_which_time("When did Ann leave?")
     ('last', '')
@@ -118,7 +118,7 @@ _OWN = re.compile(
 
 
 def as_of(question: str) -> str:
-    """Return a question for what is asked of one thing with "of" in place of the possessive.
+    """Rewrite a possessive question with "of".
 
     >>> as_of("What is Bo Lind's phone number?"), as_of("What's new?")
     ('What is the phone number of Bo Lind?', "What's new?")
@@ -136,7 +136,7 @@ _OF_ONE = re.compile(
 
 
 def asked_of_one(bare: str, spans: Sequence[tuple[int, int]]) -> str:
-    """Return the noun for what is asked of one named thing; "" of another question.
+    """Return the noun that a question asks of one named entity, "" for other questions.
 
     ``bare``: a question with spaces for the names, which stand at ``spans``.
 
@@ -164,7 +164,7 @@ _COMPARED = re.compile(
 
 
 def asks_compared(question: str) -> bool:
-    """Return whether a question denies something, or compares with a number.
+    """Return whether a question has a negation or compares with a number.
 
     >>> asks_compared("Which trials have no monitor?"), asks_compared("Which ships sail?")
     (True, False)
@@ -186,7 +186,7 @@ _REPEATED = re.compile(
 
 
 def asks_denied(question: str) -> bool:
-    """Return whether a question asks for the things without something, or for one of two things.
+    """Return whether a question asks for entities without something, or for one of two.
 
     >>> asks_denied("Which books are not in stock at Leeds?"), asks_denied("Who is not it?")
     (True, True)
@@ -206,7 +206,7 @@ def asks_either(question: str) -> bool:
 
 
 def asks_repeated(question: str) -> bool:
-    """Return whether a question asks for a relation any number of times over.
+    """Return whether a question asks for a relation repeated any number of times.
 
     >>> asks_repeated("Who works under Ann, directly or indirectly?"), asks_repeated("Who is she?")
     (True, False)
@@ -224,7 +224,7 @@ _ENDS = {"more": "most", "less": "least", "few": "fewest", "first": "earliest", 
 
 
 def as_superlative(question: str) -> str:
-    """Return a question that compares two things as one that asks for the best of them.
+    """Rewrite a question that compares two entities as one for the best of them.
 
     >>> as_superlative("Which is higher, Mont Blanc or the Eiger?")
     'Which is the highest, Mont Blanc or the Eiger?'
@@ -235,6 +235,7 @@ def as_superlative(question: str) -> str:
         return question
 
     def best(match: re.Match[str]) -> str:
+        """Return the superlative of a matched comparative."""
         amount, adjective, order = match.groups()
         said = f"{adjective}est" if adjective else _ENDS[(amount or order).lower()]
         return f"{' ' if order else ''}the {said}"
@@ -255,7 +256,7 @@ _HAS_MORE = re.compile(
 
 
 def as_choice(question: str) -> str:
-    """Rewrite "Is A heavier than B?" as the question which of the two is heavier.
+    """Rewrite "Is A heavier than B?" as "Which is the heaviest, A or B?"; "" for other questions.
 
     "" of another question.
 
@@ -330,7 +331,7 @@ _CONNECTION: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 
 
 def asks_connection(masked: str) -> str:
-    """Return whether a question asks how two things are connected, or what they share.
+    """Return "how", "whether" or "common" if a question asks for a connection of two entities.
 
     ``masked``: the question with ``x`` in place of both names. One of "how", "whether", "common";
     "" for another question.

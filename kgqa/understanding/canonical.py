@@ -1,4 +1,4 @@
-"""A question in the one wording in which it is linked and read, whatever the method.
+"""Canonical wording: a question with each wording replaced by the standard one.
 
 "The most affordable book" is read as "the cheapest book", "books apart from novels" as "books that
 are not novels". What is a name, a quotation, or a word of the graph itself stays as it is.
@@ -26,7 +26,7 @@ _MOST_PASSES = 3  # a polite form may hide how a question begins, a contraction 
 
 @dataclass(frozen=True, slots=True)
 class Canonical:
-    """A question in the wording that is read, and the matches that changed it."""
+    """A question in canonical wording, and the replacements made."""
 
     text: str
     question: str
@@ -41,8 +41,8 @@ def canonical(
 ) -> Canonical:
     """Return ``question`` in the canonical wording, which all readers use.
 
-    ``own``: words of the graph's classes, relations and properties. ``names``: which of some texts
-    are names of the graph; a wording inside of one stays.
+    ``own``: words of the graph's classes, relations and properties, which are kept. ``names``:
+    returns which of some texts are names in the graph; wordings inside names are kept.
 
     >>> canonical("Please count all books").text
     'How many books'
@@ -64,11 +64,13 @@ def canonical(
 def _once(
     question: str, own: Container[str], names: Callable[[list[str]], Iterable[str]] | None
 ) -> tuple[str, list[tuple[str, str]]]:
+    """Replace the longest wordings from left to right once; return the text and replacements."""
     words = tokens(question)
     found: list[Match] = []
     at = 0
 
     def joined(place: int) -> bool:
+        """Return whether only a space or a hyphen separates a token from the one before."""
         return bool(_GAP.fullmatch(question, words[place - 1].end, words[place].start))
 
     while at < len(words):
@@ -103,7 +105,7 @@ def _once(
 
 
 def _replaced(text: str, start: int, end: int, says: str) -> str:
-    """Return a text with other words at a place; the sentence begins and ends as it did."""
+    """Return a text with a span replaced; capital and final mark of the sentence are kept."""
     before, after = text[:start], text[end:]
     if not says:
         before, after = before.rstrip(" ,"), after.lstrip(" ,")
@@ -116,12 +118,12 @@ def _replaced(text: str, start: int, end: int, says: str) -> str:
 
 
 def _is_own(words: list[Token], match: Match, own: Container[str]) -> bool:
-    """Return whether a wording of one word is a word of the graph: it has a column ``count``."""
+    """Return whether a one-word wording is a word of the graph's schema, such as a column."""
     return match.end - match.start == 1 and words[match.start].word in own
 
 
 def _is_contracted(words: list[Token], at: int, joined: Callable[[int], bool]) -> bool:
-    """Return whether "n't" is to be written out; not of "isn't Bonn …", "… wasn't he"."""
+    """Return whether "n't" may be written out; not in "isn't Bonn …", "… wasn't he"."""
     if not (0 < at < len(words) - 1 and words[at + 1].contracted and joined(at)):
         return False
     return at + 2 == len(words) or words[at + 2].word not in lexicon("references")

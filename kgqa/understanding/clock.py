@@ -1,4 +1,4 @@
-"""Days that a question names from the day it is asked on: "last month", "today". English.
+"""Relative dates in English questions: "last month", "today".
 
 They are written out before the question is read, so that all methods take them as the same dates.
 """
@@ -43,11 +43,11 @@ _DAYS = {"day": 1, "week": 7}
 def written_out(
     question: str, names: Sequence[str], today: str | None = None, zone: str | None = None
 ) -> tuple[str, list[str]]:
-    """Return ``question`` with dates in place of words like "last month", and notes that say so.
+    """Replace relative dates such as "last month" in ``question``; also return notes on them.
 
-    ``names``: the words that name its topic entities, which stay. ``today``: the day it is asked
-    on, as YYYY-MM-DD; by default the clock's in the time ``zone``, or in the machine's own. Raises
-    UsageError if the day or zone does not exist.
+    ``names``: the words that name its topic entities, which are kept. ``today``: the day of the
+    question, as YYYY-MM-DD; by default the clock's in the time ``zone``, or in the machine's own.
+    Raises UsageError if the day or zone does not exist.
 
     >>> written_out("Who left last month, or since this year?", [], "2024-01-31")[0]
     'Who left in December 2023, or since 2024?'
@@ -76,7 +76,7 @@ def written_out(
 
 
 def today_of(today: str | None, zone: str | None) -> tuple[date, str]:
-    """Return the day that a question is asked on, and the zone, in words. Raises UsageError."""
+    """Return the day of the question, and its time zone in words. Raises UsageError."""
     try:
         if today is not None:
             return date.fromisoformat(today), ""
@@ -90,9 +90,10 @@ def today_of(today: str | None, zone: str | None) -> tuple[date, str]:
 
 
 def _dates(match: re.Match[str], now: date, *, bare: bool, denied: bool) -> str:
-    """Return the days that are meant, from ``now``; ``bare``: without a preposition.
+    """Return the text of the dates that a phrase means on the day ``now``.
 
-    ``denied``: what was not in the time up to now, has not been since that began.
+    ``bare``: without a preposition. ``denied``: what was not in a period up to now has not been
+    since it began.
     """
     if match["day"]:
         day = now + timedelta(_AWAY[match["day"].lower()])
@@ -121,7 +122,7 @@ def _dates(match: re.Match[str], now: date, *, bare: bool, denied: bool) -> str:
 
 
 def _months_on(day: date, months: int) -> date:
-    """Return a day so many months later, or the last one of that month."""
+    """Return the day ``months`` later, or the last day of that month."""
     month = day.year * 12 + day.month - 1 + months
     year, month = max(month // 12, 1), month % 12 + 1
     return date(year, month, min(day.day, monthrange(year, month)[1]))

@@ -1,4 +1,4 @@
-"""Which of two things a question says is the head of a relation: "Does A supply B?": English.
+"""Which of two entities in a question is the head of a relation: "Does A supply B?".
 
 A relation has a side that acts, or bears its noun: of "supplies" and "member of" the head, of
 "directed by" and "capital" the tail. A fact that has the two the other way round says something
@@ -54,7 +54,7 @@ _OTHER_CLAUSE = re.compile(
 
 
 def answer_is_head(asked: str, relation: str) -> bool | None:
-    """Return whether a question about ``x`` asks for the head of a relation, None if unknown.
+    """Return whether the answer of a question about ``x`` is a relation's head, None if unknown.
 
     >>> answer_is_head("Who acquired x?", "acquired"), answer_is_head("Whom did x sue?", "sued")
     (True, False)
@@ -70,9 +70,9 @@ def answer_is_head(asked: str, relation: str) -> bool | None:
 
 @lru_cache(1_024)
 def _stated(asked: str) -> tuple[str, str]:
-    """Return a question about ``x`` with a mark for ``x`` and one for its answer, and the latter.
+    """Return a question about ``x`` with marks for ``x`` and for its answer, and the latter mark.
 
-    Both are "" if the question is of no form that says which of the two is which.
+    Both are "" if the question has no form that tells the two apart.
     """
     text = asked.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'").strip(" ?.!")
     for form, said in _ASKED:
@@ -87,7 +87,7 @@ def _stated(asked: str) -> tuple[str, str]:
 
 
 def head_of(question: str, relation: str) -> str:
-    """Return which name in a question is the head of a relation: ``FIRST``, ``SECOND`` or "".
+    """Return the name in a question that is a relation's head: ``FIRST``, ``SECOND`` or "".
 
     "" if the question does not have the relation's words, or does not say.
 
@@ -135,7 +135,7 @@ def head_of(question: str, relation: str) -> str:
 
 
 def is_surely_verb(relation: str) -> bool:
-    """Return whether a relation is called by a verb that cannot be a noun, as "hosts" can.
+    """Return whether a relation's name is a verb that cannot be a noun, as "hosts" can.
 
     >>> [is_surely_verb(each) for each in ("acquired", "works for", "hosts", "owners", "author")]
     [True, True, False, False, False]
@@ -145,7 +145,7 @@ def is_surely_verb(relation: str) -> bool:
 
 
 def _noun_side(phrase: str, said: str) -> str:
-    """Return the end of a relation that bears a noun that it is called by, "" if it is a verb."""
+    """Return the end of a relation that its noun describes, "" if its name is a verb."""
     words = phrase.split()
     of = words[-1] == "of" and len(words) > 1  # not of "place of birth"
     words = words[: words.index("of")] if "of" in words[1:] else words
@@ -157,9 +157,10 @@ def _noun_side(phrase: str, said: str) -> str:
 
 
 def _verb_side(phrase: str, after: str, said: str = "") -> str:
-    """Return the end of a relation that acts; ``after``: what follows its verb in the question.
+    """Return the end of a relation that does what its verb says, "" if undecided.
 
-    ``said``: that verb there, which distinguishes a verb in "s" from a plural: offers, discoverers.
+    ``after``: the words after its verb in the question; ``said``: that verb there, which tells a
+    verb in "s" from a plural: offers, discoverers.
 
     >>> _verb_side("sold to", "to"), _verb_side("treated with", ""), _verb_side("author", "")
     ('head', '', 'tail')
@@ -187,7 +188,7 @@ def _verb_side(phrase: str, after: str, said: str = "") -> str:
 
 @lru_cache(8_192)
 def _roots(phrase: str) -> frozenset[str]:
-    """Return the stems of a relation's words that a question may inflect."""
+    """Return the stems of a relation's content words."""
     roots = set[str]()
     for word in phrase.split():
         if len(word) > 2 and word not in {"has", "have", "the", "and", *_LEADS_ON, "of", "by"}:

@@ -1,5 +1,5 @@
 # ruff: noqa: E501  # patterns
-"""What a question states literally: numbers and dates with how they compare, quoted text.
+"""Parses the literals of a question: numbers and dates with their comparisons, quoted text.
 
 English. One reading serves plans (:func:`stated`), which tell a number that limits ("the top three
 films") from one that is compared, and the conditions of path ranking (:func:`value_conditions`):
@@ -137,11 +137,11 @@ _WINDOW = 5  # words before a comparison that say what it is about
 
 @dataclass(frozen=True, slots=True)
 class ValueCondition:
-    """What a question asks of a value of its answers.
+    """A condition of a question on a value of its answers.
 
-    ``words``: those of the question; ``about``: the question that the value itself would answer, of
-    an entity ``x``. A comparison has an ``operator`` and its bounds; a superlative the sign by
-    which days and amounts are ordered, the highest first, 0 if it is not about such.
+    ``words``: its words in the question; ``about``: the question, about an entity ``x``, that the
+    value itself would answer. A comparison has an ``operator`` and bounds; a superlative the signs
+    by which days and amounts are ordered, the highest first; 0 if it is not about them.
     """
 
     words: str
@@ -154,7 +154,7 @@ class ValueCondition:
     each: tuple[str, str] | None = None
 
     def met_by(self, value: Value, kind: Kind) -> bool:
-        """Return whether ``value`` meets a comparison."""
+        """Return whether ``value`` satisfies the comparison."""
         mine = value.range(kind)
         if self.each is not None:
             return mine is not None and all(
@@ -187,10 +187,10 @@ class ValueCondition:
 
 @dataclass(frozen=True, slots=True)
 class Stating:
-    """A literal of a question, at ``start:end``; ``operator`` as a plan has it.
+    """A literal of a question at ``start:end``, with the plan operator that it is compared by.
 
-    ``read``: the value with its unit, which ends at ``until``; ``compared``: how it is compared, in
-    words that begin at ``said``. A quarter, a decade is two literals, the first of which is read.
+    ``read``: the value with its unit, which ends at ``until``; ``compared``: the comparing words,
+    from ``said`` on. A quarter or a decade is two literals; the first one has the value.
     """
 
     kind: Literal["number", "date", "text"]
@@ -206,14 +206,14 @@ class Stating:
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """The literals of a question, in order, and ``limit``: how many answers it asks for."""
+    """The literals of a question, in order, and ``limit``: the number of answers requested."""
 
     limit: int | None
     literals: tuple[Stating, ...]
 
 
 def short_year(text: str) -> str:
-    """Return the last two digits of a year, by which names of properties say it; "" of other text.
+    """Return the last two digits of a year, as in names of properties; "" for other text.
 
     >>> short_year("1985"), short_year("3985"), short_year("deaths")
     ('85', '', '')
@@ -222,7 +222,7 @@ def short_year(text: str) -> str:
 
 
 def stated(question: str) -> Stated:
-    """Return the literals of a question.
+    """Parse the literals of a question.
 
     >>> stated("the three products over 1.5 million").limit, stated("Which rank best? List the top 5.").limit
     (3, 5)
@@ -235,13 +235,14 @@ def stated(question: str) -> Stated:
     taken = [False] * len(question)
 
     def free(match: re.Match[str]) -> bool:
-        """Return whether no literal has the place of ``match`` yet, and take it."""
+        """Return whether ``match`` overlaps no literal yet, and reserve its span."""
         start, end = match.span()
         here = not any(taken[start:end])
         taken[start:end] = [True] * (end - start)
         return here
 
     def between(match: re.Match[str], first: str, after: str, days: tuple[float, float]) -> None:
+        """Add the literals of a period from ``first`` up to ``after``, by the operator stated for it."""
         start, end = match.span()
         read = Value(days)
         operator, said = _operator(question, start, end, read)
@@ -309,7 +310,7 @@ def stated(question: str) -> Stated:
 
 
 def _dates(question: str) -> Iterator[tuple[re.Match[str], str]]:
-    """Yield the dates of a question with their ISO forms; those in words may have no day."""
+    """Yield the dates of a question with their ISO forms; those in words may lack the day."""
     for match in _DATE.finditer(question):
         year, month, day, first, name, second, last = match.groups()
         if name:
@@ -321,13 +322,13 @@ def _dates(question: str) -> Iterator[tuple[re.Match[str], str]]:
 
 
 def _month_number(name: str) -> str:
-    """Return the two digits of a month by the first three letters of its name."""
+    """Return the two-digit number of a month from the first three letters of its name."""
     names = [month_name[:3] for month_name in _MONTHS.split()]
     return f"{names.index(name[:3].lower()) + 1:02}"
 
 
 def _numeric_date(match: re.Match[str]) -> date | None:
-    """Return the day that a date in numbers means, None if the calendar lacks it.
+    """Return the day of a date in numbers, None if the calendar lacks it.
 
     If both orders are possible, the month is first between slashes ("9/5/2016"), else the day.
     """
@@ -340,7 +341,7 @@ def _numeric_date(match: re.Match[str]) -> date | None:
 
 
 def _numbers(question: str, taken: Sequence[bool]) -> list[tuple[float, int, int]]:
-    """Return the numbers in digits and words, each with its place, in order."""
+    """Return the numbers in digits and words with their spans, in order."""
     spans = []
     for match in _NUMBER.finditer(question):
         amount, scale = float(match[1].replace(",", "")), (match[2] or "").lower()
@@ -354,7 +355,7 @@ def _numbers(question: str, taken: Sequence[bool]) -> list[tuple[float, int, int
 
 
 def _amount(question: str, start: int, end: int) -> tuple[Value | None, int]:
-    """Return a number with its unit, and where that ends."""
+    """Return a number as a value with its unit, and where the unit ends."""
     low = question.casefold()
     match = _QUANTITY.match(low, start)
     if match is None or match.end() < end or len(low) != len(question):
@@ -367,7 +368,7 @@ def _amount(question: str, start: int, end: int) -> tuple[Value | None, int]:
 
 
 def _operator(question: str, start: int, end: int, value: Value | None) -> tuple[Operator, int]:
-    """Return the operator of a literal, and the start of its words."""
+    """Return the operator of a literal, and the start of the words that state it."""
     before, after = question[:start].rstrip(" $€£'\""), question[end:].lstrip(" '\"")
     between = re.search(r"\b(?:between|from)\s+(?:\S+\s+){0,4}?$", question[:start], re.IGNORECASE)
     if between and re.match(r"(?:and|to|until|-|–)\s*\S*\d", after):
@@ -395,10 +396,10 @@ def _operator(question: str, start: int, end: int, value: Value | None) -> tuple
 
 
 def value_conditions(question: str) -> list[ValueCondition]:
-    """Return the comparisons with values, and the superlative, that ``question`` asks for.
+    """Return the value comparisons, and the superlative, that ``question`` states.
 
-    Its topic entity's name has been taken out. A superlative stands last; of several the first one
-    counts. What is not surely one of these is none.
+    ``question`` must not contain its topic entity's name. A superlative comes last; of several the
+    first one counts. Uncertain phrases are ignored.
 
     >>> [one] = value_conditions("Which of x's papers came out after 1975?")
     >>> one.words, one.operator, one.met_by(read_value("1976-03-31"), "days")
@@ -415,6 +416,7 @@ def value_conditions(question: str) -> list[ValueCondition]:
     taken: list[tuple[int, int]] = []
 
     def add(start: int, end: int, operator: Operator, asked: str, **of: Any) -> None:
+        """Add a condition, with its words and the question about the value alone."""
         taken.append((start, end))
         before = " ".join(low[:start].split()[-_WINDOW:])
         ahead = " ".join(low[end:].split()[:2])
@@ -450,7 +452,7 @@ def value_conditions(question: str) -> list[ValueCondition]:
 
 
 def _in_common(each: re.Match[str]) -> tuple[str, str]:
-    """Return the pattern of days, and its text, of a weekday, a month, or a day of a month."""
+    """Return the date pattern that a weekday, month or day of a month means, and its text."""
     if each[1]:
         return "%u", str(_DAYS.split().index(each[1].lower()) + 1)
     month = _month_number(each[3])
@@ -459,6 +461,7 @@ def _in_common(each: re.Match[str]) -> tuple[str, str]:
 
 
 def _superlative(text: str, low: str, taken: list[tuple[int, int]]) -> ValueCondition | None:
+    """Return the first superlative as a condition, None without one."""
     for match in _SUPERLATIVE.finditer(low):
         if any(a < match.end() and match.start() < b for a, b in taken):
             continue
@@ -490,7 +493,7 @@ def _superlative(text: str, low: str, taken: list[tuple[int, int]]) -> ValueCond
 
 
 def _adjective(word: str) -> str:
-    """Return the adjective of a comparative or a superlative.
+    """Return the base form of a comparative or superlative adjective.
 
     >>> [_adjective(one) for one in ("oldest", "largest", "heavier", "biggest", "dearer", "late")]
     ['old', 'large', 'heavy', 'big', 'dear', 'late']
@@ -505,6 +508,7 @@ def _adjective(word: str) -> str:
 
 
 def _text_operator(question: str, start: int) -> str:
+    """Return the text operator, such as "starts with", stated before a quotation."""
     before = question[:start]
     ends = (
         (r"(?:start|begin)(?:s|ning|ing)?(?: with)?(?: the (?:letters?|words?|text|prefix))?", "starts with"),

@@ -1,4 +1,4 @@
-"""A question read once, as a value: the requested thing, conditions and order, without its text.
+"""A parsed question: what it asks for, its conditions and its order, as a value.
 
 It is read of the one wording of :mod:`kgqa.understanding.canonical` with the same entries, so that
 questions that differ by a synonym are equal. No graph is asked: which words name something of it is
@@ -27,7 +27,7 @@ _WHETHER = ("is", "are", "was", "were", "do", "does", "did", "has", "have", "had
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A superlative: the most (``sign`` 1) or the least of a ``dimension``; ``word`` says it."""
+    """A superlative: the most (``sign`` 1) or the least of a ``dimension``; ``word``: as said."""
 
     sign: int
     dimension: str
@@ -36,7 +36,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A bound: ``operator`` in words, the ``value`` as written, and the following word."""
+    """A comparison: ``operator`` in words, the ``value`` as written, and the word after it."""
 
     operator: str
     value: str
@@ -45,12 +45,12 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Understood:
-    """What a question says.
+    """The parsed parts of a question.
 
-    ``asks``: its question word, ``how many``, ``whether``, or "" of a mere description. ``of``: the
-    first noun that it asks for. ``negations``: the words that each negation denies. ``groups``:
-    what there is to be a row each of. ``references``: pronouns that mean something said before.
-    ``names``: texts set off as names. ``words``: those that say none of this, without plurals.
+    ``asks``: its question word, ``how many``, ``whether``, or "" for a description. ``of``: the
+    first noun that it asks for. ``negations``: the words that each negation covers. ``groups``:
+    what each row stands for. ``references``: pronouns that refer to earlier turns. ``names``: texts
+    set off as names. ``words``: all other words, without plurals.
     """
 
     question: str = field(compare=False)
@@ -66,7 +66,7 @@ class Understood:
     words: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """Return it in one line.
+        """Return the parts on one line.
 
         >>> str(understood("How many books that are not novels have more than 300 pages?"))
         'how many: book; not: novel; more than 300 pages; words: book, novel, page'
@@ -87,7 +87,10 @@ class Understood:
         return "; ".join(parts)
 
     def to_dict(self, residual: Sequence[str] = ()) -> dict[str, Any]:
-        """Return it as the JSON contract has it; ``residual``: the words that nothing took."""
+        """Return the parts as a dictionary for JSON.
+
+        ``residual``: words not used for the answer.
+        """
         return {
             "question": self.question,
             "text": str(self),
@@ -112,7 +115,7 @@ class Understood:
 
 
 def understood(question: str) -> Understood:
-    """Read a question in the wording of :func:`canonical` as a value.
+    """Parse a question in the wording of :func:`canonical`.
 
     >>> understood("What is the cheapest book by Ann Li?").order[0].dimension
     'price'
@@ -168,6 +171,7 @@ def understood(question: str) -> Understood:
 
 
 def _matches(every: Sequence[Token]) -> list[Match]:
+    """Return the longest lexicon matches from left to right, without polite phrases."""
     found = []
     at = 0
     while at < len(every):
@@ -181,6 +185,7 @@ def _matches(every: Sequence[Token]) -> list[Match]:
 
 
 def _asks(every: Sequence[Token]) -> str:
+    """Return the question word, "whether" for a yes-or-no question, or ""."""
     if every and every[0].word in _WHETHER:
         return "whether"
     said = " ".join(token.word for token in every[:2])
@@ -190,6 +195,7 @@ def _asks(every: Sequence[Token]) -> str:
 
 
 def _compared(every: Sequence[Token], match: Match) -> Compared:
+    """Return a matched comparison with its value and unit."""
     at = match.held.get(NUMBER, match.end)
     value = every[at].word if at < len(every) else ""
     after = every[at + 1] if at + 1 < len(every) else None
@@ -199,7 +205,7 @@ def _compared(every: Sequence[Token], match: Match) -> Compared:
 
 
 def _scope(every: Sequence[Token], start: int) -> str:
-    """Return the words that a negation before the token ``start`` denies."""
+    """Return the words that a negation before the token ``start`` covers."""
     said: list[str] = []
     for token in every[start : start + _SCOPE]:
         if token.word in words("boundaries") and not token.name:
@@ -212,6 +218,7 @@ def _scope(every: Sequence[Token], start: int) -> str:
 
 
 def _names(question: str, every: Sequence[Token]) -> tuple[str, ...]:
+    """Return the texts set off as names, adjacent ones joined."""
     found: list[tuple[int, int]] = []
     for before, token in zip([None, *every], every, strict=False):
         if not token.name:

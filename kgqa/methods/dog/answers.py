@@ -1,4 +1,4 @@
-"""The answers of chains: read from the line that a chain ends with, and linked back to entities.
+"""The answers of chains: parsed from a chain's last line, and linked back to entities.
 
 The line is ``Therefore, the answer is * X, and * Y.`` Only entities of the chain's own triplets are
 grounded. A chain without such a line answers with what its last triplet reached.
@@ -48,7 +48,7 @@ _SHORT = re.compile(
 
 
 def claimed(pieces: Sequence[FreeText | Span]) -> list[str] | None:
-    """Return the names that a chain says are the answer, each once; None if it says none.
+    """Return the distinct names that a chain states as the answer, None without an answer line.
 
     The last such line counts. An answer of "none" is an empty list.
     """
@@ -62,7 +62,7 @@ def claimed(pieces: Sequence[FreeText | Span]) -> list[str] | None:
 
 
 def names_of_line(line: str) -> list[str] | None:
-    """Return the distinct names after ``the answer is``; None without any."""
+    """Return the distinct names after ``the answer is``, None without any."""
     starred = STAR.split(line)
     parts = starred[1:] if len(starred) > 1 else starred
     names = [_name(part, last=at == len(parts) - 1) for at, part in enumerate(parts)]
@@ -73,6 +73,7 @@ def names_of_line(line: str) -> list[str] | None:
 
 
 def _name(text: str, *, last: bool) -> str:
+    """Return a name without quotes, punctuation and, unless it is the last, a trailing "and"."""
     text = text.strip()
     if not last:
         text = _AND.sub("", text).rstrip(" ,;")
@@ -80,13 +81,13 @@ def _name(text: str, *, last: bool) -> str:
 
 
 def answer_end(text: str, names: Collection[str] = ()) -> int | None:
-    """Return where the answer line of a text ends, None while it is incomplete.
+    """Return the index at which the answer line of a text ends, None while it is incomplete.
 
-    A line counts that says ``Therefore, the answer is X`` or ``the answer is * X``. It ends at a
-    line feed, or after a full stop with white space and something else than a further ``* X`` after
-    it, unless that belongs to a name: one of ``names`` (casefolded) that the line has or may still
-    become, an initial or a usual abbreviation ("J. R. R.", "D.C.", "St."). If that leaves it open,
-    the line goes on: too long a text is better than half a name.
+    An answer line has the form ``Therefore, the answer is X`` or ``the answer is * X``. It ends at
+    a line feed, or at a full stop before white space unless another ``* X`` follows, or the stop
+    belongs to a name: one of ``names`` (casefolded) that the line has or may still become, an
+    initial or a usual abbreviation ("J. R. R.", "D.C.", "St."). In doubt the line continues: too
+    long a text is better than half a name.
     """
     for claim in CLAIM.finditer(text):
         after = text[claim.end() :]
@@ -99,7 +100,7 @@ def answer_end(text: str, names: Collection[str] = ()) -> int | None:
 
 
 def _line_end(text: str, names: Collection[str]) -> int | None:
-    """Return the end of the line that ``text`` begins with, None where it may go on."""
+    """Return the end of the answer line that ``text`` begins with, None if it may continue."""
     line, feed, _ = text.partition("\n")
     stars = [star.end() for star in STAR.finditer(line)]
     for stop in _STOP.finditer(line):
@@ -124,10 +125,10 @@ def _line_end(text: str, names: Collection[str]) -> int | None:
 
 
 def idle(tokens: Sequence[int], most: int) -> str | None:
-    """Return a note if a thought of ``tokens`` goes in circles or is longer than ``most``.
+    """Return a note if a thought loops or has more than ``most`` tokens, else None.
 
-    It goes in circles if its last tokens are a block three times in a row, 24 tokens at least:
-    greedy decoding does not leave such a loop.
+    It loops if its last tokens are a block three times in a row, 24 tokens at least: greedy
+    decoding does not leave such a loop.
     """
     for length in range(1, len(tokens) // TIMES + 1):
         shown = max(TIMES, -(-REPEATED // length))
@@ -140,7 +141,7 @@ def idle(tokens: Sequence[int], most: int) -> str | None:
 
 
 class GraphNames:
-    """Links names to entities: of the chain, of the graph in the prompt, of the KG, in this order.
+    """Links names to entities of the chain, then of the prompt's graph, then of the KG.
 
     ``rows``: the triplets of the prompt's graph, shape ``[n, 5]``.
     """
@@ -154,9 +155,9 @@ class GraphNames:
             self._known.setdefault(form_of(node.name), []).append(node)
 
     def link(self, names: Sequence[str], path: ScoredPath | None) -> list[tuple[Node | str, bool]]:
-        """Return for each name its entities, and whether ``path`` reaches them.
+        """Return the entities of each name, and whether ``path`` reaches them.
 
-        A name that means none stands for itself, not grounded. Raises GraphError.
+        A name without an entity is returned itself, not grounded. Raises GraphError.
         """
         chain = PathNames(path.groundings if path is not None else ())
         meant: list[tuple[Node | str, bool]] = []
@@ -169,7 +170,7 @@ class GraphNames:
 
 
 def reached(path: ScoredPath) -> list[tuple[Node | str, bool]]:
-    """Return the entity that the last triplet of a chain reached, for each of its readings."""
+    """Return the entities that a chain's last triplet reached, one for each of its readings."""
     ends = {grounded.tail.id: grounded.tail for grounded in path.groundings}
     return [(node, True) for node in ends.values()]
 
@@ -177,10 +178,10 @@ def reached(path: ScoredPath) -> list[tuple[Node | str, bool]]:
 def ranked(
     chains: Sequence[tuple[float, Sequence[tuple[Node | str, bool]]]],
 ) -> tuple[list[RankedAnswer], list[RankedAnswer]]:
-    """Return the answers of the first chain, and the further answers of other chains.
+    """Return the answers of the best chain, and the further answers of other chains.
 
-    ``chains``: the score of each, best first, and what it answers. An answer's score is the part
-    that the chains which give it have of the probability of all, each chain's divided among its
+    ``chains``: each one's score, best first, and its answers. An answer's score is the probability
+    of the chains that give it, relative to all chains; a chain's probability is divided among its
     answers.
     """
     if not chains:

@@ -1,4 +1,4 @@
-"""Chains of triplets: written by a beam over chains, and read back as ids.
+"""Chains of triplets: written by a beam search over chains, and read back as ids.
 
 The model thinks in free text and opens a triplet when it wants one; a token beam gives the best
 triplets that may follow, each a chain of its own, and the best chains go on. If names are shared, a
@@ -54,14 +54,14 @@ _STOPS = ("\nQuestion:", "\nGraph:")  # a model that writes a next example has e
 
 @dataclass(frozen=True, slots=True)
 class ChainReading:
-    """A chain by id: its triplets in order, and the entities that may be gone on from."""
+    """A chain as ids: its triplets in order, and the entities that it may continue from."""
 
     triplets: tuple[tuple[int, ...], ...]
     visited: frozenset[int]
 
 
 def first_reading(store: GraphStore, topics: Iterable[int]) -> ChainReading:
-    """Return the reading of a chain without a triplet: the topic entities are visited."""
+    """Return the reading of an empty chain: only the topic entities are visited."""
     keys = np.unique(np.array(list(topics), np.int64))
     return ChainReading((), frozenset(keys[lasting(store, keys)].tolist()))
 
@@ -69,9 +69,9 @@ def first_reading(store: GraphStore, topics: Iterable[int]) -> ChainReading:
 def extended(
     store: GraphStore, readings: Sequence[ChainReading], rows: IntArray, most: int = MOST_READINGS
 ) -> list[ChainReading]:
-    """Return the readings with one more triplet, which is one of ``rows`` and touches them.
+    """Return the readings extended by each of ``rows`` that touches a visited entity.
 
-    Of more than ``most`` the first stand, by ids: fewer readings allow less, never more.
+    Of more than ``most`` the first are kept, by ids: fewer readings allow less, never more.
     """
     ends = np.unique(rows[:, (0, END)])
     lasts = set(ends[lasting(store, ends)].tolist())
@@ -89,10 +89,10 @@ def extended(
 
 
 class _Known(NamedTuple):
-    """The results for spans, with references to the spans so that their ids stay unique.
+    """The readings of a sequence of spans, which it references so that their ids stay unique.
 
-    ``more``: whether there are more readings. ``names``: casefolded, of the graph that was shown
-    and of the triplets.
+    ``more``: whether there are more readings. ``names``: casefolded, of the prompt's graph and of
+    the triplets.
     """
 
     spans: tuple[Span, ...]
@@ -104,8 +104,8 @@ class _Known(NamedTuple):
 class ChainWriter:
     """Writes the chains of one question.
 
-    ``language``: the graph to walk in. ``names``: those that an answer may well have, besides those
-    of the chain's own triplets; a full stop in one does not end the answer.
+    ``language``: the triplets to write. ``names``: known names, besides those of the chain's own
+    triplets; a full stop inside one does not end the answer.
     """
 
     def __init__(
@@ -150,11 +150,11 @@ class ChainWriter:
 
     @property
     def forward_passes(self) -> int:
-        """The forward passes so far."""
+        """The number of forward passes so far."""
         return self._forward.forward_passes
 
     def write(self) -> list[Chain]:
-        """Return the chains, best first: at most ``beams``, each ended.
+        """Write up to ``beams`` complete chains and return them, the best first.
 
         A chain's score is the sum of the log-probabilities of its triplets. If the model ends
         without a triplet, one is opened for it at the very beginning, and ``opened`` says so.
@@ -172,6 +172,7 @@ class ChainWriter:
             ) from error
 
     def _written(self) -> list[Chain]:
+        """Return the chains; without any triplet, write again with a forced one."""
         chains = self._write(self._free, self._prompt)
         if not any(chain.spans for chain in chains):
             try:
@@ -184,14 +185,15 @@ class ChainWriter:
         return chains
 
     def readings(self, chain: Chain) -> list[ChainReading]:
-        """Return the readings of the triplets of ``chain``, by id."""
+        """Return the readings of a chain's triplets as ids."""
         return self._known(chain.spans).readings
 
     def has_more_readings(self, chain: Chain) -> bool:
-        """Return whether ``chain`` has more readings than stand, at any of its triplets."""
+        """Return whether readings of ``chain`` were dropped at any of its triplets."""
         return self._known(chain.spans).more
 
     def _write(self, writer: Writer, prompt: Sequence[int] | Text) -> list[Chain]:
+        """Continue chains by beam search until all have ended."""
         chains = [writer.start(prompt)]
         while any(chain.stop is None for chain in chains):
             onward: list[Chain] = []
@@ -205,6 +207,7 @@ class ChainWriter:
         return chains
 
     def _constraint_for(self, spans: Sequence[Span]) -> TripletConstraint | None:
+        """Return the constraint of the triplet after ``spans``, None if no triplet fits."""
         readings = self._known(tuple(spans)).readings
         visited = frozenset().union(*(reading.visited for reading in readings))
         try:
@@ -213,6 +216,7 @@ class ChainWriter:
             return None
 
     def _known(self, spans: tuple[Span, ...]) -> _Known:
+        """Return the readings of ``spans``, computed once."""
         if not spans:
             return self._first
         known = self._readings.get(tuple(map(id, spans)))
@@ -229,6 +233,7 @@ class ChainWriter:
         return known
 
     def _ending(self, spans: Sequence[Span], tokens: Sequence[int], text: str) -> Ending | None:
+        """Return where free text must end: after an answer line, or because it loops."""
         at = answer_end(text, self._known(tuple(spans)).names)
         if at is not None:
             return Ending(at)
@@ -236,6 +241,7 @@ class ChainWriter:
         return None if note is None else Ending(len(text), note)
 
     def _check_time(self) -> None:
+        """Raise TimeLimitError after the time limit."""
         if time.monotonic() > self._until:
             raise TimeLimitError(
                 f"The time limit of {self._options.time_limit:g} s passed before the chains had "
@@ -252,11 +258,11 @@ def chain_path(
     start: ChainReading,
     closing: Sequence[int],
 ) -> ScoredPath | None:
-    """Return the chain with its readings as groundings; None if none is in the graph.
+    """Return the chain as a path with its readings as groundings, None if none is in the graph.
 
-    A reading stands only if each of its triplets is in the store, has the tokens that were written,
-    and touches what was visited before it: whatever the constraint said. ``closing``: the tokens of
-    the closing marker.
+    A reading is accepted only if each of its triplets is in the store, has the tokens that were
+    written, and touches an entity visited before, independently of the constraint. ``closing``: the
+    tokens of the closing marker.
     """
     checked = (_grounded(store, lexicon, chain.spans, each, start, closing) for each in readings)
     groundings = [path for path in checked if path is not None]
@@ -274,6 +280,7 @@ def _grounded(
     start: ChainReading,
     closing: Sequence[int],
 ) -> GroundedPath | None:
+    """Return the grounded path of one reading, None if a triplet fails a check."""
     if not spans or len(reading.triplets) != len(spans):
         return None
     rows = np.array(reading.triplets, np.int64)
@@ -303,7 +310,7 @@ def _grounded(
 
 
 def markers_of(encoder: TokenEncoder) -> Markers:
-    """Return ``<`` and ``>`` as they are opened and closed; one that is forced has a space first.
+    """Return the markers ``<`` and ``>`` of triplets; a forced opening begins with a space.
 
     Raises MarkerMissingError if the tokenizer cannot write them.
     """
@@ -317,7 +324,7 @@ def score(chain: Chain) -> float:
 
 
 def without_end(chain: Chain, decode: Callable[[Sequence[int]], str]) -> list[FreeText | Span]:
-    """Return the pieces of a chain, without the token that ended it."""
+    """Return a chain's pieces without the token that ended it."""
     pieces = list(chain.pieces)
     if chain.stop == "end token" and isinstance(last := pieces[-1], FreeText):
         pieces[-1] = replace(last, text=last.text.removesuffix(decode(last.tokens[-1:])))

@@ -1,4 +1,4 @@
-"""The graph that stands in the prompt: the triplets near the topic entities that suit a question.
+"""The graph in the prompt: triplets near the topic entities that are similar to the question.
 
 As DoG has it (arXiv 2410.18415): triplets are ranked by the cosine of their sentence embedding with
 the question's and taken one by one, each with the triplets that connect it to a topic entity, until
@@ -38,7 +38,7 @@ _WORDS = str.maketrans(dict.fromkeys("._/^", " "))
 
 @dataclass(frozen=True, slots=True)
 class FilteredGraph:
-    """The triplets of a prompt, best first, each after the triplets that lead to it.
+    """The triplets for a prompt, the best first, each after those that lead to it.
 
     ``rows`` has shape ``[n, 5]`` (:mod:`kgqa.paths.triplets`), ``texts`` the text of each.
     """
@@ -48,15 +48,15 @@ class FilteredGraph:
     notes: tuple[str, ...]
 
     def all_texts(self) -> tuple[str, ...]:
-        """Return the texts, each once."""
+        """Return the distinct texts of the triplets."""
         return tuple(dict.fromkeys(self.texts))
 
 
 class GraphFilter:
-    """Chooses graphs by one sentence encoder. Not for use by several threads.
+    """Selects triplets for prompts with a sentence encoder; for one thread.
 
-    ``hops``: how far from a topic entity a triplet may be. ``cap``: triplets that are compared with
-    the question, ``most``: triplets that are kept.
+    ``hops``: most hops between a topic entity and a triplet. ``cap``: triplets compared with the
+    question; ``most``: triplets kept.
     """
 
     def __init__(
@@ -84,10 +84,10 @@ class GraphFilter:
         room: int,
         tokens_of: Callable[[Sequence[str]], list[int]],
     ) -> FilteredGraph:
-        """Return the graph for a question about ``topics`` (entity keys).
+        """Return the filtered graph for a question about ``topics`` (entity keys).
 
-        ``room``: tokens that it may take in the prompt, ``tokens_of``: those of each of some texts.
-        Raises EmptyLanguageError if nothing touches a topic entity, GraphError.
+        ``room``: tokens available for it in the prompt; ``tokens_of``: returns the number of tokens
+        of each text. Raises EmptyLanguageError if nothing touches a topic entity, GraphError.
         """
         rows, level, notes = neighbourhood(store, triplets, topics, self.hops)
         if not len(rows):
@@ -126,6 +126,7 @@ class GraphFilter:
         return FilteredGraph(rows[kept], tuple(texts[row] for row in kept), tuple(notes))
 
     def _relations(self, store: GraphStore, rows: IntArray) -> list[str]:
+        """Return each triplet's relation as text."""
         names = store.relations().names
         steps = rows[:, (1, 3)]
         distinct, number = np.unique(steps, axis=0, return_inverse=True)
@@ -133,6 +134,7 @@ class GraphFilter:
         return [labels[place] for place in number.reshape(-1).tolist()]
 
     def _encoded(self, texts: Sequence[str]) -> NDArray[np.float64]:
+        """Return the vectors of texts, from memory where possible."""
         new = [text for text in dict.fromkeys(texts) if text not in self._vectors]
         if len(self._vectors) + len(new) > _KEPT:
             self._vectors.clear()
@@ -145,10 +147,11 @@ class GraphFilter:
 def neighbourhood(
     store: GraphStore, triplets: StoreTriplets, topics: IntArray, hops: int
 ) -> tuple[IntArray, IntArray, list[str]]:
-    """Return the triplets within ``hops`` hops of ``topics``, their hops, and notes.
+    """Return the triplets within ``hops`` hops of ``topics``, their distance, and notes.
 
-    Shapes ``[n, 5]`` and ``[n]``, from 1 on, each triplet once. Notes tell of entities that were
-    not read because they have too many edges, and of what was left when enough had been read.
+    Shapes ``[n, 5]`` and ``[n]``; distances count from 1, each triplet is returned once. Notes list
+    entities that were skipped because they have too many edges, and what was left when the limit
+    was reached.
     """
     seen: set[tuple[int, ...]] = set()
     rows: list[IntArray] = []
@@ -203,7 +206,7 @@ def _chosen(
     most: int,
     room: int,
 ) -> list[int]:
-    """Return the rows that are kept, in order. ``sizes``: the tokens of each."""
+    """Return the rows to keep, in order, within ``room`` tokens; ``sizes``: tokens of each."""
     order = np.argsort(-scores, kind="stable").tolist()
     distance = dict.fromkeys(topics, 0)
     leads: dict[int, int] = {}  # of an entity, the best triplet that leads to it from a nearer one

@@ -61,7 +61,7 @@ _MORE_READINGS = (
 
 
 class Dog(Method[DogOptions]):
-    """Chains of thoughts and triplets, written by any instruct model.
+    """Decoding on Graphs: an instruct model writes chains of free thoughts and triplets.
 
     The direction of walks says only whether a mediator's fact may be entered against an edge:
     triplets are written as they are stored.
@@ -86,7 +86,7 @@ class Dog(Method[DogOptions]):
         self.plan = plan_for(self.kg_llm, progress=resources.progress, budget=options.budget)
 
     def walks(self, store: GraphStore) -> WalkRules:
-        """Return the walk rules of ``store``: its own direction, whatever a preset says of it."""
+        """Return the walk rules of ``store``, with its own direction even under a preset."""
         options = self.options
         return WalkRules(
             options.hops or 2,
@@ -95,12 +95,12 @@ class Dog(Method[DogOptions]):
         )
 
     def rules(self, store: GraphStore) -> WalkRules:
-        """Return the rules of chains in ``store``: triplets are entered at either end."""
+        """Return the walk rules of chains: triplets may be entered at either end."""
         hops = self.filter.hops if self.options.walk == "filtered" else self.options.steps
         return WalkRules(hops, "both", self.walks(store).mediators)
 
     def own_settings(self) -> dict[str, Any]:
-        """Return the model, the graph in its prompt, and how chains are written."""
+        """Return the settings of the model, the prompt's graph and the chains."""
         options = self.options
         written = ("beams", "steps", "walk", "cap", "time_limit")
         return {
@@ -116,7 +116,7 @@ class Dog(Method[DogOptions]):
         }
 
     def answer(self, store: GraphStore, question: LinkedQuestion) -> Findings:
-        """Return the answers of the best chain and of others, and the chains as paths."""
+        """Write chains; return the answers of the best and of others, with the chains as paths."""
         began = time.perf_counter()
         options = self.options
         text = question.question
@@ -202,7 +202,7 @@ class Dog(Method[DogOptions]):
         chains: Sequence[tuple[Chain, ScoredPath | None]],
         notes: list[str],
     ) -> tuple[list[RankedAnswer], list[RankedAnswer]]:
-        """Return the answers of the best chain and of others; ``notes`` gets messages."""
+        """Return the answers of the best chain and of others; messages are added to ``notes``."""
         decode = self.kg_llm.encoder.decode
         lines = [claimed(without_end(chain, decode)) for chain, _ in chains]
         if not any(path for _, path in chains):
@@ -234,7 +234,7 @@ class Dog(Method[DogOptions]):
         answers: list[RankedAnswer],
         others: list[RankedAnswer],
     ) -> tuple[list[RankedAnswer], list[RankedAnswer]]:
-        """Return the answers with those that all topic entities reach first."""
+        """Return answers and others sorted again: those that every topic entity reaches first."""
         every = [*answers, *others]
         keys = store.keys_of([answer.id or "" for answer in every])
         missing = lacking(store, question.topics, keys, self.rules(store))
@@ -252,7 +252,10 @@ class Dog(Method[DogOptions]):
         return [every[at] for at in mine], [every[at] for at in order if at not in mine]
 
     def _room(self, text: str, names: list[str]) -> int:
-        """Return the number of tokens for the graph in the prompt. Raises ModelError for none."""
+        """Return the number of tokens left for the graph in the prompt.
+
+        Raises ModelError for none.
+        """
         longest = getattr(self.kg_llm.model.config, "max_position_embeddings", None)
         if not longest:
             return 1 << 30
@@ -267,10 +270,10 @@ class Dog(Method[DogOptions]):
 
 
 def _load(options: DogOptions, resources: Resources) -> KgLLM:
-    """Load the model: the offline one with the bundled chains' adapter, another as it comes.
+    """Load the model; the offline one with the bundled adapter for chains.
 
-    An adapter that is named counts if its prompt has a graph in it; the preset dog asks the
-    offline model as it comes, too.
+    An adapter that is named counts if its prompt has a graph in it; the preset dog asks the offline
+    model as it comes, too.
     """
     named, adapter = options.preset, options.adapter
     settings = resources.settings

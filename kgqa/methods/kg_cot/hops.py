@@ -1,4 +1,4 @@
-"""The hops out of entities as KG-CoT walks them, read from a store once and kept.
+"""A cache of the hops out of entities, as arrays, for KG-CoT's walks.
 
 A hop is what :mod:`kgqa.paths.walk` says it is, so that a walk here is a path there. Hops that
 differ in the collapsed mediator alone say the same triple (subject, relation, object); all of them
@@ -27,8 +27,8 @@ MOST_KEPT = 4_000_000  # hops in memory, about 50 bytes each
 class HopsOf(NamedTuple):
     """The hops of entities, sorted by ``row``; columns are ``[n]``, except ``hop`` ``[n, 4]``.
 
-    ``row`` is a position in the keys asked for, ``hop`` as in :class:`kgqa.paths.walk.Hops`,
-    ``relation`` the number of the hop's relation, ``kind`` the tail's kind.
+    ``row``: a position in the requested keys; ``hop``: as in :class:`kgqa.paths.walk.Hops`;
+    ``relation``: the number of the hop's relation; ``kind``: the tail's kind.
     """
 
     row: IntArray
@@ -39,7 +39,7 @@ class HopsOf(NamedTuple):
 
 
 class HopTable:
-    """Hops out of the entities of ``store`` under ``rules``; at most about ``most`` are kept."""
+    """A cache of hops out of the entities of ``store`` under ``rules``, of about ``most`` hops."""
 
     def __init__(self, store: GraphStore, rules: WalkRules, most: int = MOST_KEPT) -> None:
         self.store = store
@@ -49,6 +49,7 @@ class HopTable:
         self._clear()
 
     def _clear(self) -> None:
+        """Empty the cache."""
         self._keys = np.empty(0, np.int64)  # sorted
         self._start = np.empty(0, np.int64)
         self._count = np.empty(0, np.int64)
@@ -65,9 +66,9 @@ class HopTable:
         return np.array(list(self._numbers), np.int64).reshape(-1, 2)
 
     def number(self, relations: IntArray) -> None:
-        """Give ``relations``, as :meth:`relations` returned them, the next numbers in that order.
+        """Assign the next numbers to ``relations``, as :meth:`relations` returned them, in order.
 
-        In an empty table each gets the number it had; those known already keep theirs.
+        In an empty table each gets the number it had before; known ones keep theirs.
         """
         for first, second in relations.tolist():
             self._numbers.setdefault((first, second), len(self._numbers))
@@ -75,8 +76,8 @@ class HopTable:
     def out_of(self, keys: IntArray) -> HopsOf:
         """Return every hop out of the distinct, sorted ``keys``. Raises GraphError.
 
-        Entities that were asked for before cost no call of the store; the others one for the whole
-        frontier (two with collapsed mediators; in chunks if it is long).
+        Known entities need no store call; the others one for the whole frontier (two with collapsed
+        mediators; in chunks if it is long).
         """
         if self._used > self._most:
             self._clear()
@@ -92,6 +93,7 @@ class HopTable:
         return HopsOf(np.repeat(np.arange(len(keys)), counts), **columns)
 
     def _read(self, missing: IntArray) -> None:
+        """Read the hops of missing entities from the store."""
         counts = np.zeros(len(missing), np.int64)
         start, before = self._used, 0
         for hops in hops_in_turn(self.store, missing, self.rules):
@@ -105,6 +107,7 @@ class HopTable:
         self._count = np.concatenate([self._count, counts])[order]
 
     def _append(self, hops: Hops) -> None:
+        """Append hops to the columns, and mark those that repeat a (row, relation, tail)."""
         pairs, inverse = np.unique(hops.hop[:, (FIRST, SECOND)], axis=0, return_inverse=True)
         self.number(pairs)
         numbers = [self._numbers[first, second] for first, second in pairs.tolist()]

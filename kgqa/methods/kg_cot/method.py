@@ -1,4 +1,4 @@
-"""KG-CoT (IJCAI 2024): a graph reasoner walks, its best paths to the likeliest entities are shown.
+"""KG-CoT (IJCAI 2024): a graph reasoner walks; the best paths to the likeliest entities are shown.
 
 Every path is checked in the store, edge by edge. With a general LLM all of them go into one prompt;
 without one the reasoner's own ranking answers.
@@ -52,9 +52,9 @@ _LOW = 1e-6  # the floor of walks if FLOOR left nothing, and if there are choice
 
 
 class KgCot(Method[KgCotOptions]):
-    """Answers from the paths of a graph reasoner, by default the one that fits the KG best.
+    """Answers from the walk of a graph reasoner, by default the one that suits the KG best.
 
-    Not for use by several threads: the hops of the store that was asked last are kept.
+    For one thread: the hops of the last store are cached.
     """
 
     name = "kg-cot"
@@ -77,7 +77,7 @@ class KgCot(Method[KgCotOptions]):
         self._bound: BoundReasoner | None = None
 
     def own_settings(self) -> dict[str, Any]:
-        """Return the reasoner, and the thresholds of shown entities and answers."""
+        """Return the settings of the reasoner, and the thresholds of entities and answers."""
         return {
             "reasoner": self.reasoner.name,
             "paths_each": self.options.paths_each,
@@ -85,18 +85,22 @@ class KgCot(Method[KgCotOptions]):
         }
 
     def findings(self, store: GraphStore, questions: Iterable[LinkedQuestion | KgqaError]) -> Found:
-        """As the base does. Raises AdapterMismatchError for more hops than it was trained for."""
+        """Yield each question's number with its findings or its error, in any order.
+
+        Raises AdapterMismatchError for walks of more hops than the reasoner was trained for.
+        """
         self._in(store)
         yield from super().findings(store, questions)
 
     def _in(self, store: GraphStore) -> BoundReasoner:
+        """Return the reasoner bound to a store, the last one if it has not changed."""
         bound, rules = self._bound, self.walks(store)
         if bound is None or bound.store is not store or bound.version != store.info.version:
             bound = self._bound = BoundReasoner(self.reasoner, store, rules)
         return bound
 
     def answer(self, store: GraphStore, question: LinkedQuestion) -> Findings:
-        """Return the likeliest entities, or the choices, with the best paths to them."""
+        """Return the likeliest entities, or choices, with the best paths to them."""
         began = time.perf_counter()
         bound, k = self._in(store), self.options.k
         choices = find_choices(store, question.choices) if question.choices else []
@@ -153,7 +157,10 @@ class KgCot(Method[KgCotOptions]):
 def _scores(
     bound: BoundReasoner, question: LinkedQuestion, choices: Sequence[AnswerChoice]
 ) -> QuestionScores:
-    """Return the reasoner's scores of possible answers. Raises EmptyLanguageError."""
+    """Return the reasoner's scores, of the choices only if there are any.
+
+    Raises EmptyLanguageError.
+    """
     topics = np.unique(np.array([topic.key for topic in question.topics], np.int64))
     ends = np.array([key for choice in choices for key in choice.keys], np.int64)
     for floor in (_LOW,) if choices else (FLOOR, _LOW):
@@ -172,7 +179,7 @@ def _scores(
 
 
 class _Found:
-    """The paths of one question's walk, found and grounded when they are asked for."""
+    """Finds and grounds the best paths of one question's walk on demand."""
 
     def __init__(self, bound: BoundReasoner, scores: QuestionScores, form: PathFormat) -> None:
         self._bound = bound
@@ -180,9 +187,9 @@ class _Found:
         self._search = PathSearch(scores.levels, scores.topics)
 
     def paths(self, nodes: Sequence[int], most: int) -> list[ScoredPath]:
-        """Return the ``most`` best paths to each of ``nodes``, in that order.
+        """Return up to ``most`` best paths to each of ``nodes``, in that order.
 
-        Those of one text are one: entities may share a name.
+        Paths with the same text are joined: entities may share a name.
         """
         by_text: dict[str, list[tuple[float, GroundedPath]]] = {}
         for score, path in self._grounded(nodes, most):
@@ -200,9 +207,10 @@ class _Found:
     def expanded(
         self, nodes: Sequence[int], shown: Sequence[ScoredPath]
     ) -> tuple[list[ScoredPath], list[ExpandedPath]]:
-        """Return a path to each of ``nodes``: by a relation path that is ``shown``, or by others.
+        """Return one path to each of ``nodes``, in two lists.
 
-        The first of these as paths of their own; the second stand for a shown one's other tails.
+        Those by a relation path that is not in ``shown``, as paths; and those by a shown relation
+        path, as its further tails.
         """
         source = {
             (path.head.id, path.relation_path): scored.text
@@ -221,6 +229,7 @@ class _Found:
         return beyond, expanded
 
     def _grounded(self, nodes: Sequence[int], most: int) -> list[tuple[float, GroundedPath]]:
+        """Return the grounded best paths to ``nodes``, with log-scores."""
         best = [path for node in nodes for path in self._search.best(node, most)]
         lengths = np.array([len(path.hops) for path in best], np.int64)
         taken = np.full((len(best), self._bound.rules.hops, 4), -1, np.int64)
@@ -242,7 +251,7 @@ def _ranked(
     paths: Sequence[ScoredPath],
     expanded: Sequence[ExpandedPath],
 ) -> list[tuple[RankedAnswer, int]]:
-    """Return the first ``most`` entities that a path ends in, each with its place."""
+    """Return those of the first ``most`` entities that a path ends in, each with its row."""
     ends = {path.tail.id for scored in paths for path in scored.groundings}
     ends |= {walked.grounding.tail.id for walked in expanded}
     total = float(scores.score.sum(dtype=np.float64)) or 1.0

@@ -1,4 +1,4 @@
-"""The best paths that a walk took to an entity: k-best search over its transitions, exact.
+"""Exact k-best search for the paths of a walk that end in an entity.
 
 A path's score is the mean of the scores of its relations (KG-CoT, IJCAI 2024, sec. 3.2). How well
 the beginning of a path can score at most is known beforehand (dynamic programming over the levels);
@@ -41,8 +41,8 @@ class FoundPath:
 class _Edges:
     """The edges of a level by the pair that they lead to; pair i's begin at ``starts[i]``.
 
-    ``order``: the level's edges. ``best``: the score of the best path that ends with each edge;
-    the edges of a pair are sorted by it, best first.
+    ``order``: edge numbers, for each pair by descending ``best``; ``best``: the score of the best
+    path that ends with an edge.
     """
 
     starts: IntArray
@@ -52,9 +52,9 @@ class _Edges:
 
 @dataclass(order=True, slots=True)
 class _Way:
-    """The end of a path: ``place`` is the next edge to try into ``pair`` at ``depth``.
+    """A partial path from its end: ``place`` is the next edge into ``pair`` at ``depth`` to try.
 
-    Sorted by how well a whole path with this end can score at most, then by when it was found.
+    Sorted by an upper bound of a whole path's score, then by order of discovery.
     """
 
     rank: float
@@ -68,7 +68,7 @@ class _Way:
 
 
 class PathSearch:
-    """Finds the best paths of a walk, ``levels``, whose rows start at ``topics`` (keys)."""
+    """Finds the best paths of a walk; the rows of ``levels`` start at ``topics`` (keys)."""
 
     def __init__(self, levels: Sequence[Level], topics: IntArray) -> None:
         self._levels = levels
@@ -86,7 +86,7 @@ class PathSearch:
     def best(self, node: int, most: int) -> list[FoundPath]:
         """Return the ``most`` best paths that end in the entity of key ``node``, best first.
 
-        Of paths that differ in a collapsed mediator alone, one is taken.
+        Paths that differ only in a collapsed mediator count as one.
         """
         paths: list[FoundPath] = []
         seen = set()
@@ -100,10 +100,12 @@ class PathSearch:
         return paths
 
     def _paths(self, node: int) -> Iterator[FoundPath]:
+        """Yield the paths that end in an entity, the best first."""
         heap: list[_Way] = []
         number = 0
 
         def push(length: int, depth: int, pair: int, place: int, way: _Way | None) -> None:
+            """Push the extension of a partial path by the edge number ``place`` into ``pair``."""
             nonlocal number
             edges = self._edges[depth - 1]
             at = int(edges.starts[pair]) + place
@@ -138,6 +140,7 @@ class PathSearch:
 
 
 def _fits(hop: Hop, after: tuple[Hop, ...]) -> bool:
+    """Return whether a hop leads to an entity that is not yet on the path."""
     # the walk itself sees to it that nothing comes back to the topic entity
     visited = {hop_after[place] for hop_after in after for place in (MEDIATOR, TAIL)} - {-1}
     return hop[TAIL] not in visited and hop[MEDIATOR] not in visited

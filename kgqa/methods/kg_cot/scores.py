@@ -1,4 +1,4 @@
-"""A reasoner in a graph: scores of relations at each step of a question, and of entities.
+"""A graph reasoner in a store: scores of relations at each step, and of entities.
 
 A relation is read by its words when a walk encounters it, also in a KG that the reasoner was not
 trained on.
@@ -32,11 +32,11 @@ _WORDS = str.maketrans(dict.fromkeys("._/^", " "))
 
 @dataclass(frozen=True, slots=True)
 class QuestionScores:
-    """What a reasoner says of one question.
+    """The reasoner's scores for one question.
 
-    ``node`` and ``kind`` are entities around the topic entities, ``score`` how likely each is the
-    answer, in 0..1, the best first (of equal ones the lower id). ``levels`` are the walk itself,
-    its rows the ``topics``. ``tokens``: what the encoder read.
+    ``node`` and ``kind`` are entities around the topic entities, ``score`` their probability of
+    being the answer, in 0..1, the best first (of equal ones the lower id). ``levels`` are the walk,
+    whose rows are the ``topics``. ``tokens``: the encoder's token states.
     """
 
     topics: IntArray
@@ -47,18 +47,18 @@ class QuestionScores:
     tokens: int
 
     def only(self, keep: BoolArray) -> QuestionScores:
-        """Return the scores of a subset of the entities; the walk is shared."""
+        """Return the scores of the entities that ``keep`` marks; the walk is shared."""
         return replace(self, node=self.node[keep], kind=self.kind[keep], score=self.score[keep])
 
     def times(self, factor: NDArray[np.float64]) -> QuestionScores:
-        """Return the same with each score times its factor, the best first again."""
+        """Return the scores multiplied by ``factor``, sorted again."""
         score = (self.score * factor).astype(np.float32)
         order = np.argsort(-score, kind="stable")
         return replace(self, node=self.node[order], kind=self.kind[order], score=score[order])
 
 
 class BoundReasoner:
-    """``reasoner`` in one store, walking by ``rules``; belongs to the thread of the store.
+    """A ``reasoner`` that walks in one store by ``rules``; for the thread of the store.
 
     Raises AdapterMismatchError for walks of more hops than it was trained for.
     """
@@ -81,7 +81,7 @@ class BoundReasoner:
         self._tables = reasoner.model.tables(np.zeros((len(relations), card.width), np.float32))
 
     def tables(self, relations: IntArray) -> Tables:
-        """Return the vectors of steps, of ``relations`` ``[n, 2]`` at least."""
+        """Return the vectors of all steps, at least of ``relations`` ``[n, 2]``."""
         keys = np.unique(relations[relations >= 0] // 2)
         if len(new := keys[~self._known[keys]]):
             texts = self.reasoner.encoder.encode([self._texts[key] for key in new.tolist()])
@@ -105,7 +105,7 @@ def relation_words(name: str) -> str:
 def padded(
     states: TokenStates, rows: IntArray
 ) -> tuple[NDArray[np.float32], BoolArray, NDArray[np.float32]]:
-    """Return token states ``[n, tokens, width]``, their mask, and the vectors of questions."""
+    """Return padded token states ``[n, tokens, width]``, their mask, and the text vectors."""
     counts = states.starts[rows + 1] - states.starts[rows]
     there = np.arange(int(counts.max())) < counts[:, None]
     block = np.zeros((*there.shape, states.vectors.shape[1]), np.float32)
@@ -117,7 +117,7 @@ def padded(
 def score_question(
     bound: BoundReasoner, question: str, topics: IntArray, floor: float = FLOOR
 ) -> QuestionScores:
-    """Return the reasoner's scores for a question about the keys ``topics``. Raises GraphError."""
+    """Return the reasoner's scores for a question about ``topics`` (keys). Raises GraphError."""
     states = bound.reasoner.encoder.encode_tokens([question])
     reading = bound.reasoner.model.read(*padded(states, np.zeros(1, np.int64)))
     log_beta = log_softmax(reading.log_beta[:, : bound.rules.hops])

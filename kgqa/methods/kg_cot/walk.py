@@ -1,4 +1,4 @@
-"""Walking a graph by a reasoner's relation scores: questions → scores of the entities around them.
+"""Walks by a reasoner's relation scores: from topic entities to scores of those around them.
 
 A batch of questions is walked together, each from its own topic entities (a *row* is a question and
 one of them), over pairs of a row and an entity: flat arrays, no loop over questions or edges. An
@@ -52,11 +52,11 @@ class Level:
 
 
 class Walked(NamedTuple):
-    """Where a batch of questions leads.
+    """The entities that a batch of questions leads to.
 
     ``question``, ``node``, ``kind`` and ``scores`` belong to pairs of a question and an entity, in
-    that order; the scores, in 0..1, are those of all steps, weighed by ``beta`` (in
-    training tensors).
+    that order; the scores, in 0..1, are summed over steps, weighted by ``beta`` (tensors in
+    training).
     """
 
     question: IntArray
@@ -75,10 +75,10 @@ def walk_rows(
     floor: float = FLOOR,
     math: WalkMath = _NUMPY,
 ) -> Walked:
-    """Walk from ``topics`` ``[rows]``, each of them for the ``question`` of its row.
+    """Walk from ``topics`` ``[rows]``, each for the ``question`` of its row.
 
-    ``reading`` is of the questions. ``tables`` gives the steps' vectors, at least of relations
-    ``[n, 2]``. ``math`` computes with what both hold. Raises GraphError.
+    ``reading``: the reasoner's encoding of the questions. ``tables`` returns step vectors for at
+    least the relations ``[n, 2]``. ``math``: the arithmetic, numpy or torch. Raises GraphError.
     """
     rows, none = len(topics), np.empty(0, np.int64)
     hidden = reading.hidden[question]
@@ -111,6 +111,7 @@ def _hop(
     floor: float,
     math: WalkMath,
 ) -> Level:
+    """Walk one hop: score relations, and sum the scores of edges into entities."""
     weight = math.numbers(before.scores)
     active = np.flatnonzero((before.kind != Kind.VALUE) & (weight > floor))
     unique, at = np.unique(before.node[active], return_inverse=True)
@@ -162,7 +163,7 @@ def _pairs(
 
 
 def _together(levels: list[Level], beta: Any, question: IntArray, math: WalkMath) -> Walked:
-    """Put the steps together: the scores of all of them, weighed by ``beta``, by question."""
+    """Sum the scores of all steps, weighted by ``beta``, for each question and entity."""
     reached = levels[1:]
     row = np.concatenate([level.row for level in reached])
     node = np.concatenate([level.node for level in reached])

@@ -28,9 +28,9 @@ _PAD = bytes(3)  # so that a code that is cut off is read as another one, and re
 
 
 class MarisaConstraint(LazyConstraint):
-    """All paths of stored ``tries``, for one thread. Raises EmptyLanguageError.
+    """All paths of stored ``tries``, read lazily; for one thread.
 
-    What is malformed raises ShardDamagedError when it is reached.
+    Raises EmptyLanguageError; malformed data raises ShardDamagedError when it is reached.
     """
 
     def __init__(self, tries: Sequence[StoredTrie], hops: int, closing: int) -> None:
@@ -52,7 +52,10 @@ class MarisaConstraint(LazyConstraint):
 
 
 class _Rows(Segments):
-    """Segments of stored paths. Their rows: which trie, the relation begun or -1, hops."""
+    """Segments of stored paths.
+
+    A row is a path: the trie's number, the relation just begun or -1, then its hops.
+    """
 
     def __init__(self, tries: Sequence[StoredTrie], hops: int, closing: int) -> None:
         self.closing = closing
@@ -60,6 +63,7 @@ class _Rows(Segments):
         self._hops = hops
 
     def heads(self) -> Segment:
+        """Return the segment of the head entities' names."""
         rows = np.full((len(self._tries), 2 + self._hops), -1, np.int64)
         rows[:, 0] = np.arange(len(rows))
         return segment_of(0, rows, joined([trie.head() for trie in self._tries]), rows[:, 0])
@@ -82,11 +86,13 @@ class _Rows(Segments):
             segment.following[leaf] = self._segment(level + 1, rows, column)
 
     def ended(self, segment: Segment, leaf: int) -> IntArray:
+        """Return the rows whose text is that of ``leaf`` and which are whole stored paths."""
         rows = segment.of(leaf)
         keys = zip(self._of(rows), self._keys(rows), strict=True)
         return rows[[key in trie.trie for trie, key in keys]]
 
     def table(self, ended: Sequence[IntArray]) -> PathTable:
+        """Return the id paths of rows as one ordered table."""
         rows = np.concatenate([np.empty((0, 2 + self._hops), np.int64), *ended])
         tables = []
         for number, trie in enumerate(self._tries):
@@ -95,17 +101,18 @@ class _Rows(Segments):
         return ordered(joined_tables(tables))
 
     def _of(self, rows: IntArray) -> list[StoredTrie]:
+        """Return the stored trie of each row."""
         return [self._tries[number] for number in rows[:, 0].tolist()]
 
     def _keys(self, rows: IntArray) -> list[bytes]:
-        """Return the key of each row, with the code of the relation that is begun."""
+        """Return the marisa key of each row, with the code of the relation just begun."""
         return [
             _key(trie, begun, hops)
             for trie, (_, begun, *hops) in zip(self._of(rows), rows.tolist(), strict=True)
         ]
 
     def _segment(self, level: int, rows: IntArray, column: int) -> Segment:
-        """Return the segment of rows by the texts of what ``column`` has."""
+        """Return the segment of ``rows`` by the texts of the relation or hop in ``column``."""
         distinct, text_of = np.unique(rows[:, [0, column]], axis=0, return_inverse=True)
         texts = []
         for number in np.unique(distinct[:, 0]).tolist():
@@ -120,18 +127,19 @@ class _Rows(Segments):
 
 
 def _key(trie: StoredTrie, begun: int, hops: Sequence[int]) -> bytes:
+    """Return the marisa key of ``hops``, then of the relation ``begun`` unless that is -1."""
     known = trie.shard.dictionary
     path = b"".join(known.hop(hop) for hop in hops if hop >= 0)
     return trie.prefix + path + (known.code(begun) if begun >= 0 else b"")
 
 
 def _relations(trie: StoredTrie, key: bytes) -> list[int]:
-    """Return the relations that go on from a path."""
+    """Return the relations by which stored paths continue ``key``."""
     with trie.shard.checked():
         known = trie.shard.dictionary
         relations = {
             known.relation_at(longer + _PAD, len(key))[0]
-            for longer in _going_on(trie, key, known.code_length)
+            for longer in _longer_keys(trie, key, known.code_length)
         }
         if relations and max(relations) >= len(known.first):
             raise ValueError("a path has a relation that is not there")
@@ -139,11 +147,14 @@ def _relations(trie: StoredTrie, key: bytes) -> list[int]:
 
 
 def _hops(trie: StoredTrie, key: bytes, relation: int, *, last: bool) -> list[int]:
-    """Return the hops that continue a path, by the relation that the path ends with."""
+    """Return the hops by ``relation`` with which stored paths continue ``key``.
+
+    ``last``: the hop is the last one that a path may have, so that few keys are longer.
+    """
     with trie.shard.checked():
         known, at = trie.shard.dictionary, len(key)
         width, start = int(known.width[relation]), int(known.starts[relation])
-        keys = _going_on(trie, key, lambda _: width, every=last)
+        keys = _longer_keys(trie, key, lambda _: width, every=last)
         ranks = {int.from_bytes(longer[at : at + width], "big") for longer in keys}
         short = any(len(longer) < at + width for longer in keys)
         if short or not ranks or max(ranks) >= int(known.starts[relation + 1]) - start:
@@ -151,12 +162,12 @@ def _hops(trie: StoredTrie, key: bytes, relation: int, *, last: bool) -> list[in
         return [start + rank for rank in sorted(ranks)]
 
 
-def _going_on(
+def _longer_keys(
     trie: StoredTrie, key: bytes, length: Callable[[int], int], *, every: bool = False
 ) -> list[bytes]:
-    """Return keys that begin with ``key`` and go on, at least one for each way to go on.
+    """Return keys that begin with ``key`` and are longer, at least one for each continuation.
 
-    ``length`` says how many bytes decide the way, by the first of them; ``every``: list all keys.
+    ``length`` gives the number of bytes of a continuation by its first byte; ``every``: all keys.
     """
     below = trie.trie.iterkeys(key)
     keys = list(below if every else islice(below, _FEW))

@@ -34,7 +34,7 @@ _WORDS |= {"sample": "sampled paths"}
 
 @dataclass(frozen=True, slots=True)
 class IndexKey:
-    """All that an index must have been made for to fit a question.
+    """The settings that an index must have been built with to serve a question.
 
     ``tokenizer`` and ``path_format`` are fingerprints. ``walk``, ``sample`` and ``seed`` are those
     of samples of paths, which earlier versions stored: no question asks for one.
@@ -72,18 +72,18 @@ class IndexKey:
 
     @property
     def rules(self) -> WalkRules:
-        """The walks whose paths the index holds."""
+        """The walk rules whose paths the index holds."""
         return WalkRules(self.hops, self.direction, self.mediators)
 
     @property
     def folder(self) -> str:
-        """The folder's name: all but the KG's version, so that a newer one takes its place."""
+        """The index folder's name, without the KG's version, so that a new version replaces it."""
         content = asdict(self) | {"schema": SCHEMA_VERSION}
         del content["kg_version"]
         return _sha256(content)[:16]
 
     def differences(self, other: IndexKey) -> list[str]:
-        """Return in words how the settings ``other`` of an index differ from the wanted ones."""
+        """Return as phrases the settings of another index's key that differ from this key."""
         return [
             f"{_WORDS.get(part.name, part.name.replace('_', ' '))} "
             f"{_short(getattr(other, part.name))}, not {_short(getattr(self, part.name))}"
@@ -93,15 +93,16 @@ class IndexKey:
 
 
 def _short(value: object) -> str:
+    """Return ``value`` as text, shortened to 12 characters if it is longer than 16."""
     text = "none" if value is None else str(value)
     return f"{text[:12]}…" if len(text) > 16 else text
 
 
 @dataclass(frozen=True, slots=True)
 class ShardRecord:
-    """One shard: rows sorted by id from ``first`` to ``last``.
+    """One shard in the manifest: its rows are sorted by id, from ``first`` to ``last``.
 
-    ``dropped``: rows that are not valid any more, since the KG has changed: their paths by id.
+    ``dropped``: rows that a change of the KG made invalid, and their number of paths, by id.
     """
 
     file: str
@@ -147,7 +148,7 @@ class Manifest:
         return sum(shard.bytes for shard in self.shards)
 
     def write(self, folder: Path) -> None:
-        """Put the manifest in the place of the one in ``folder``, in one step."""
+        """Write ``manifest.json`` into ``folder`` atomically."""
         content = asdict(self)
         content["sha256"] = _sha256(content)
         text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
@@ -156,11 +157,13 @@ class Manifest:
 
 
 def _sha256(content: dict[str, Any]) -> str:
+    """Return the hex SHA-256 of ``content`` as JSON."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 @cache
 def _adapter() -> TypeAdapter[Manifest]:
+    """Return the pydantic adapter that reads and writes manifests."""
     return TypeAdapter(Manifest)  # takes milliseconds to build
 
 

@@ -1,4 +1,4 @@
-"""Names, hops and paths as the bytes of a shard: what Parquet's cells hold, and how it is read.
+"""The bytes of a shard's cells: names, hops and paths, how they are packed and read.
 
 A *text* is the token ids of one part of a path (head with its opening, relation with both links,
 tail), big-endian, ``width`` bytes an id. The dictionary numbers relations by how often paths have
@@ -39,18 +39,18 @@ HOP = 3 + _RANK  # bytes of a hop, at most
 
 
 def token_width(vocab_size: int) -> int:
-    """Return the number of bytes that hold every token id: 2, 3 or 4."""
+    """Return the number of bytes, 2, 3 or 4, that hold every token id."""
     return max(2, (max(vocab_size - 1, 0).bit_length() + 7) // 8)
 
 
 def token_bytes(texts: Sequences, width: int) -> list[bytes]:
-    """Return the bytes of each text."""
+    """Encode each text's token ids as big-endian bytes of ``width`` each."""
     data = _big_endian(texts.tokens, width)
     return [data[start:stop] for start, stop in pairwise((width * texts.offsets).tolist())]
 
 
 def tokens_of(texts: Sequence[bytes], width: int) -> Sequences:
-    """Return the token ids of texts. Raises ValueError if one is not a number of whole tokens."""
+    """Decode texts from bytes to token ids. Raises ValueError for a fraction of a token."""
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))
     if (lengths % width).any():
         raise ValueError("a text does not end with a whole token")
@@ -62,6 +62,7 @@ def tokens_of(texts: Sequence[bytes], width: int) -> Sequences:
 
 
 def _big_endian(numbers: IntArray, width: int) -> bytes:
+    """Encode ``numbers`` as big-endian bytes, ``width`` for each."""
     by_byte = numbers.astype(">u8").view(np.uint8).reshape(-1, 8)
     return by_byte[:, 8 - width :].tobytes()
 
@@ -70,7 +71,7 @@ def _big_endian(numbers: IntArray, width: int) -> bytes:
 
 
 def column(numbers: IntArray) -> bytes:
-    """Return numbers from 0 as a column."""
+    """Encode non-negative numbers as a column: a width byte, then delta-coded byte planes."""
     width = max(1, (int(numbers.max(initial=0)).bit_length() + 7) // 8)
     # differences by byte planes: what compresses well is what is alike side by side
     steps = np.diff(numbers, prepend=0).astype("<i8").view(np.uint8).reshape(-1, 8)
@@ -78,7 +79,7 @@ def column(numbers: IntArray) -> bytes:
 
 
 class ColumnReader:
-    """Reads columns one after another. Raises ValueError if the bytes are too few."""
+    """Decodes columns one after another. Raises ValueError if bytes are missing."""
 
     def __init__(self, data: bytes) -> None:
         self._data = np.frombuffer(data, np.uint8)
@@ -110,6 +111,7 @@ class ColumnReader:
         return self._data[self._at :].tobytes()
 
     def _bytes(self, count: int) -> NDArray[np.uint8]:
+        """Return the next ``count`` bytes."""
         if count > len(self._data) - self._at:
             raise ValueError("a column is cut off")
         taken = self._data[self._at : self._at + count]
@@ -121,7 +123,7 @@ class ColumnReader:
 
 
 def text_list(texts: Sequences, width: int) -> bytes:
-    """Return the list of texts, stored as differences from the preceding text."""
+    """Encode texts front-coded: the number of tokens shared with the one before, then the rest."""
     shared = np.zeros(len(texts), np.int64)
     shared[1:] = texts.shared_prefix(np.arange(len(texts) - 1), np.arange(1, len(texts)))
     own = texts.lengths - shared
@@ -132,14 +134,17 @@ def text_list(texts: Sequences, width: int) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """Texts by their numbers, ``count`` of them, none of more than ``longest`` bytes."""
+    """Encoded texts, read by number: ``count`` of them, none longer than ``longest`` bytes."""
 
     count: int
     longest: int
     text: Callable[[int], bytes]
 
     def read(self, numbers: Sequence[int]) -> list[bytes]:
-        """Return the next numbers. Raises ValueError if forged counts would fill the memory."""
+        """Return the texts with the given numbers.
+
+        Raises ValueError if they would fill the memory.
+        """
         # a forged length is believed only after the texts were counted one by one
         if len(numbers) * self.longest > _ROOM:
             room = _ROOM
@@ -151,7 +156,7 @@ class Texts:
 
 
 def read_texts(data: bytes, width: int) -> Texts:
-    """Return the texts of a trie or a list. Raises ValueError."""
+    """Open the texts of a shard, stored as a trie or a list. Raises ValueError."""
     if data.startswith(MAGIC):
         trie, longest = opened(data, _ROOM)
         return Texts(len(trie), longest, trie.restore_key)
@@ -178,7 +183,10 @@ def read_texts(data: bytes, width: int) -> Texts:
 
 
 def _first_bytes(relations: int) -> tuple[int, int]:
-    """Return how many first bytes begin codes of one byte, and of two; the others begin three."""
+    """Return how many values of a first byte begin 1-byte codes and 2-byte codes.
+
+    All other first bytes begin 3-byte codes.
+    """
     if relations <= 256:
         return 256, 0
     if relations <= 1 << 16:
@@ -190,7 +198,7 @@ def _first_bytes(relations: int) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What a path table holds: relations by frequency, tails, hops by relation; hops of paths."""
+    """The distinct relations, tails and hops of a path table, and each path as numbers of hops."""
 
     pairs: IntArray
     counts: IntArray  # of each relation how many hops it has
@@ -201,7 +209,7 @@ class _Found:
 
 
 def found_hops(table: PathTable) -> _Found:
-    """Return the distinct hops of paths, tails by key."""
+    """Return the distinct hops, relations and tails of a path table, numbered."""
     there = table.hops[:, :, TAIL] >= 0
     first, mediator, second, tail = (table.hops[:, :, part][there] for part in range(4))
     pairs, pair = distinct_pairs(first, second)
@@ -221,12 +229,12 @@ def found_hops(table: PathTable) -> _Found:
 
 @dataclass(frozen=True, slots=True)
 class _Coded:
-    """Hops as bytes, with the numbers of relations and hops."""
+    """Encodes paths as keys: the bytes, relation and number of every hop."""
 
     pool: Sequences
 
     def keys(self, rows: IntArray, number: IntArray) -> list[bytes]:
-        """Return the key of each path: the byte of its row, then its hops."""
+        """Return the key of each path: the byte of its row, then the codes of its hops."""
         hops = len(self.pool) - 256
         path = JoinedSequences(np.concatenate([hops + rows[:, None], number], axis=1), self.pool)
         whole = path.joined()
@@ -235,7 +243,7 @@ class _Coded:
 
 
 class Dictionary:
-    """What codes stand for: relations ``[relations]``, tails ``[tails]``, hops ``[hops]``.
+    """Decodes the keys of a shard: its relations, tails and hops by their code numbers.
 
     ``first``, ``second``: the steps of a relation (the second -1 if it is one step); ``starts``
     ``[relations + 1]``: where its hops begin; ``relation_text``, ``tail_text``: numbers of texts.
@@ -265,7 +273,7 @@ class Dictionary:
 
     @staticmethod
     def packed(hops: _Found, relation_text: IntArray, tail_text: IntArray) -> tuple[bytes, _Coded]:
-        """Return the dictionary of paths as bytes, and the encoder of keys under it.
+        """Encode the dictionary of paths; also return the encoder of their keys.
 
         ``relation_text``, ``tail_text``: the numbers of their texts. Tails are numbered by text.
         """
@@ -291,7 +299,10 @@ class Dictionary:
         return counts + b"".join(map(column, columns)), _coded(hops.counts, relation, number)
 
     def hops(self, keys: Sequence[bytes], most: int) -> IntArray:
-        """Return the hops of paths, ``[paths, most]``, -1 beyond the end. Raises ValueError."""
+        """Decode keys to hop numbers ``[paths, most]``, -1 beyond a path's end.
+
+        Raises ValueError.
+        """
         lengths = np.fromiter(map(len, keys), np.int64, len(keys))
         data = np.frombuffer(b"".join(keys) + bytes(HOP), np.uint8).astype(np.int64)
         ends = np.cumsum(lengths)
@@ -299,7 +310,7 @@ class Dictionary:
         number = np.full((len(keys), most), -1, np.int64)
         for level in range(most):
             there = np.flatnonzero(at < ends)
-            relation, after = self._relations(data, at[there])
+            relation, after = self._decoded_relations(data, at[there])
             if len(there) and relation.max() >= len(self.width):
                 raise ValueError("a path has a relation that is not there")
             width = self.width[relation]
@@ -315,7 +326,7 @@ class Dictionary:
         return number
 
     def relation_at(self, key: bytes, at: int) -> tuple[int, int]:
-        """Return the relation whose code is at a place of a key, and the place after it."""
+        """Return the relation whose code begins at byte ``at`` of a key, and the code's end."""
         first = key[at]
         if first < self._one:
             return first, at + 1
@@ -336,22 +347,22 @@ class Dictionary:
         return bytes([self._one + self._two + (wide >> 16), wide >> 8 & 255, wide & 255])
 
     def hop(self, hop: int) -> bytes:
-        """Return a hop as it stands in a key."""
+        """Return the bytes of a hop in a key: its relation's code, then its rank."""
         relation = bisect_right(self._begins, hop) - 1
         rank = hop - self._begins[relation]
         return self.code(relation) + rank.to_bytes(int(self.width[relation]), "big")
 
     def code_length(self, first: int) -> int:
-        """Return the length in bytes of the codes that begin with each byte."""
+        """Return the length in bytes of a relation code, from its first byte."""
         return 1 + (first >= self._one) + (first >= self._one + self._two)
 
     def relation_of(self, hops: IntArray) -> IntArray:
-        """Return the relation of each hop."""
+        """Return the relation number of each hop."""
         relation: IntArray = np.searchsorted(self.starts, hops, side="right") - 1
         return relation
 
     def steps(self, hops: IntArray) -> IntArray:
-        """Return hops as they stand in a path table; -1 is not a hop."""
+        """Return hops as columns of a path table; -1 for no hop."""
         relation = self.relation_of(hops)
         steps = np.empty((*hops.shape, 4), np.int64)
         steps[..., FIRST] = self.first[relation]
@@ -361,7 +372,8 @@ class Dictionary:
         steps[hops < 0] = -1
         return steps
 
-    def _relations(self, data: IntArray, at: IntArray) -> tuple[IntArray, IntArray]:
+    def _decoded_relations(self, data: IntArray, at: IntArray) -> tuple[IntArray, IntArray]:
+        """Return the relations whose codes begin at the bytes ``at``, and the bytes after them."""
         byte = data[at]
         if self._one == 256:
             return byte, at + 1
@@ -378,6 +390,7 @@ class Dictionary:
 
 
 def _rank_width(counts: IntArray) -> IntArray:
+    """Return the number of bytes that number the hops of each relation, from their ``counts``."""
     width = np.ones(len(counts), np.int64)
     for byte in range(1, _RANK):
         width += counts > 1 << 8 * byte
@@ -385,7 +398,7 @@ def _rank_width(counts: IntArray) -> IntArray:
 
 
 def _coded(counts: IntArray, relation: IntArray, number: IntArray) -> _Coded:
-    """Return hops as bytes; ``number`` of each within its ``relation``."""
+    """Encode each hop: its relation's code, then its ``number`` within that relation."""
     first, two = _first_bytes(len(counts))
     all_of = np.arange(len(counts))
     wide, widest = all_of - first, all_of - first - (two << 8)

@@ -1,4 +1,4 @@
-"""Opening an index for a question: it fits exactly, or it is refused by name."""
+"""Opening a trie index for a question; one that does not fit exactly is refused with the reason."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _BUILD = "Build it: kgqa precompute-tries"
 
 
 def all_manifests(tries: Path) -> list[tuple[Path, Manifest | ShardDamagedError]]:
-    """Return every index under ``<home>/<kg>/tries`` with its manifest or its fault."""
+    """Return every index folder under ``<home>/<kg>/tries`` with its manifest or the error."""
     manifests: list[tuple[Path, Manifest | ShardDamagedError]] = []
     for folder in sorted(path for path in tries.glob("*") if path.is_dir()):  # no lock files
         try:
@@ -43,7 +43,7 @@ def all_manifests(tries: Path) -> list[tuple[Path, Manifest | ShardDamagedError]
 
 
 def open_index(tries: Path, key: IndexKey) -> TrieIndex:
-    """Return the fitting index. Raises IndexStaleError, IndexMissingError, ShardDamagedError."""
+    """Open the index for ``key``. Raises IndexStaleError, IndexMissingError, ShardDamagedError."""
     folder = index_folder(tries, key)
     manifest = read_manifest(folder)
     if manifest is not None and manifest.key == key:
@@ -59,6 +59,7 @@ def open_index(tries: Path, key: IndexKey) -> TrieIndex:
 
 
 def _refuse_other_formats(tries: Path, key: IndexKey) -> None:
+    """Raise IndexStaleError if an index there was written in another format version."""
     for path in sorted(tries.glob(f"*/{MANIFEST}")):
         try:
             schema = json.loads(path.read_text("utf-8"))["schema"]
@@ -73,7 +74,7 @@ def _refuse_other_formats(tries: Path, key: IndexKey) -> None:
 
 
 class TrieIndex:
-    """A fitting index, opened for reading."""
+    """An index open for reading, known to fit."""
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         self.folder = folder
@@ -88,9 +89,10 @@ class TrieIndex:
         return entity_id in self._composed
 
     def look_up(self, entity_id: str, key: int) -> StoredTrie | None:
-        """Return the trie of an entity that the KG knows by ``key``, None without one.
+        """Return the stored trie of an entity, None if it has none.
 
-        Raises ShardDamagedError, also if the row of this id has another key.
+        ``key``: the KG's key of the entity. Raises ShardDamagedError, also for a row with another
+        key.
         """
         trie = self._known.get(entity_id)
         if trie is None:
@@ -111,6 +113,7 @@ class TrieIndex:
         return trie
 
     def _find(self, entity_id: str) -> StoredTrie | None:
+        """Return the row of an entity id from the shard that covers it, None without one."""
         for record in self.manifest.shards:
             if record.first <= entity_id <= record.last and entity_id not in record.dropped:
                 values = self.shard(record).find(entity_id)
@@ -119,7 +122,7 @@ class TrieIndex:
         return None
 
     def shard(self, record: ShardRecord) -> Shard:
-        """Return a shard, opened. Raises ShardDamagedError."""
+        """Open a shard, or return the open one. Raises ShardDamagedError."""
         if record.file not in self._shards:
             manifest = self.manifest
             self._shards[record.file] = Shard(
@@ -144,7 +147,7 @@ class TrieIndex:
         }
 
     def verify(self) -> list[str]:
-        """Return a sentence for each shard whose bytes have changed since they were written."""
+        """Return an error sentence for each shard whose bytes differ from its checksum."""
         faults = []
         for record in self.manifest.shards:
             try:

@@ -67,7 +67,7 @@ SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class NewShard:
-    """A shard that is to be written: its bytes, and its record but for the name."""
+    """A shard before it is written: its bytes, and its manifest record without the file name."""
 
     record: ShardRecord
     data: bytes
@@ -79,7 +79,7 @@ class NewShard:
 def encode_shard(
     store: GraphStore, lexicon: PathLexicon, keys: IntArray, table: PathTable
 ) -> NewShard:
-    """Return the shard of the entities ``keys``, whose paths are those of ``table``."""
+    """Encode the paths in ``table`` of the entities ``keys`` as a shard."""
     ids = store.entities(keys).ids
     by_id = np.array(sorted(range(len(ids)), key=ids.__getitem__), np.int64)
     keys, ids = keys[by_id], [ids[row] for row in by_id.tolist()]
@@ -99,6 +99,10 @@ def encode_shard(
     each = token_bytes(texts, width)
 
     def packed(text: IntArray, names: bytes, **compression: Any) -> bytes:
+        """Return the shard's Parquet bytes.
+
+        ``text``: text numbers of heads, relations and tails.
+        """
         head, relation, tail = np.split(text, np.cumsum([len(part) for part in parts[:-1]]))
         dictionary, coded = Dictionary.packed(hops, relation, tail)
         tries: list[bytes | None] = [None] * len(keys)
@@ -125,7 +129,7 @@ def encode_shard(
 
 
 def _groups(counts: IntArray) -> Iterator[tuple[int, int]]:
-    """Yield the first row of each group, and the one after its last."""
+    """Divide rows into row groups by their ``counts`` of paths; yield (first row, end row)."""
     start = paths = 0
     for stop, count in enumerate(counts.tolist(), 1):
         paths += count
@@ -135,6 +139,7 @@ def _groups(counts: IntArray) -> Iterator[tuple[int, int]]:
 
 
 def _parquet(table: pa.Table, groups: list[tuple[int, int]], **compression: Any) -> bytes:
+    """Encode ``table`` as Parquet with one row group for each of ``groups``."""
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(
         sink,
@@ -151,7 +156,7 @@ def _parquet(table: pa.Table, groups: list[tuple[int, int]], **compression: Any)
 
 
 def read_checked(path: Path, record: ShardRecord) -> bytes:
-    """Return the bytes of a shard if they are those of its record. Raises ShardDamagedError."""
+    """Read a shard's bytes; raise ShardDamagedError unless they match its record."""
     with _Checked(path):
         data = read_plain(path, record.bytes)
         if len(data) != record.bytes:
@@ -165,7 +170,7 @@ def read_checked(path: Path, record: ShardRecord) -> bytes:
 
 
 class StoredTrie:
-    """An entity's row: its paths, as the keys of a marisa trie that begin with the row's byte.
+    """An entity's row of a shard: its paths are keys of a marisa trie that begin with its byte.
 
     Raises ShardDamagedError from whatever meets damage.
     """
@@ -177,34 +182,35 @@ class StoredTrie:
         self.shard = shard
         self.prefix = bytes([row - first])
         self._head = int(shard.heads[row])
-        self._group = group
+        self._read_group = group
 
     @property
     def trie(self) -> marisa_trie.BinaryTrie:
-        """The paths of all rows of its group."""
-        return self.shard.trie(self._group)
+        """The marisa trie of the row's group, which holds the paths of all rows of the group."""
+        return self.shard.trie(self._read_group)
 
     @property
     def bytes(self) -> int:
-        """Its part of the shard's bytes, by paths."""
+        """The row's part of the shard's size in bytes, by number of paths."""
         return self.shard.bytes * self.paths // max(1, int(self.shard.paths.sum()))
 
     def head(self) -> Sequences:
-        """Return the tokens of its name as a head."""
+        """Return the entity's name as a path's head, in tokens."""
         return self.shard.texts([self._head])
 
     @property
     def table(self) -> PathTable:
-        """Its paths."""
+        """The id paths of the entity."""
         return self._decoded[1]
 
     @property
     def sequences(self) -> JoinedSequences:
-        """The token sequence of each path of ``table``."""
+        """The token sequences of the id paths in ``table``, in the same order."""
         return self._decoded[0]
 
     @cached_property
     def _decoded(self) -> tuple[JoinedSequences, PathTable]:
+        """Return the token sequences and the id paths of the row."""
         with self.shard.checked():
             keys = self.trie.keys(self.prefix)
             # a row that lost paths would narrow the language in silence
@@ -214,9 +220,9 @@ class StoredTrie:
 
 
 class Shard:
-    """An opened shard; ``ids``, ``keys``, ``paths`` and ``heads`` of its rows.
+    """An open shard; ``ids``, ``keys``, ``paths`` and ``heads`` have an element for each row.
 
-    Raises ShardDamagedError from every method that meets damage.
+    Every method raises ShardDamagedError for damaged data.
     """
 
     def __init__(
@@ -230,6 +236,10 @@ class Shard:
             self._open(read_checked(self.path, record), record)
 
     def _open(self, data: bytes, record: ShardRecord) -> None:
+        """Check the Parquet file against its record and read its small columns.
+
+        Raises ValueError.
+        """
         self._file = pq.ParquetFile(pa.BufferReader(data))
         footer = self._file.metadata
         groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
@@ -250,7 +260,7 @@ class Shard:
             raise ValueError("it has more or fewer paths than it should")
         self._firsts = offsets_of(np.array(sizes, np.int64))
         self._row = {id_: row for row, id_ in enumerate(self.ids)}
-        [first] = self._group(0, ["names", "dictionary"]).slice(0, 1).to_pylist()
+        [first] = self._read_group(0, ["names", "dictionary"]).slice(0, 1).to_pylist()
         self._texts = read_texts(first["names"] or b"", self._width)
         self.dictionary = Dictionary(first["dictionary"] or b"", self._texts.count)
         if not 0 <= self.heads.min() <= self.heads.max() < self._texts.count:
@@ -270,12 +280,12 @@ class Shard:
         return {self.ids[row]: int(self.paths[row]) for row in rows}
 
     def trie(self, group: int) -> marisa_trie.BinaryTrie:
-        """Return the trie of the paths of a row group; the last ones stay opened."""
+        """Return the marisa trie of a row group; the last ones used stay open."""
         if group in self._tries:
             self._tries.move_to_end(group)
             return self._tries[group]
         with self.checked():
-            data = self._group(group, ["trie"])["trie"][0].as_py()
+            data = self._read_group(group, ["trie"])["trie"][0].as_py()
             paths = int(self.paths[self._firsts[group] : self._firsts[group + 1]].sum())
             trie, _ = opened(data or b"", (1 + HOP * self._hops) ** 2)
             if len(trie) != paths:
@@ -286,14 +296,14 @@ class Shard:
         return trie
 
     def texts(self, numbers: list[int]) -> Sequences:
-        """Return the tokens of texts."""
+        """Return the token ids of the texts with the given numbers."""
         with self.checked():
             return tokens_of(self._texts.read(numbers), self._width)
 
     def paths_of(
         self, keys: list[bytes], topic: int, head: Sequences
     ) -> tuple[JoinedSequences, PathTable]:
-        """Return the paths of an entity's keys, and their tokens. Raises ValueError."""
+        """Decode an entity's keys to token sequences and id paths. Raises ValueError."""
         known = self.dictionary
         number = known.hops(keys, self._hops)
         there = number >= 0
@@ -309,21 +319,24 @@ class Shard:
         return tokens, self.table_of(number, topic)
 
     def table_of(self, number: IntArray, topic: int) -> PathTable:
-        """Return the paths of an entity as a table, from the numbers of their hops."""
+        """Return an entity's paths as a table, from hop numbers ``[paths, hops]``."""
         length = (number >= 0).sum(axis=1)
         return PathTable(
             np.full(len(number), topic, np.int64), length, self.dictionary.steps(number)
         )
 
-    def _group(self, group: int, columns: list[str]) -> pa.Table:
+    def _read_group(self, group: int, columns: list[str]) -> pa.Table:
+        """Read ``columns`` of a row group."""
         return self._file.read_row_group(group, columns=columns, use_threads=False)
 
     def checked(self) -> _Checked:
-        """Name the shard, inside ``with``, in the error for whatever is malformed."""
+        """Return a context manager that turns errors of malformed data into ShardDamagedError."""
         return _Checked(self.path)
 
 
 class _Checked:
+    """Context manager: re-raises errors of malformed data as ShardDamagedError with the path."""
+
     def __init__(self, path: Path) -> None:
         self._path = path
 

@@ -1,4 +1,4 @@
-"""Writing an index so that it can be stopped anywhere and continued.
+"""Writing an index in steps that may be interrupted at any time and resumed.
 
 A shard is written, synced and renamed, the folder synced, and then the manifest names it. What that
 does not name is swept away by the next run.
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 
 class IndexWriter:
-    """Writes the index for ``key``; a stale one is dropped. Raises IndexFault if it cannot.
+    """Writes the index for ``key`` and replaces a stale one. Raises IndexFault if it cannot.
 
-    Whoever makes one sees to it that nothing else writes to the KG (:mod:`kgqa.files`).
+    The caller must hold the KG's write lock (:mod:`kgqa.files`).
     """
 
     def __init__(
@@ -62,6 +62,7 @@ class IndexWriter:
             self._take_over()
 
     def _take_over(self) -> None:
+        """Continue an index with the same settings or start a new one; remove stray files."""
         fresh = self.manifest
         try:
             manifest = read_manifest(self.folder)
@@ -69,6 +70,7 @@ class IndexWriter:
             manifest = None
 
         def settings(of: Manifest) -> object:
+            """Return the settings that two manifests must share."""
             return of.key, of.cap, of.token_width, of.closing
 
         if manifest is None or self._rebuild or settings(manifest) != settings(fresh):
@@ -93,12 +95,12 @@ class IndexWriter:
                 path.unlink()
 
     def done(self) -> set[str]:
-        """Return the ids of all entities that the index already answers for."""
+        """Return the ids of all entities that the index covers, stored or composed."""
         with TrieIndex(self.folder, self.manifest) as index:
             return index.stored_ids() | set(self.manifest.composed)
 
     def add(self, new: Sequence[NewShard], composed: Sequence[str]) -> None:
-        """Add the shards of a unit, and entities to be composed on the fly, in one step."""
+        """Write the shards of a unit and record its composed entities, in one manifest update."""
         shards = self.manifest.shards
         number = 1 + max((int(shard.file[6:-8].split("-")[0]) for shard in shards), default=-1)
         with _named_if_unwritable(self.folder):
@@ -117,7 +119,7 @@ class IndexWriter:
 
 @contextmanager
 def _named_if_unwritable(folder: Path) -> Iterator[None]:
-    """Name the index, inside ``with``, in the error if it cannot be written."""
+    """Turn an OSError inside ``with`` into an error that names the index folder."""
     try:
         yield
     except KgqaError:
@@ -131,13 +133,13 @@ def _named_if_unwritable(folder: Path) -> Iterator[None]:
 
 
 def rebase_index(folder: Path, version: str, dropped_keys: IntArray) -> tuple[int, int]:
-    """Give the index in ``folder`` the KG version ``version``, without the rows of some entities.
+    """Update the index in ``folder`` to the KG version ``version``, dropping rows of some entities.
 
-    Those are composed until they are computed again; whether an entity has too many paths to be
-    stored is found again, too. No shard is written: the manifest lists what was dropped, and a
-    damaged shard is left out. All other entities must have kept their keys, and the steps of their
-    paths their numbers. Returns how many rows are kept and how many were dropped. Stopped anywhere,
-    the index is the old one or the new one. Raises IndexFault.
+    The dropped entities are composed on the fly until they are computed again; which of them have
+    too many paths to be stored is also computed again. No shard is written: the manifest lists the
+    dropped rows, and a damaged shard is left out. All other entities must have kept their keys, and
+    the steps of their paths their numbers. Returns the numbers of rows kept and dropped. An
+    interruption leaves either the old index or the new one. Raises IndexFault.
     """
     manifest = read_manifest(folder)
     if manifest is None:
