@@ -171,7 +171,7 @@ class Registry:
     def entry(self, name: str) -> Entry:
         """Return the entry ``name``. Raises UsageError that lists the names if there is none."""
         if not isinstance(name, str):  # a settings file may hold anything
-            raise UsageError(f"The {self.kind} {name!r} is no name.", "Write it as a text.")
+            raise UsageError(f"The {self.kind} {name!r} is not a name.", "Write it as a text.")
         known = {**self._added, **{entry.name: entry for entry in self.table}}
         if name not in known:  # only then are entry points read
             known = {entry.name: entry for entry in self.entries()}

@@ -188,7 +188,7 @@ def is_blob(texts: pa.Array) -> bool:
 
 def separator(texts: pa.Array) -> str:
     """Return what separates the members of lists in a column's distinct cells, "" if nothing."""
-    texts = pc.replace_substring_regex(texts, r"&#?\w+;", "&")  # "21 &amp; Over" is no list
+    texts = pc.replace_substring_regex(texts, r"&#?\w+;", "&")  # "21 &amp; Over" is not a list
     for mark in SEPARATORS:
         held = texts.filter(pc.match_substring(texts, mark))
         if len(held) >= max(1, _LISTS * len(texts)):

@@ -224,5 +224,5 @@ def test_another_packages_code_that_fails_is_named_and_harms_no_other(
 
 @pytest.mark.parametrize("name", [["rank"], {"a": 1}, 3, None, float("nan")])
 def test_a_name_that_is_no_text_is_refused(name: Any) -> None:
-    with pytest.raises(UsageError, match=r"The method .* is no name"):
+    with pytest.raises(UsageError, match=r"The method .* is not a name"):
         registry.METHODS.entry(name)

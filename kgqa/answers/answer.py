@@ -145,7 +145,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class RankedAnswer:
-    """An answer: ``id`` is None if it is no entity; ``grounded``: a path ends in it.
+    """An answer: ``id`` is None if it is not an entity; ``grounded``: a path ends in it.
 
     A grounded answer without an id is "yes", and all paths support it.
 

@@ -355,7 +355,7 @@ def weigh(
     """Rank entities by decoded, grounded ``paths`` out of ``topics``, and return the findings.
 
     Sufficiently probable relation paths are expanded to all their tails; ``expanded`` has a path
-    for each entity in which no decoded one ends. With insufficient evidence there are no answers,
+    for each entity in which no decoded one ends. With insufficient evidence nothing is answered,
     and all entities are ``others``. Scores sum to at most 1 over both. ``rules`` and ``form``: the
     walk rules and format of the paths. Raises GraphError.
     """

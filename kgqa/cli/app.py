@@ -142,7 +142,7 @@ def _main() -> None:
         _stopped()
     except SystemExit:
         raise
-    except BaseException as error:  # the panic of a library in Rust is no Exception
+    except BaseException as error:  # a Rust library's panic is not an Exception
         if is_out_of_memory(error):
             _fail(" ".join(NO_MEMORY), debug)
         if isinstance(error, OSError):

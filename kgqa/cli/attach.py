@@ -12,7 +12,7 @@ from kgqa.cli.common import Run
 from kgqa.errors import UsageError
 from kgqa.registry import Direction
 
-_STORES = ("sqlite:", "neo4j", "bolt")  # how URLs begin that are no named graph
+_STORES = ("sqlite:", "neo4j", "bolt")  # how URLs begin that do not name a graph
 
 
 def attach(

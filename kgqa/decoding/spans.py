@@ -368,7 +368,7 @@ class Writer:
         raise ConstraintError("Every token would open a span, so nothing can be written.")
 
     def _language(self, chain: Chain) -> Constraint | None:
-        """Return the constraint of the chain's next span, None if there is no path to write."""
+        """Return the constraint of the chain's next span, None if no path is left to write."""
         try:
             inner = self._constraint_for(chain.spans)
         except EmptyLanguageError:

@@ -97,7 +97,7 @@ def attach_endpoint(
     began = time.monotonic()
     if taken.default_language and not _TAG.fullmatch(taken.default_language):
         raise UsageError(
-            f"{taken.default_language!r} is no tag of a language.", "Write it like en or pt-BR."
+            f"{taken.default_language!r} is not a tag of a language.", "Write it like en or pt-BR."
         )
     _choose_graph(client, progress)
     name = kg or _free_name(home, client)

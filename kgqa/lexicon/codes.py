@@ -21,7 +21,7 @@ def codes_of(kind: str) -> Mapping[str, str]:
 def said_of_codes(codes: Mapping[str, str], names: Sequence[str]) -> list[str | None]:
     """Return the meaning of each name that is a code, else None.
 
-    All are None if most names are no codes.
+    All are None unless most names are codes.
 
     >>> states = codes_of("state")
     >>> said_of_codes(states, ["TX", " CO"]), said_of_codes(states, ["open", "OK", "new"])

@@ -108,7 +108,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A question made independent of earlier ones; ``entities`` by id, none to link it anew.
+    """A question made independent of earlier ones; ``entities`` by id, empty to link it again.
 
     ``said``: a sentence on what was filled in, or empty. Answers are restricted to the ids
     ``among``, if any, and exclude the ids ``apart``.

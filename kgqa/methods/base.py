@@ -292,7 +292,7 @@ def map_concurrently(
             done.put((item, KgqaError(str(error)), error))
 
     def next_result(*, block: bool) -> tuple[T, R | KgqaError]:
-        """Return the next item with its result; raise an error that is no KgqaError."""
+        """Return the next item with its result; raise an error other than KgqaError."""
         item, result, error = done.get(block=block)
         if error is not None:
             raise error

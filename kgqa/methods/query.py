@@ -117,7 +117,7 @@ _TOGETHER = 12  # plans prefetched from an endpoint at once
 _OFFERED, _OFFERED_AMONG = 2, 6  # readings offered, and plans tried for them
 NOTHING_THERE = 1.0  # the same, if the plan explains every word
 _NEAR, _COMPARED = 3.0, 6  # score distance, in temperatures, and number of plans to compare
-OTHERWISE = 0.35  # cosine below which a noun is no name of a property
+OTHERWISE = 0.35  # cosine below which a noun does not name a property
 ABOUT = 0.55  # cosine from which a noun is a class's synonym: film and movie
 OF_ROWS = 0.58  # least sum of a noun's mean cosines to columns and row names
 _NAMED_ROWS = 8  # rows sampled for a lone table's subject
@@ -595,7 +595,7 @@ class Query(Method[QueryOptions]):
                 + ": name what it asks for as the graph does, or run the nearest (kgqa query).",
             )
             answers, others_, readings = (), answers, read.readings
-            result = result if rows else None  # an empty result is no answer, either
+            result = result if rows else None  # an empty result does not answer, either
         else:
             others_ = ()
         return Findings(

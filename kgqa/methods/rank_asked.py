@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 NEXT_STEP = 2.0  # bonus of a mentioned second relation over the first one
 SAME_KIND = 0.78  # cosine of "x is a tribunal" and "x is a court"
 OTHER_ROLE = 0.6  # cosine below which "x is a king" differs from "x is an author"
-OTHER_VALUE = 0.35  # cosine below which a noun is no name of a number
+OTHER_VALUE = 0.35  # cosine below which a noun does not name a number
 OF_KIND = 1.5  # bonus of a logit for paths to the requested type
 OTHER_KIN = 6.0  # off a logit for a brother instead of a sister, a date for "where"
 TURNED = 4.0  # off a logit for a relation walked the wrong way

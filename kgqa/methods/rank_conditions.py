@@ -79,7 +79,7 @@ def narrowed_by_question(
         for hop in paths.steps[int(np.argmax(one.probability))]
         for word in words.hop(hop).split()
     }
-    values = [  # the relation's own words are no condition: "first appearance"
+    values = [  # the relation's own words state no condition: "first appearance"
         condition
         for condition in value_conditions(asked)
         if condition.operator or condition.words.casefold().split()[0] not in likeliest

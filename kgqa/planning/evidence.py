@@ -428,7 +428,7 @@ class Reading:
 
     @cached_property
     def of_rows(self) -> str:
-        """The class of a table's rows, if the question's noun is no name of the schema; else "".
+        """The class of a table's rows, if the schema has no name like the question's noun; else "".
 
         All other classes are values of the table's columns: passengers are the rows of ``titanic``.
         """

@@ -50,7 +50,7 @@ def denies(question: str, start: int) -> bool:
 def denies_itself(question: str, start: int) -> bool:
     """Return whether a negator stands right before the value that begins at ``start``.
 
-    The owners that are not Ann are others; the ships that are not owned by Ann are no owners.
+    "Owners that are not Ann" are other owners; "not owned by Ann" is said of ships.
 
     >>> denies_itself("Which owners are not Ann?", 21), denies_itself("Not owned by Ann?", 13)
     (True, False)

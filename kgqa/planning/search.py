@@ -219,7 +219,7 @@ class PlanSearch:
         denied += len(plan.without) + sum(
             _denies(one)
             or (isinstance(one.right, tuple) and any(each is False for each in one.right))
-            for one in plan.where  # a comparison with 0 is no negation
+            for one in plan.where  # a comparison with 0 denies nothing
         )
         said = sum(1 for _ in NO.finditer(self._read.bare)) - ("anymore" in self._read.bare)
         if self._asks_when and not any(is_dated(one) for one in self._given(plan)):

@@ -26,7 +26,7 @@ from kgqa.queries.plan import (
 def best_first(plan: Plan) -> Plan | None:
     """Rewrite a plan ordered by another node's property: order and limit that node, then join.
 
-    None if the order is by an output node, or the plan's parts cannot be told apart.
+    None if the order is by an output node, or the plan's parts cannot be distinguished.
     """
     by = plan.order[0].by if plan.order else None
     if not isinstance(by, PropertyRef) or not isinstance(by.owner, NodeRef) or plan.grouped:
@@ -93,7 +93,7 @@ def with_hop(plan: Plan, node: int, relation: str, class_: str) -> tuple[Plan, N
 def _rerooted(plan: Plan, root: int) -> tuple[dict[int, int] | None, dict[int, tuple[int, Hop]]]:
     """Renumber a pattern's nodes from ``root`` on, and turn its hops away from it.
 
-    Returns new numbers of nodes, and each hop with its new number; None if the pattern is no tree.
+    Returns new numbers of nodes, and each hop with its new number; None unless it is a tree.
     """
     nodes = {root: 0}
     hops: dict[int, tuple[int, Hop]] = {}

@@ -231,7 +231,7 @@ class _Classing:
         return found if read >= least * counts.sum() else None
 
     def _slots(self) -> list[_Slot]:
-        """Return the head side of each relation, and the tail side of each that is no property."""
+        """Return the head side of each relation, and each tail side except properties."""
         found = []
         for relation, places in self._of.items():
             name = self._ids[relation]

@@ -179,7 +179,7 @@ class Worker:
                     done.add(place)  # not before: an answer whose KG is gone by now is an error
         except KgqaError as raised:
             error = raised
-        except BaseException as raised:  # the panic of a library in Rust is no Exception
+        except BaseException as raised:  # a Rust library's panic is not an Exception
             error = unexpected(raised, f"A session of {first.kg} failed.")
             self.exhausted = is_out_of_memory(raised)
         if not running:  # it could not be opened: whoever waits for it is notified
