@@ -6,9 +6,11 @@ import re
 from dataclasses import dataclass, replace
 from functools import partial
 from heapq import nlargest
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from kgqa.errors import PlanError
+from kgqa.lexicon.english import words
 from kgqa.paths.words import relation_phrase
 from kgqa.planning.evidence import MOST_ODDS, is_id
 from kgqa.planning.negation import absence, with_last
@@ -618,12 +620,17 @@ class WholeSearch:
         score = base + odds + whole
         score += self._read.whole["aggregate"]["none"] + self._read.whole["direction"]["none"]
         no = min(self._read.mentions.after(NO, 1), default=0)
-        said = {  # before it: "games by Ann that did not win"
-            id_ for value in self._read.values
-            if self._read.mentions.at(value.end - 1) < no - 1
-            for ids in value.fields.values() for id_ in ids
-        }  # fmt: skip
-        if any(isinstance(one.right, tuple) and said & {*one.right} for one in inner):
+        before = {True: set[str](), False: set[str]()}  # ids of what is named, if as the subject
+        for value in self._read.values:
+            last = self._read.mentions.at(value.end - 1)
+            if last < no - 1:
+                between = self._read.mentions.words[last + 1 : no - 1]
+                is_subject = {*between} <= words("verbs")
+                before[is_subject] |= {*chain.from_iterable(value.fields.values())}
+        absent = {id_ for one in inner if isinstance(one.right, tuple) for id_ in one.right}
+        if absent & before[True]:  # "games that Ann did not win"
+            score += _THEN
+        elif absent & before[False]:  # "games by Ann that did not win"
             score -= _THEN
         if NO.search(self._read.bare):
             score += 2.0

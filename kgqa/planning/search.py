@@ -350,8 +350,13 @@ class PlanSearch:
         )
 
     def _said(self, plan: Plan) -> set[int]:
-        """Return the positions of the words that a plan's names explain."""
-        return {at for name in self._names(plan) for at in self._read.mentions.of(name)}
+        """Return the positions of the words that a plan's names explain.
+
+        The classes of plain triples have names of our own making, which explain nothing.
+        """
+        made = {*plan.nodes} if self._read.plain else set()
+        names = [name for name in self._names(plan) if name not in made]
+        return {at for name in names for at in self._read.mentions.of(name)}
 
     def _names(self, plan: Plan) -> list[str]:
         """Return the names of the classes, relations and properties in a plan."""
