@@ -48,6 +48,7 @@ _NOW = re.compile(r"\b(?:is|are|does|do|has|have|now|currently|current|today)\b"
 _THEN = re.compile(
     r"\b(?:was|were|did|had|been|ever|once|former\w*|previous\w*|past|first|last|all|\d{4})\b", re.I
 )
+_ENDED = re.compile(r"\bno longer\b|\bany ?more\b", re.IGNORECASE)
 _END = re.compile(
     r"(?:^|\b(?:held|valid|term|date) )(?:to|until|till|end|ended|end(?:ing)? date|left)$"
 )
@@ -86,11 +87,9 @@ def narrowed_by_question(
     ]
     ends = _ends(words) if _NOW.search(asked) and not _THEN.search(asked) else ()
     denied = _denied(asked, named)
-    own = " ".join(sorted(likeliest))
     for denial, about in denied.items():
         others = [word for word in denial.split() if word != TOPIC]
-        said = isinstance(about, str) and all(says([word], own) for word in others)
-        if said or len(others) < len(denial.split()):
+        if isinstance(about, str) and all(says([word], " ".join(likeliest)) for word in others):
             return weighed, Narrowed(scores, opposite=" ".join(others) or TOPIC)
     named = [one for one in named if one not in denied.values()]
     if not (named or values or ends or denied):
@@ -130,11 +129,14 @@ def narrowed_by_question(
 
 
 def _denied(asked: str, named: Sequence[Candidate]) -> dict[str, Candidate | str]:
-    """Return the words that a question denies, with the entity of ``named`` in them, if any."""
+    """Return the words of each negation, with the entity of ``named`` in them, else the words.
+
+    "No longer" is said of facts that ended, and "No. 5" of a number.
+    """
     denied: dict[str, Candidate | str] = {}
-    for words in understood(asked).negations:
+    for words in () if _ENDED.search(asked) else understood(asked).negations:
         those = [one for one in named if {*normalise(one.mention).split()} <= {*words.split()}]
-        if words:
+        if re.search(r"[^\W\d]{2}", words) or words == TOPIC:
             denied[words] = those[0] if those else words
     return denied
 

@@ -620,12 +620,13 @@ class WholeSearch:
         score = base + odds + whole
         score += self._read.whole["aggregate"]["none"] + self._read.whole["direction"]["none"]
         no = min(self._read.mentions.after(NO, 1), default=0)
+        said = self._read.mentions.words
         before = {True: set[str](), False: set[str]()}  # ids of what is named, if as the subject
         for value in self._read.values:
-            last = self._read.mentions.at(value.end - 1)
+            first, last = map(self._read.mentions.at, (value.start, value.end - 1))
             if last < no - 1:
-                between = self._read.mentions.words[last + 1 : no - 1]
-                is_subject = {*between} <= words("verbs")
+                is_subject = {*said[last + 1 : no - 1]} <= words("verbs")
+                is_subject &= not words("prepositions") & {*said[max(0, first - 1) : first]}
                 before[is_subject] |= {*chain.from_iterable(value.fields.values())}
         absent = {id_ for one in inner if isinstance(one.right, tuple) for id_ in one.right}
         if absent & before[True]:  # "games that Ann did not win"

@@ -91,3 +91,25 @@ def test_a_denial_that_no_relation_says_makes_the_answer_unsure(fleet: kgqa.KG) 
     answer = fleet.ask("Which ships moored at Port Ellen are not insured?", method="rank")
     assert answer.confidence == 0.5
     assert 'Not used for the answer: not "insured".' in answer.notes
+
+
+@pytest.mark.model
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Which ships, other than the Dunlin, are moored at Port Ellen?",
+        "Which ships are moored at Port Ellen, not counting the Dunlin?",
+    ],
+)
+def test_a_name_that_is_left_out_leaves_the_others(fleet: kgqa.KG, question: str) -> None:
+    answer = fleet.ask(question)
+    assert {one.name for one in answer.answers} == {"Heron", "Curlew"}
+
+
+@pytest.mark.model
+@pytest.mark.parametrize(
+    "question", ["Who no longer owns the Curlew?", "What is No. 5 of the Heron?"]
+)
+def test_what_denies_no_fact_leaves_nothing_out(fleet: kgqa.KG, question: str) -> None:
+    notes = fleet.ask(question, method="rank").notes
+    assert not any("Left out" in note or "not " in note.split(":")[0] for note in notes)
