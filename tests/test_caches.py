@@ -161,8 +161,8 @@ ROWS = {
         cypher/attached.py: attached | graph/freebase.py: bundled Filters | graph/kept.py: _code
         graph/sqlite_file.py: _created_by | lexicon/english.py: words
         lexicon/entries.py: _trie entries | lexicon/joined.py: _table | lexicon/tables.py: tables_of
-        linking/language.py: _languages | loaders/graph_files.py: _names_relation | models/folders.py: _NO
-        models/profile.py: _plans_json | server/api.py: description
+        linking/language.py: _languages | loaders/graph_files.py: _names_relation
+        models/folders.py: _NO | models/profile.py: _plans_json | server/api.py: description
         sparql/__init__.py: names text | trie/index/manifest.py: _adapter
     """,
     "who asks and what runs": """
@@ -192,9 +192,9 @@ ROWS = {
         loaders/strings.py: BlockReport | loaders/tabular_rows.py: Rows _TableSlice
         loaders/tabular_table.py: Table | loaders/text.py: _Names
         loaders/umls.py: Release UmlsLoader _ReleaseReader
-        loaders/umls_relations.py: Cuis Inverses RelationRows | loading/facts.py: _Made
+        loaders/umls_relations.py: Cuis Inverses RelationRows | loading/facts.py: _FactBuilder
         loading/files.py: _Digest | loading/pipeline.py: Stages | loading/spool.py: Spool
-        loading/update.py: Removal _Plan | training/chains.py: _Maker | training/fit.py: _Loss
+        loading/update.py: Removal _Builder | training/chains.py: _Maker | training/fit.py: _Loss
         training/loop.py: Checkpoint Fit | training/reasoners.py: ReasonerRun
     """,
     "what a command holds": """
