@@ -195,7 +195,7 @@ def is_held_out(question_id: str) -> bool:
 
 
 def split_of(file: QuestionFile, split: Split) -> QuestionFile:
-    """Return the held-out fifth of a file (``validation``) or the rest. Raises DataError if empty."""
+    """Return a file's held-out fifth (``validation``) or the rest. Raises DataError if empty."""
     if split == "all":
         return file
     chosen = [
