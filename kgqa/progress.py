@@ -63,9 +63,11 @@ class _NoTask:
     """A task that shows nothing."""
 
     def advance(self, amount: int = 1) -> None:
+        """Do nothing."""
         pass
 
     def tell(self, text: str) -> None:
+        """Do nothing."""
         pass
 
 

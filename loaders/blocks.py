@@ -232,6 +232,7 @@ class _InterruptiblePipe(io.RawIOBase):
         return self._raw.readinto(buffer)
 
     def readable(self) -> bool:
+        """Return True."""
         return True
 
 
@@ -243,14 +244,17 @@ class _CountedFile(io.BufferedIOBase):
         self._task = task
 
     def read(self, size: int | None = -1, /) -> bytes:
+        """Read up to ``size`` bytes, and advance the task by their number."""
         data = self._file.read(-1 if size is None else size)
         self._task.advance(len(data))
         return data
 
     def read1(self, size: int = -1, /) -> bytes:
+        """Read up to ``size`` bytes, like :meth:`read`."""
         return self.read(size)
 
     def readable(self) -> bool:
+        """Return True."""
         return True
 
 

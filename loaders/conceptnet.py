@@ -105,7 +105,7 @@ class ConceptnetLoader:
     sample = "data/conceptnet/assertions.csv.gz"
 
     def __init__(self, options: ConceptnetOptions | None = None) -> None:
-        """Take options. Raises UsageError if a language is not one of ConceptNet's."""
+        """Set the options. Raises UsageError if a language is not one of ConceptNet's."""
         self.options = options or ConceptnetOptions()
         languages = read_languages(self.options.language)
         fold = self.options.senses == "fold"

@@ -397,7 +397,7 @@ def find_name(
 
 
 def _people_in(texts: Sequence[_Column]) -> list[_Column]:
-    """Return the columns of people that a row is about: terms of office, of which some have two."""
+    """Return the columns with another person's name in nearly every row, the rows' own people."""
     return [
         column
         for column in texts
@@ -658,7 +658,7 @@ def _is_join(plan: _Plan, plans: dict[str, _Plan]) -> bool:
 
 
 def _key_of_links(plan: _Plan) -> tuple[str, ...]:
-    """Return a key made of links: a unique one, or all of them together."""
+    """Return link columns as a key: a single unique one, or all of them together."""
     for name in plan.links:
         if plan.columns[name].unique:
             return (name,)

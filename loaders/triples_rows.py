@@ -176,10 +176,11 @@ def is_header_of(fields: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
 
 
 def saying_relation(fields: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the header with the relation's column corrected, [] if it needs no correction.
+    """Rename relation columns of a header that do not hold the relation in words.
 
-    Gephi writes Directed or Undirected in a column called Type, and the relation in Label; KGX has
-    a column ``relation`` that is empty, or holds codes (``RO:0002434``), beside ``predicate``.
+    The column remains if no other one names the relation. Gephi writes Directed or Undirected in a
+    column called Type, and the relation in Label; KGX has a column ``relation`` that is empty, or
+    holds codes (``RO:0002434``), beside ``predicate``.
     """
     said = list(fields)
     while (parts := places(said)) is not None:

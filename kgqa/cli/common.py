@@ -103,9 +103,11 @@ class _Terminal:
     def task(
         self, what: str, total: int | None = None, unit: str = ""
     ) -> AbstractContextManager[Task]:
+        """Show a task on the terminal while its ``with`` block runs."""
         return self._terminal.task(what, total, unit)
 
     def note(self, text: str) -> None:
+        """Show a note on the terminal."""
         self._terminal.note(text)
 
 

@@ -85,9 +85,11 @@ class _Bar:
         self._number = number
 
     def advance(self, amount: int = 1) -> None:
+        """Count ``amount`` more units as done."""
         self._bars.advance(self._number, amount)
 
     def tell(self, text: str) -> None:
+        """Show a text beside the bar."""
         self._bars.update(self._number, beside=visible(text))
 
 
@@ -116,6 +118,7 @@ class _LineProgress:
             print(line, file=sys.stderr)
 
     def tell(self, text: str) -> None:
+        """Set the text that the next line shows."""
         self._beside = visible(text)
 
 

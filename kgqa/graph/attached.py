@@ -282,6 +282,7 @@ class SurveyFile(SqliteReader):
         self.info = self.survey.info
 
     def _read_relations(self) -> Relations:
+        """Raise NotImplementedError: the relations are in the survey record."""
         raise NotImplementedError  # relations are those of the survey
 
     def _damaged(self, what: str) -> StoreUnavailableError:

@@ -652,7 +652,7 @@ class _Reading:
         return counts
 
     def _is_unique(self, label: str, name: str, count: int) -> bool:
-        """Ask the database whether a property of a label has no value twice."""
+        """Return whether all values of a label's property differ; False for a large database."""
         if self.sampled:  # counting all values of a large database takes too long
             return False
         rows = self._connection.read_marked(attached("count_values", label, name), {})[0]

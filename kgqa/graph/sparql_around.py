@@ -310,4 +310,5 @@ class Around:
 
 
 def _is_empty(load: _Load) -> bool:
+    """Return whether a load reads nothing."""
     return not (load.out or load.into)

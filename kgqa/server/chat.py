@@ -77,7 +77,7 @@ class Chat:
         raise _no_model(name)
 
     async def complete(self, request: Request) -> Response:
-        """Answer the last message."""
+        """Answer the last message of a chat, as one completion or as a stream of chunks."""
         given = await fields(request)
         if given.get("n", 1) not in (1, None):
             raise UsageError("A question has one completion here.", "Leave out `n`.")

@@ -51,15 +51,18 @@ class _ReportedTask:
         self._show()
 
     def advance(self, amount: int = 1) -> None:
+        """Count ``amount`` more units as done; report the percentage at each step."""
         self._done += amount
         if self._total and self._done - self._told >= _STEP * self._total:
             self._told = self._done
             self._show()
 
     def tell(self, text: str) -> None:
+        """Ignore the text: only the percentage is reported."""
         pass
 
     def _show(self) -> None:
+        """Report the task with its percentage."""
         of = f": {100 * self._done // self._total} %" if self._total else ""
         self._progress.doing = f"{self._what}{of}"
         self._progress.tell(self._progress.doing)

@@ -467,7 +467,7 @@ class Sessions:
             question.tell("answer", entry)
 
     def _requeue_lost(self, place: int, error: KgqaError) -> None:
-        """Queue the questions of a dead worker again, each once; fail the others."""
+        """Queue the questions of a dead worker again; fail those that were lost too often."""
         with self._changed:
             if not self.stopping:
                 _LOG.error(str(error))
