@@ -189,6 +189,12 @@ class _Plan:
 def infer(tables: Sequence[Table]) -> dict[str, TableMapping]:
     """Infer the mapping of each table, by table name.
 
+    1. A header that specifies its columns fully (neo4j-admin's, APOC's) decides alone.
+    2. Find each table's key, then its name columns.
+    3. Find the columns that point to other tables.
+    4. Tables with two links and no key become edges; others may get a key made of links.
+    5. Find the columns whose values are entities without a table of their own.
+
     Keys of several columns are added to their tables as one column.
     """
     named = {table.name: table for table in tables}
@@ -658,7 +664,7 @@ def _is_join(plan: _Plan, plans: dict[str, _Plan]) -> bool:
 
 
 def _key_of_links(plan: _Plan) -> tuple[str, ...]:
-    """Return link columns as a key: a single unique one, or all of them together."""
+    """Return links as a key: one unique link, or all if unique together; () otherwise."""
     for name in plan.links:
         if plan.columns[name].unique:
             return (name,)

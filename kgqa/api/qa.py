@@ -290,9 +290,9 @@ class QA:
     ) -> Generator[tuple[int, Answer | KgqaError], None, None]:
         """Yield answers computed from one state of the store.
 
-        1. Each question becomes one or several readings, which are linked. 2. The method answers
-        the linked readings, perhaps together. 3. When all readings of a question are answered, the
-        most confident answer is yielded.
+        1. Each question becomes one or several readings, whose topic entities are linked.
+        2. The method answers the linked readings, perhaps together.
+        3. When all readings of a question are answered, the most confident answer is yielded.
         """
         open_: dict[int, _OpenReading] = {}  # by the number of the reading
 

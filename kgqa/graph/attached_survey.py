@@ -423,6 +423,10 @@ class _Reading:
     def schema(self, kg: str, task: Task) -> tuple[Survey, dict[str, Naming], dict[str, Called]]:
         """Sample each label and type; return the survey, and the naming of labels and of types.
 
+        1. For each label sample nodes, and choose id and names, unless the record names them.
+        2. For each relationship type find the labels that it connects, and its properties.
+        3. Build entity types, relation patterns and the list of relations.
+
         ``task`` advances with each label and each relationship type. Names of nodes are read later.
         """
         record, read = self._record, time.time()

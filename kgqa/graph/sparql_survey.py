@@ -214,7 +214,13 @@ def _with_user_settings(record: Attachment, taken: SparqlTaken) -> Attachment:
 def survey_endpoint(
     client: SparqlClient, record: Attachment, folder: Path, progress: Progress
 ) -> tuple[Survey, Attachment]:
-    """Survey an endpoint by queries, and write the survey; return it and the completed record."""
+    """Survey an endpoint by queries, and write the survey; return it and the completed record.
+
+    1. Count triples and predicates; complete the record by the profile of a known endpoint.
+    2. Read names of predicates and of nodes, up to a bound.
+    3. Read classes and datatypes as the schema, and what tells mediators.
+    4. Write the survey file, and the keys of the nodes read.
+    """
     began, timeout = time.monotonic(), client.timeout
     client.timeout = max(timeout, _TIMEOUT)
     try:

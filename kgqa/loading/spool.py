@@ -148,7 +148,7 @@ class Spool:
     def _fact_batches(
         self, relations: Set[str], walked: Set[str], dropped: Counter[str]
     ) -> Iterator[Batch]:
-        """Yield the edges set aside, as facts if reified and their ends are known."""
+        """Yield the edges set aside; those of reified relations as facts, if their ends exist."""
         ids = [b.column("id") for name in ("entities", "values") for b in self.read(name)]
         known = pc.unique(pa.chunked_array(ids, pa.string()))
         reified_ = pa.array(sorted(relations), pa.string())

@@ -226,7 +226,13 @@ class _Builder:
         self._vanished: set[int] = set()
 
     def change(self, added: list[Batch], removal: Removal) -> GraphChange:
-        """Build the change."""
+        """Build the change.
+
+        1. Turn edges of reified relations, added and removed, into facts.
+        2. Read the nodes concerned; remove names, types and values from them.
+        3. Merge them with the added batches by the stages of a load, and assign keys.
+        4. Determine edges to write and to remove, nodes left without edges, unused relations.
+        """
         reified_ = self._reified_relations(added, removal)
         if reified_:
             ends = sorted(set[str]().union(*map(_ids_of, added)))
