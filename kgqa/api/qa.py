@@ -345,7 +345,7 @@ class QA:
                         f"{answer.message} Asked about: {names}.", answer.hint
                     )
                 elif not isinstance(answer, KgqaError):
-                    answer = with_unused(_without_excluded(answer, this.reading))
+                    answer = with_unused(_restricted(answer, this.reading))
                     answer = answer if this.choices else as_whether(answer)
                     answer = replace(
                         answer,
@@ -516,8 +516,8 @@ def _as_chosen_reading(
         return error
 
 
-def _without_excluded(answer: Answer, reading: Reading) -> Answer:
-    """Return an answer without the entities that its reading excludes.
+def _restricted(answer: Answer, reading: Reading) -> Answer:
+    """Return an answer with only the entities that its reading allows.
 
     Only paths to the remaining answers are kept.
     """
