@@ -78,7 +78,7 @@ class AttachedStore(AttachedReader):
     def refresh(self) -> None:
         """Read the database's present state; drop caches of an earlier state."""
         self._read_record()
-        state = self._marked()
+        state = self._current_state()
         stamp = stamp_of(self.folder / FILE_NAME)
         fresh = self._names is not None and self._names.stamp == stamp
         if fresh and state == self._state and not self.moved:
@@ -211,7 +211,7 @@ class AttachedStore(AttachedReader):
         node = self.node(key)
         rows = self.ask("details", ids=self.refs([key]))
         if not rows:
-            raise self._no_key(key)
+            raise self._unknown_key(key)
         held = self.taken_properties(rows[0]["labels"], rows[0]["properties"])
         types = [label for label in node.types if label not in self.taken["hidden"]]
         return EntityDetails(

@@ -215,7 +215,7 @@ class SqliteStore(SqliteReader, StoredPropertyGraph):
             [int(key)],
         )
         if not rows:
-            raise self._no_key(int(key))
+            raise self._unknown_key(int(key))
         id_, name, kind, aliases, types, properties = rows[0]
         return EntityDetails(
             id=id_,
